@@ -1,0 +1,420 @@
+"""Reward models: the registry, loading, saving, and rendering a conversation to ids.
+
+A reward model here is a transformers backbone and a head (lib/heads.py). Weights come from safetensors only, by key,
+and no remote code ever runs. Facts about the ten models of the paper are in data/reward_models.csv.
+"""
+
+import difflib
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import huggingface_hub
+import pandas as pd
+import torch
+import transformers
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+
+from lib import ROOT, InputError
+from lib.heads import new_head
+
+DATE = "26 Jul 2024"  # what the authors' transformers 4.43 rendered; Llama-3.2 templates otherwise print today's date
+STAND_INS = ("Zqxjv", "7", "-x-", "love")  # replies that share no first or last token: what stays around them is fixed
+GATED = ("armorm", "qrm_llama", "qrm_gemma")  # heads whose gate reads the end of the user's turn
+ARCHITECTURES = {  # config.architectures[0] of the checkpoints whose head is not one linear layer
+    "armorm": "LlamaForRewardModelWithGating",
+    "qrm_llama": "LlamaForRewardModelWithGating",
+    "qrm_gemma": "Gemma2ForQuantileSequenceClassification",
+    "urm": "LlamaForSequenceClassificationWithNormal_Weights",
+}
+
+
+@cache
+def _registry() -> pd.DataFrame:
+    return pd.read_csv(ROOT / "data" / "reward_models.csv", keep_default_na=False, index_col="nickname")
+
+
+def registry() -> pd.DataFrame:
+    """The known reward models, indexed by nickname: the paper's ten, current ones, and the project's own small ones.
+
+    Columns: group (paper, current, embedded), hub_id, revision ('' where none is pinned), developer, base, version,
+    parameters_b (billions), rewardbench_rank ('' where unranked), head, dtype, attention. Source: Table 1, model pages.
+    """
+    return _registry().copy()
+
+
+# --- conversations ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A prompt rendered for one reward model, with a gap where the reply stands.
+
+    before, after: the rendered text around the reply. prefix_ids + reply ids + closing_ids is the whole model input.
+    gate_position: index into prefix_ids of the end-of-user-turn token that a gate reads; None where no gate does.
+    """
+
+    prompt: str
+    bos: str
+    before: str
+    after: str
+    prefix_ids: tuple[int, ...]
+    closing_ids: tuple[int, ...]
+    gate_position: int | None
+
+
+@dataclass(frozen=True)
+class RewardModel:
+    """A loaded reward model: backbone in its own dtype, head in fp32, both in eval mode on `device`.
+
+    name: how it was asked for. revision: the commit on the hub, or a hash of the weights for a folder.
+    head: None for encoders (BERT, DeBERTa), whose backbone is the whole model with its own classifier.
+    """
+
+    name: str
+    nickname: str
+    hub_id: str
+    revision: str
+    head_name: str
+    dtype: str
+    attention: str
+    device: str
+    tokenizer: transformers.PreTrainedTokenizerBase
+    backbone: transformers.PreTrainedModel
+    head: torch.nn.Module | None
+
+    @property
+    def causal(self) -> bool:
+        """Whether a prefix means the same with and without what follows it, so that it can be computed once."""
+        return self.head is not None
+
+    def render(self, prompt: str, replies: list[str]) -> list[str]:
+        """The conversations (prompt, reply) as text, by the model's own chat template with its date fixed."""
+        turns = [[{"role": "user", "content": prompt}, {"role": "assistant", "content": r}] for r in replies]
+        return self.tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE)
+
+    def conversation(self, prompt: str, bos: str = "single") -> Conversation:
+        """The prompt rendered with a gap for the reply.
+
+        bos: "single" (one beginning-of-sequence token) or "double" (as the paper's code fed models whose template
+        already holds one). InputError if the template leaves no place for the reply or adds what should not be there.
+        """
+        if bos not in ("single", "double"):
+            raise InputError(f"bos must be 'single' or 'double', not {bos!r}")
+        if not prompt.strip():
+            raise InputError("the prompt is empty; give a question, for example one of data/prompts.csv")
+        before, after = self._text_around_reply(prompt)
+        whole = self._tokenise(prompt, list(STAND_INS), bos)
+        prefix_ids, closing_ids = _common_prefix(whole), _common_prefix([ids[::-1] for ids in whole])[::-1]
+        gate_position = self._gate_position(prompt, before, prefix_ids) if self.head_name in GATED else None
+        return Conversation(prompt, bos, before, after, prefix_ids, closing_ids, gate_position)
+
+    def encode(self, conversation: Conversation, replies: list[str]) -> list[list[int]]:
+        """The whole model input for each reply as text: chat template, then tokenisation of the whole (section 2)."""
+        return self._tokenise(conversation.prompt, replies, conversation.bos)
+
+    def _tokenise(self, prompt: str, replies: list[str], bos: str) -> list[list[int]]:
+        if not self.tokenizer.chat_template:
+            return self.tokenizer([prompt] * len(replies), list(replies))["input_ids"]
+        texts = self.render(prompt, replies)
+        if bos == "double" or not self.tokenizer.bos_token:
+            return self.tokenizer(texts)["input_ids"]
+        # The template and the tokenizer may each add a bos, or only one of them: strip the template's, look, put back.
+        start, bos_id = self.tokenizer.bos_token, self.tokenizer.bos_token_id
+        ids = self.tokenizer([text.removeprefix(start) for text in texts])["input_ids"]
+        if texts[0].startswith(start) and ids[0][0] != bos_id:
+            ids = self.tokenizer(texts)["input_ids"]
+        if ids[0][:2] == [bos_id, bos_id]:
+            raise InputError(f"{self.name}: the conversation starts with two bos tokens; score it with bos='double'")
+        return ids
+
+    def _text_around_reply(self, prompt: str) -> tuple[str, str]:
+        if not self.tokenizer.chat_template:
+            return f"{prompt}\n", ""  # encoders read the pair (prompt, reply); there is no text around it
+        parts = self.render(prompt, STAND_INS[:1])[0].split(STAND_INS[0])
+        if len(parts) != 2:
+            raise InputError(
+                f"{self.name}: the chat template leaves no place for the reply (it shows it {len(parts) - 1} times); "
+                "give a checkpoint whose template prints the assistant's turn once"
+            )
+        before, after = parts
+        if prompt.strip() not in before:
+            raise InputError(f"{self.name}: the chat template drops the prompt; check the prompt {prompt!r}")
+        if before[before.rindex(prompt.strip()) + len(prompt.strip()) :].strip() in after:
+            raise InputError(f"{self.name}: the chat template opens another assistant turn after the reply; mend it")
+        return before, after
+
+    def _gate_position(self, prompt: str, before: str, prefix_ids: tuple[int, ...]) -> int:
+        # The end of the user's turn and the assistant's header, as ids: the gate reads the first of them.
+        header = before[before.rindex(prompt.strip()) + len(prompt.strip()) :]
+        pattern = tuple(self.tokenizer(header, add_special_tokens=False)["input_ids"])
+        found = [i for i in range(len(prefix_ids)) if prefix_ids[i : i + len(pattern)] == pattern]
+        if len(found) != 1:
+            raise InputError(
+                f"{self.name}: the end of the user's turn occurs {len(found)} times before the reply, so the gate has "
+                "no single place to read; take control strings out of the prompt"
+            )
+        return found[0]
+
+
+def _common_prefix(sequences: list) -> tuple[int, ...]:
+    """The longest sequence of ids that all sequences start with."""
+    return tuple(os.path.commonprefix([list(s) for s in sequences]))
+
+
+# --- loading ------------------------------------------------------------------------------------------------------
+
+
+def load(
+    name: str,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    attention: str | None = None,
+    head: str | None = None,
+) -> RewardModel:
+    """The reward model of that nickname, hub id or folder, ready to score.
+
+    device: None takes cuda, then mps, then cpu. dtype: None takes the registry's (float32 on a cpu).
+    attention: None takes the right one ("eager" for Gemma-2, whose soft-capping sdpa drops; "sdpa" otherwise);
+    "uncapped" runs Gemma-2 without soft-capping, as the authors' code did.
+    head: None reads it from the checkpoint; "urm_helpfulness" reads URM as the paper's code did.
+    Raises InputError, one line with the remedy, for anything that is not there, not open, or not a reward model.
+    """
+    entry = _find(name)
+    folder, revision = _fetch(entry["hub_id"], entry["revision"])
+    device = device or _best_device()
+    dtype = dtype or ("float32" if device == "cpu" else entry["dtype"] or "bfloat16")
+    config, keys = _config(folder), _tensor_files(folder)
+    head_name = head or head_name_of(config, set(keys))
+    _check_head_name(name, head_name, entry["head"], config)
+    attention = _set_attention(config, attention)
+    tokenizer = _tokenizer(folder, head_name)
+    load_parts = _load_classifier if head_name == "classifier" else _load_backbone_and_head
+    backbone, head_module = load_parts(folder, config, keys, head_name, dtype, attention)
+    return RewardModel(
+        name, entry["nickname"], entry["hub_id"], revision, head_name, dtype, attention, device, tokenizer,
+        backbone.to(device).eval(), head_module and head_module.to(device).eval(),
+    )  # fmt: skip
+
+
+def _find(name: str) -> dict:
+    models = registry().reset_index()
+    for column in ("nickname", "hub_id"):
+        if len(rows := models[models[column] == name]):
+            entry = rows.iloc[0].to_dict()
+            if entry["group"] == "embedded":
+                entry["hub_id"] = str(ROOT / entry["hub_id"])
+            return entry
+    if Path(name).is_dir() or "/" in name:
+        nickname = Path(name).name
+        return {"nickname": nickname, "hub_id": name, "revision": "", "head": "", "dtype": "", "group": "other"}
+    nearest = difflib.get_close_matches(name, models["nickname"], n=1, cutoff=0)[0]
+    raise InputError(
+        f"unknown reward model '{name}'; did you mean '{nearest}'? Give a nickname of data/reward_models.csv, "
+        "a hub id (owner/name) or a folder"
+    )
+
+
+def _fetch(hub_id: str, revision: str) -> tuple[Path, str]:
+    """The folder that holds the checkpoint, and its resolved revision."""
+    folder = Path(hub_id)
+    if folder.is_dir():
+        return folder, _weights_hash(folder)
+    if folder.is_absolute():
+        raise InputError(f"no reward model in {folder}; if it is an embedded one, make it with: make reproduce")
+    try:
+        patterns = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.bin.index.json"]
+        folder = Path(huggingface_hub.snapshot_download(hub_id, revision=revision or None, allow_patterns=patterns))
+    except GatedRepoError as error:
+        raise InputError(
+            f"{hub_id} is gated: accept its terms on its model page while logged in, then run: hf auth login"
+        ) from error
+    except (LocalEntryNotFoundError, OfflineModeIsEnabled, ConnectionError) as error:
+        raise InputError(
+            f"the model hub cannot be reached for {hub_id}; connect, unset HF_HUB_OFFLINE, or give a local folder"
+        ) from error
+    except HfHubHTTPError as error:
+        status = getattr(error.response, "status_code", "an error")
+        raise InputError(
+            f"the model hub answered {status} for {hub_id}; check the name, or log in with: hf auth login"
+        ) from error
+    return folder, folder.name
+
+
+def _weights_hash(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return f"sha256:{digest.hexdigest()[:16]}"
+
+
+def _best_device() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _config(folder: Path):
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{folder} holds no config.json; give the folder of a saved transformers checkpoint")
+    try:
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    except (ValueError, KeyError, OSError) as error:
+        raise InputError(f"{folder}/config.json is not an architecture that transformers knows: {error}") from error
+
+
+def _tensor_files(folder: Path) -> dict[str, Path]:
+    """Which safetensors file holds each tensor of the checkpoint."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        return {key: folder / name for key, name in json.loads(index.read_text())["weight_map"].items()}
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        pickled = "only pickled weights, which can run code" if list(folder.glob("*.bin*")) else "no weights"
+        raise InputError(f"{folder} holds {pickled}; convert or re-download them as safetensors")
+    found = {}
+    for path in files:
+        try:
+            with safe_open(path, "pt") as tensors:
+                found |= dict.fromkeys(tensors.keys(), path)
+        except SafetensorError as error:
+            raise InputError(f"{path} is not a whole safetensors file ({error}); download it again") from error
+    return found
+
+
+def head_name_of(config, keys: set[str]) -> str:
+    """The name of the head that a checkpoint holds, read from its config's architecture and its tensors' keys."""
+    architecture = (config.architectures or ["none"])[0]
+    if architecture == ARCHITECTURES["armorm"]:
+        return "qrm_llama" if hasattr(config, "num_quantiles") else "armorm"
+    for head_name in ("qrm_gemma", "urm"):
+        if architecture == ARCHITECTURES[head_name]:
+            return head_name
+    if not architecture.endswith("ForSequenceClassification"):
+        raise InputError(
+            f"architecture {architecture} is not a reward model; give a *ForSequenceClassification checkpoint"
+        )
+    # Decoders name their head `score`; encoders (BERT, DeBERTa) have a pooler and a `classifier`.
+    return "classifier" if any(key.startswith("classifier.") for key in keys) else "linear"
+
+
+def _check_head_name(name: str, head_name: str, expected: str, config) -> None:
+    if expected and head_name not in (expected, "urm_helpfulness"):
+        raise InputError(
+            f"{name}: the checkpoint is a {config.architectures[0]} with head {head_name}, but data/reward_models.csv "
+            f"says {expected}; correct the row or the revision"
+        )
+    if head_name == "urm_helpfulness" and config.architectures[0] != ARCHITECTURES["urm"]:
+        raise InputError(f"{name}: head 'urm_helpfulness' reads URM only; leave head out")
+
+
+def _set_attention(config, attention: str | None) -> str:
+    """The attention to run, written into the config where soft-capping is to be dropped."""
+    soft_capped = getattr(config, "attn_logit_softcapping", None) is not None
+    if attention == "uncapped":
+        if not soft_capped:
+            raise InputError("attention 'uncapped' is for Gemma-2 models, which alone soft-cap; leave attention out")
+        config.attn_logit_softcapping = None
+    elif soft_capped and attention == "sdpa":
+        raise InputError("sdpa silently drops Gemma-2's soft-capping; leave attention out, or say 'uncapped'")
+    elif attention not in (None, "eager", "sdpa"):
+        raise InputError(f"attention must be 'eager', 'sdpa' or 'uncapped', not {attention!r}")
+    return attention or ("eager" if soft_capped else "sdpa")
+
+
+def _tokenizer(folder: Path, head_name: str):
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder} holds no tokenizer that transformers can open: {error}") from error
+    if head_name == "classifier" and tokenizer.pad_token_id is None:
+        raise InputError(f"{folder}: the tokenizer has no pad token, which an encoder needs; name one in its config")
+    if head_name != "classifier" and not tokenizer.chat_template:
+        raise InputError(
+            f"{folder}: the tokenizer has no chat template; save one beside it as chat_template.jinja, "
+            "the one that the reward model was trained with"
+        )
+    return tokenizer
+
+
+def _load_backbone_and_head(folder: Path, config, keys: dict, head_name: str, dtype: str, attention: str):
+    head = _load_head(keys, config, head_name, backbone_prefix="model.")
+    backbone, report = AutoModel.from_pretrained(
+        folder, config=config, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False,
+        attn_implementation="eager" if attention == "uncapped" else attention, output_loading_info=True,
+    )  # fmt: skip
+    _refuse_unloaded(folder, report)
+    return backbone, head
+
+
+def _load_classifier(folder: Path, config, keys: dict, head_name: str, dtype: str, attention: str):
+    if config.num_labels != 1:
+        raise InputError(f"{folder}: the classifier has {config.num_labels} labels; a reward model has one")
+    model, report = AutoModelForSequenceClassification.from_pretrained(
+        folder, config=config, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False,
+        output_loading_info=True,
+    )  # fmt: skip
+    _refuse_unloaded(folder, report)
+    return model, None
+
+
+def _refuse_unloaded(folder: Path, report: dict) -> None:
+    wrong = sorted(report["missing_keys"]) + sorted(str(key) for key in report["mismatched_keys"])
+    if wrong:
+        raise InputError(f"{folder} lacks or misshapes {', '.join(wrong[:3])}; download the checkpoint again")
+
+
+def _load_head(keys: dict[str, Path], config, head_name: str, backbone_prefix: str) -> torch.nn.Module:
+    head = new_head(head_name, config)
+    expected = {k: v for k, v in head.state_dict().items() if not k.endswith("num_batches_tracked")}
+    found = {k for k in keys if not k.startswith((backbone_prefix, "lm_head.")) and not k.endswith("_tracked")}
+    for problem, wrong in (("lacks", expected.keys() - found), ("has unexpected", found - expected.keys())):
+        if wrong:
+            raise InputError(
+                f"the checkpoint {problem} head tensors {', '.join(sorted(wrong)[:4])} for head {head_name}; "
+                "check the revision, or download the checkpoint again"
+            )
+    tensors = {key: _read_tensor(keys[key], key).float() for key in expected}
+    for key, tensor in tensors.items():
+        if tensor.shape != expected[key].shape:
+            raise InputError(
+                f"head tensor {key} has shape {tuple(tensor.shape)}, but head {head_name} needs "
+                f"{tuple(expected[key].shape)}; check the revision and config.json"
+            )
+    head.load_state_dict(tensors, strict=False)
+    return head
+
+
+def _read_tensor(path: Path, key: str) -> torch.Tensor:
+    with safe_open(path, "pt") as tensors:
+        return tensors.get_tensor(key)
+
+
+# --- saving -------------------------------------------------------------------------------------------------------
+
+
+def save(folder: Path, backbone, head: torch.nn.Module, head_name: str, tokenizer) -> None:
+    """Write a reward model as a standard checkpoint, with the key names and architecture name of the released ones."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {f"model.{key}": tensor for key, tensor in backbone.state_dict().items()} | head.state_dict()
+    save_file(
+        {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()},
+        folder / "model.safetensors",
+        metadata={"format": "pt"},
+    )
+    family = type(backbone).__name__.removesuffix("Model")
+    config = backbone.config.to_dict() | {
+        "architectures": [ARCHITECTURES.get(head_name, f"{family}ForSequenceClassification")],
+        "num_labels": head.score.out_features if hasattr(head, "score") else 1,
+    }
+    (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True, default=str) + "\n")
+    tokenizer.save_pretrained(folder)
