@@ -181,7 +181,8 @@ def load(
 ) -> RewardModel:
     """The reward model of that nickname, hub id or folder, ready to score.
 
-    device: None takes cuda, then mps, then cpu. dtype: None takes the registry's (float32 on a cpu).
+    device: None takes cuda, then mps, then cpu.
+    dtype: None takes the registry's, then the checkpoint's; float16 becomes float32 on a cpu, where it is slow.
     attention: None takes the right one ("eager" for Gemma-2, whose soft-capping sdpa drops; "sdpa" otherwise);
     "uncapped" runs Gemma-2 without soft-capping, as the authors' code did.
     head: None reads it from the checkpoint; "urm_helpfulness" reads URM as the paper's code did.
@@ -189,9 +190,9 @@ def load(
     """
     entry = _find(name)
     folder, revision = _fetch(entry["hub_id"], entry["revision"])
-    device = device or _best_device()
-    dtype = dtype or ("float32" if device == "cpu" else entry["dtype"] or "bfloat16")
     config, keys = _config(folder), _tensor_files(folder)
+    device = device or _best_device()
+    dtype = dtype or _usual_dtype(device, entry["dtype"], config)
     head_name = head or head_name_of(config, set(keys))
     _check_head_name(name, head_name, entry["head"], config)
     attention = _set_attention(config, attention)
@@ -260,6 +261,11 @@ def _best_device() -> str:
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _usual_dtype(device: str, registered: str, config) -> str:
+    dtype = registered or str(config.dtype or "float32").removeprefix("torch.")
+    return "float32" if (device, dtype) == ("cpu", "float16") else dtype
 
 
 def _config(folder: Path):

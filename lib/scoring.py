@@ -1,0 +1,421 @@
+"""Scoring: the reward of every reply to a prompt, each as the model really reads it.
+
+All conversations about one prompt share their beginning, so the backbone reads that prefix once; every reply then costs
+only its own tokens and the closing ones. Replies of one length form a batch without padding, and each attends to the
+shared prefix keys and values, which are never copied, and to itself.
+"""
+
+import contextlib
+import datetime
+import hashlib
+import json
+import platform
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+from transformers import AttentionInterface, DynamicCache
+
+from lib import InputError, scores
+from lib.reward_models import DATE, Conversation, RewardModel
+
+TOKENS_PER_BATCH = {"cpu": 2048, "mps": 8192, "cuda": 32768}  # new tokens in one pass of the backbone
+TEXTS_AT_ONCE = 8192  # conversations tokenised before their common prefix is dropped again
+REPLIES_PER_SHARD = 8192  # rewards that are written to disk together
+
+
+# --- what the model reads -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The distinct model inputs for one prompt, split after the longest prefix that all of them share.
+
+    prefix_ids + suffixes[group[i]] is the whole input for reply i, and reply_ids[group[i]] the reply's own part of it.
+    """
+
+    conversation: Conversation
+    prefix_ids: tuple[int, ...]
+    suffixes: list[tuple[int, ...]]
+    reply_ids: list[tuple[int, ...]]
+    group: np.ndarray  # (replies,) int32
+
+
+def inputs_for(
+    model: RewardModel, prompt: str, replies: Sequence, *, reply: str = "text", bos: str = "single"
+) -> Inputs:
+    """The model inputs for these replies to the prompt, identical ones merged.
+
+    reply "text": each reply is a string; it goes through the chat template and is tokenised with it (section 2).
+    reply "ids": each reply is a sequence of token ids, spliced in between prefix and closing ids as it is.
+    """
+    conversation = model.conversation(prompt, bos)
+    distinct = list(dict.fromkeys(replies if reply == "text" else map(tuple, replies)))
+    tails = [tail for part in _parts(distinct) for tail in _tails(model, conversation, part, reply)]
+    # (shared, tail) says how many prefix ids the input starts with, and the ids that follow them.
+    merged = {tail: number for number, tail in enumerate(dict.fromkeys(tails))}
+    group_of = {one: merged[tail] for one, tail in zip(distinct, tails, strict=True)}
+    group = np.array([group_of[one if reply == "text" else tuple(one)] for one in replies], dtype=np.int32)
+    prefix = conversation.prefix_ids
+    # An input that ends with the prefix must keep a token of its own to be scored at.
+    shared = min((start if tail else start - 1 for start, tail in merged), default=len(prefix))
+    suffixes = [prefix[shared:start] + tail for start, tail in merged]
+    reply_ids = [_without_closing(tail, conversation.closing_ids) for _, tail in merged]
+    return Inputs(conversation, prefix[:shared], suffixes, reply_ids, group)
+
+
+def _parts(replies: list) -> Iterator[list]:
+    for start in range(0, len(replies), TEXTS_AT_ONCE):
+        yield replies[start : start + TEXTS_AT_ONCE]
+
+
+def _tails(model: RewardModel, conversation: Conversation, replies: list, reply: str) -> Iterator[tuple[int, tuple]]:
+    prefix = conversation.prefix_ids
+    if reply == "ids":
+        return ((len(prefix), ids + conversation.closing_ids) for ids in replies)
+    if reply != "text":
+        raise InputError(f"reply must be 'text' or 'ids', not {reply!r}")
+    return (_after_prefix(tuple(whole), prefix) for whole in model.encode(conversation, replies))
+
+
+def _after_prefix(whole: tuple, prefix: tuple) -> tuple[int, tuple]:
+    shared = len(prefix)
+    while whole[:shared] != prefix[:shared]:  # a reply may merge with the end of the prefix when tokenised
+        shared -= 1
+    return shared, whole[shared:]
+
+
+def _without_closing(tail: tuple, closing: tuple) -> tuple:
+    kept = len(closing)
+    while kept and tail[len(tail) - kept :] != closing[-kept:]:
+        kept -= 1
+    return tail[: len(tail) - kept]
+
+
+# --- the shared prefix --------------------------------------------------------------------------------------------
+
+
+def shared_prefix_attention(
+    module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, *,
+    scaling: float, shared: list, softcap: float | None = None, **kwargs,
+) -> tuple[Tensor, None]:  # fmt: skip
+    """Attention of many replies to one prefix and each to itself, the prefix not copied: (batch, length, heads, d).
+
+    query: (batch, heads, length, d); key, value: (batch, kv_heads, length, d), of the replies alone.
+    shared[layer]: the prefix keys and values, (kv_heads, prefix, d) each. softcap: Gemma-2's c in c tanh(score / c).
+    """
+    prefix_key, prefix_value = shared[module.layer_idx]
+    batch, heads, length, d = query.shape
+    kv_heads, prefix = prefix_key.shape[:2]
+    # Heads that share keys count as more queries: (kv_heads, batch, group * length, d)
+    grouped = query.reshape(batch, kv_heads, -1, d).transpose(0, 1)
+    to_prefix = (grouped.reshape(kv_heads, -1, d) @ prefix_key.mT).view(kv_heads, batch, -1, prefix)
+    to_reply = grouped @ key.transpose(0, 1).mT  # (kv_heads, batch, group * length, length)
+    attention = torch.cat([to_prefix, to_reply], dim=-1).float() * scaling
+    if softcap is not None:
+        attention = softcap * torch.tanh(attention / softcap)
+    later = torch.ones(length, length, dtype=torch.bool, device=query.device).triu(1)
+    attention[..., prefix:].masked_fill_(later.repeat(heads // kv_heads, 1), -torch.inf)
+    weights = attention.softmax(-1).to(query.dtype)
+    from_prefix = weights[..., :prefix].reshape(kv_heads, -1, prefix) @ prefix_value
+    out = from_prefix.view_as(grouped) + weights[..., prefix:] @ value.transpose(0, 1)
+    return out.transpose(0, 1).reshape(batch, heads, length, d).transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register("shared_prefix", shared_prefix_attention)
+
+
+@contextlib.contextmanager
+def _shared_prefix(backbone) -> Iterator[None]:
+    usual = backbone.config._attn_implementation
+    backbone.config._attn_implementation = "shared_prefix"
+    try:
+        yield
+    finally:
+        backbone.config._attn_implementation = usual
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """What the backbone computed on a prefix: keys and values per layer, (kv_heads, length, d) each, and the gate."""
+
+    length: int
+    shared: list[tuple[Tensor, Tensor]]
+    gate: Tensor | None
+
+
+def read_prefix(model: RewardModel, inputs: Inputs) -> Prefix:
+    """One pass of the backbone over the prompt's prefix; everything later replies need of it."""
+    conversation, length = inputs.conversation, len(inputs.prefix_ids)
+    ids = torch.tensor([conversation.prefix_ids], device=model.device)
+    cache = DynamicCache()  # without the config, so that sliding-window layers keep every key
+    hidden = model.backbone(input_ids=ids, past_key_values=cache, use_cache=True).last_hidden_state[0]  # (prefix, d)
+    shared = [(layer.keys[0, :, :length], layer.values[0, :, :length]) for layer in cache.layers]
+    position = conversation.gate_position
+    return Prefix(length, shared, None if position is None else model.head.gate(hidden[position].float()))
+
+
+def hidden_after(model: RewardModel, prefix: Prefix, suffixes: Tensor) -> Tensor:
+    """The backbone's output at the last position of prefix + suffix. suffixes: (batch, length) ids; out: (batch, d)."""
+    positions = torch.arange(prefix.length, prefix.length + suffixes.shape[1], device=suffixes.device)[None]
+    with _shared_prefix(model.backbone):
+        out = model.backbone(input_ids=suffixes, position_ids=positions, use_cache=False, shared=prefix.shared)
+    return out.last_hidden_state[:, -1]
+
+
+# --- rewards ------------------------------------------------------------------------------------------------------
+
+
+class Scorer:
+    """Rewards of suffixes of one length, in batches whose size it learns: half as large after running out of memory."""
+
+    def __init__(self, model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None):
+        self.model, self.inputs = model, inputs
+        self.tokens_per_batch = tokens_per_batch or TOKENS_PER_BATCH.get(torch.device(model.device).type, 4096)
+        with torch.inference_mode():
+            self.prefix = read_prefix(model, inputs) if model.causal else None
+            self.shares_prefix = model.causal and self._agrees_with_whole()
+
+    def __call__(self, suffixes: Sequence[tuple[int, ...]]) -> np.ndarray:
+        """Rewards of prefix + suffix, (n,) float32. The suffixes have one length."""
+        ids = torch.tensor(suffixes, device=self.model.device)  # (n, length)
+        done, rewards = 0, []
+        while done < len(ids):
+            batch = ids[done : done + max(1, self.tokens_per_batch // ids.shape[1])]
+            try:
+                with torch.inference_mode():
+                    rewards.append(self._rewards(batch).float().cpu().numpy())
+            except RuntimeError as error:
+                self._halve(error, len(batch))
+                continue
+            done += len(batch)
+        return np.concatenate(rewards)
+
+    def _rewards(self, suffixes: Tensor) -> Tensor:
+        if self.model.head is None:
+            return self._classifier_rewards(suffixes)
+        hidden = hidden_after(self.model, self.prefix, suffixes) if self.shares_prefix else self._whole(suffixes)
+        return self.model.head(hidden.float(), self.prefix.gate)
+
+    def _whole(self, suffixes: Tensor) -> Tensor:
+        return self.model.backbone(input_ids=self._with_prefix(suffixes), use_cache=False).last_hidden_state[:, -1]
+
+    def _with_prefix(self, suffixes: Tensor) -> Tensor:
+        prefix = torch.tensor([self.inputs.prefix_ids], device=suffixes.device, dtype=suffixes.dtype)
+        return torch.cat([prefix.expand(len(suffixes), -1), suffixes], dim=1)
+
+    def _classifier_rewards(self, suffixes: Tensor) -> Tensor:
+        ids = self._with_prefix(suffixes)
+        types = {}
+        if getattr(self.model.backbone.config, "type_vocab_size", 0) > 1:
+            in_reply = torch.arange(ids.shape[1], device=ids.device) >= len(self.inputs.conversation.prefix_ids)
+            types = {"token_type_ids": in_reply.long().expand_as(ids)}
+        return self.model.backbone(input_ids=ids, attention_mask=torch.ones_like(ids), **types).logits[:, 0]
+
+    def _agrees_with_whole(self) -> bool:
+        """Whether prefix and replies read apart give what they give when read whole, on the first few inputs."""
+        first = self.inputs.suffixes[0]
+        some = torch.tensor([s for s in self.inputs.suffixes[:99] if len(s) == len(first)], device=self.model.device)[
+            :4
+        ]
+        whole = self._whole(some).float()
+        tolerance = 1e-3 if self.model.dtype == "float32" else 5e-2  # half precision reorders sums
+        try:
+            apart = hidden_after(self.model, self.prefix, some).float()
+        except (TypeError, ValueError, KeyError):
+            apart = torch.full_like(whole, torch.nan)  # an architecture without pluggable attention
+        window = getattr(self.model.backbone.config, "sliding_window", None)
+        fits = window is None or self.prefix.length + len(first) < window
+        return bool(fits and (apart - whole).norm() <= tolerance * whole.norm())
+
+    def _halve(self, error: RuntimeError, batch: int) -> None:
+        told = str(error).lower()
+        if batch == 1 or not (isinstance(error, torch.OutOfMemoryError) or "memory" in told):
+            raise error
+        self.tokens_per_batch = max(1, self.tokens_per_batch // 2)
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def _by_length(suffixes: list[tuple[int, ...]]) -> list[np.ndarray]:
+    """Shards: indices of suffixes of one length, at most REPLIES_PER_SHARD each, shortest first."""
+    lengths = np.array([len(suffix) for suffix in suffixes])
+    shards = []
+    for length in np.unique(lengths):
+        same = np.flatnonzero(lengths == length)
+        shards += [same[i : i + REPLIES_PER_SHARD] for i in range(0, len(same), REPLIES_PER_SHARD)]
+    return shards
+
+
+def score_replies(
+    model: RewardModel, prompt: str, replies: Sequence, *, reply: str = "text", bos: str = "single",
+    tokens_per_batch: int | None = None,
+) -> np.ndarray:  # fmt: skip
+    """Rewards of these replies to the prompt, (replies,) float32, on the model's own scale.
+
+    replies: strings (reply="text") or sequences of token ids (reply="ids"). bos: "single" or "double".
+    """
+    inputs = inputs_for(model, prompt, replies, reply=reply, bos=bos)
+    scorer = Scorer(model, inputs, tokens_per_batch)
+    rewards = np.empty(len(inputs.suffixes), dtype=np.float32)
+    for shard in _by_length(inputs.suffixes):
+        rewards[shard] = scorer([inputs.suffixes[i] for i in shard])
+    return rewards[inputs.group]
+
+
+# --- the whole vocabulary -----------------------------------------------------------------------------------------
+
+
+def vocabulary(tokenizer) -> pd.DataFrame:
+    """Every id the tokenizer knows, added ones included, in order: token_id, token (its string), text (it decoded)."""
+    token_id = np.array(sorted(set(tokenizer.get_vocab().values())), dtype=np.int32)
+    ids = token_id.tolist()
+    texts = tokenizer.batch_decode([[i] for i in ids], clean_up_tokenization_spaces=False)
+    return pd.DataFrame({"token_id": token_id, "token": tokenizer.convert_ids_to_tokens(ids), "text": texts}).astype(
+        {"token": "str", "text": "str"}
+    )
+
+
+def score_vocabulary(
+    model: RewardModel, prompts: dict[str, str], path: Path, *, reply: str = "text", bos: str = "single",
+    token_ids: Sequence[int] | None = None, overwrite: bool = False, tokens_per_batch: int | None = None,
+    progress: bool = True,
+) -> pd.DataFrame:  # fmt: skip
+    """The score table of a model: every token of its vocabulary as the reply to each prompt; also written to `path`.
+
+    prompts: column name -> prompt. token_ids: score only these. Finished shards are kept beside `path`, so a run that
+    was killed goes on where it stopped and ends with the same table. Prompts that a table of the same settings already
+    holds are not scored again; a table of other settings is an InputError unless `overwrite`. Rewards that are not
+    finite stop the run and name the token.
+    """
+    path, started = Path(path), time.time()
+    tokens = vocabulary(model.tokenizer)
+    if token_ids is not None:
+        tokens = tokens[tokens["token_id"].isin(token_ids)].reset_index(drop=True)
+    settings = _settings(model, reply, bos, tokens)
+    with scores.lock(path):
+        table, known = _table_so_far(path, settings, prompts, overwrite)
+        missing = {name: prompt for name, prompt in prompts.items() if name not in known}
+        if not missing:
+            return table
+        shards = path.with_name(f"{path.stem}.{_hash(settings)}.shards")
+        with tqdm(unit=" replies", desc=model.nickname, disable=not progress) as bar:
+            for done, (name, prompt) in enumerate(missing.items()):
+                inputs = inputs_for(model, prompt, _replies(tokens, reply), reply=reply, bos=bos)
+                bar.total = bar.n + len(inputs.suffixes) * (len(missing) - done)
+                table = _with_inputs(table if len(table) else tokens, inputs)
+                rewards = _score_in_shards(model, name, inputs, tokens, shards, tokens_per_batch, bar)
+                table = table.assign(**{name: rewards[inputs.group]})
+        scores.write(table, path, settings | _run_metadata(model, known | prompts, started))
+        shutil.rmtree(shards, ignore_errors=True)
+    return scores.read(path)
+
+
+def _replies(tokens: pd.DataFrame, reply: str) -> list:
+    return tokens["text"].tolist() if reply == "text" else [(i,) for i in tokens["token_id"].tolist()]
+
+
+def _settings(model: RewardModel, reply: str, bos: str, tokens: pd.DataFrame) -> dict:
+    """Everything that a reward depends on, other than the prompt."""
+    return {
+        "model": model.hub_id if "/" in model.hub_id and not Path(model.hub_id).is_dir() else model.nickname,
+        "revision": model.revision,
+        "head": model.head_name,
+        "dtype": model.dtype,
+        "attention": model.attention,
+        "reply": reply,
+        "bos": bos,
+        "date": DATE,
+        "chat_template": _hash(model.tokenizer.chat_template or ""),
+        "vocabulary": f"{len(tokens)} tokens, {_hash(tokens['token'].tolist())}",
+    }
+
+
+def _run_metadata(model: RewardModel, prompts: dict[str, str], started: float) -> dict:
+    libraries = ("torch", "transformers", "tokenizers", "numpy")
+    return {
+        "prompts": prompts,
+        "device": f"{model.device} ({torch.cuda.get_device_name() if model.device == 'cuda' else platform.machine()})",
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in libraries},
+        "start": datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(timespec="seconds"),
+        "seconds": round(time.time() - started, 1),
+    }
+
+
+def _hash(value) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _table_so_far(path: Path, settings: dict, prompts: dict, overwrite: bool) -> tuple[pd.DataFrame, dict]:
+    """The table at `path` and its prompts, if they are of these settings; else an empty one."""
+    if not path.exists():
+        return pd.DataFrame(), {}
+    table = scores.read(path)
+    metadata = table.attrs["metadata"]
+    differ = [key for key, value in settings.items() if metadata.get(key) != value]
+    differ += [name for name, prompt in metadata["prompts"].items() if prompts.get(name, prompt) != prompt]
+    if not differ:
+        return table, metadata["prompts"]
+    if overwrite:
+        return pd.DataFrame(), {}
+    raise InputError(
+        f"{path} holds scores of other settings ({', '.join(differ)}); score into another collection, or delete it"
+    )
+
+
+def _with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
+    """The table with what was fed for each token; the same for every prompt, because prompts end in control tokens."""
+    if "input_group" in table:
+        if not np.array_equal(table["input_group"], inputs.group):
+            raise InputError(f"the prompt {inputs.conversation.prompt!r} merges other replies; score it by itself")
+        return table
+    reply_ids = [np.array(inputs.reply_ids[group], dtype=np.int32) for group in inputs.group]
+    return table.assign(reply_ids=reply_ids, input_group=inputs.group)
+
+
+def _score_in_shards(
+    model: RewardModel, name: str, inputs: Inputs, tokens: pd.DataFrame, shards: Path, tokens_per_batch, bar
+) -> np.ndarray:
+    """Rewards of the distinct inputs, (inputs,) float32; shards that an earlier run finished are read, not scored."""
+    scorer = None
+    rewards = np.empty(len(inputs.suffixes), dtype=np.float32)
+    for number, shard in enumerate(_by_length(inputs.suffixes)):
+        file = shards / f"{name}-{_hash(inputs.conversation.prompt)}-{number:05d}.npy"
+        if file.exists():
+            rewards[shard] = np.load(file)
+        else:
+            scorer = scorer or _announced(Scorer(model, inputs, tokens_per_batch))
+            rewards[shard] = scorer([inputs.suffixes[i] for i in shard])
+            _refuse_non_finite(rewards, shard, inputs, tokens)
+            _write_shard(file, rewards[shard])
+        bar.update(len(shard))
+    return rewards
+
+
+def _announced(scorer: Scorer) -> Scorer:
+    if not scorer.shares_prefix:
+        tqdm.write(f"{scorer.model.nickname}: every conversation is read whole, which is exact but slower")
+    return scorer
+
+
+def _refuse_non_finite(rewards: np.ndarray, shard: np.ndarray, inputs: Inputs, tokens: pd.DataFrame) -> None:
+    bad = shard[~np.isfinite(rewards[shard])]
+    if len(bad):
+        token = tokens.iloc[int(np.flatnonzero(inputs.group == bad[0])[0])]
+        raise InputError(
+            f"the reward of token {token['token_id']} ({token['token']!r}) for the prompt "
+            f"{inputs.conversation.prompt!r} is {rewards[bad[0]]}; load the model with dtype='bfloat16' or 'float32'"
+        )
+
+
+def _write_shard(file: Path, rewards: np.ndarray) -> None:
+    with scores.replacing(file) as part, open(part, "wb") as out:
+        np.save(out, rewards)
