@@ -120,19 +120,20 @@ class RewardModel:
         return self._tokenise(conversation.prompt, replies, conversation.bos)
 
     def _tokenise(self, prompt: str, replies: list[str], bos: str) -> list[list[int]]:
+        masks = {"return_attention_mask": False, "return_token_type_ids": False}
         if not self.tokenizer.chat_template:
-            return self.tokenizer([prompt] * len(replies), list(replies))["input_ids"]
+            return self.tokenizer([prompt] * len(replies), list(replies), **masks)["input_ids"]
         texts = self.render(prompt, replies)
-        if bos == "double" or not self.tokenizer.bos_token:
-            return self.tokenizer(texts)["input_ids"]
-        # The template and the tokenizer may each add a bos, or only one of them: strip the template's, look, put back.
-        start, bos_id = self.tokenizer.bos_token, self.tokenizer.bos_token_id
-        ids = self.tokenizer([text.removeprefix(start) for text in texts])["input_ids"]
-        if texts[0].startswith(start) and ids[0][0] != bos_id:
-            ids = self.tokenizer(texts)["input_ids"]
-        if ids[0][:2] == [bos_id, bos_id]:
-            raise InputError(f"{self.name}: the conversation starts with two bos tokens; score it with bos='double'")
-        return ids
+        if bos == "single" and self._adds_bos(texts[0]):
+            texts = [text.removeprefix(self.tokenizer.bos_token) for text in texts]
+        return self.tokenizer(texts, **masks)["input_ids"]
+
+    def _adds_bos(self, text: str) -> bool:
+        """Whether the tokenizer puts a bos of its own before text that already starts with one."""
+        bos = self.tokenizer.bos_token
+        return (
+            bool(bos) and text.startswith(bos) and self.tokenizer(text)["input_ids"][1] == self.tokenizer.bos_token_id
+        )
 
     def _text_around_reply(self, prompt: str) -> tuple[str, str]:
         if not self.tokenizer.chat_template:

@@ -1,0 +1,349 @@
+"""Score tables: what is written is what is read, and whatever goes wrong is one line and costs nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import AWKWARD
+
+from lib import InputError, scores
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path, monkeypatch):
+    monkeypatch.setattr(scores, "ROOT", tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def path():
+    return scores.path_of("words", "model")
+
+
+@pytest.fixture
+def as_nobody():
+    """Runs a test without the rights of root, who may write anywhere."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def refused(match: str):
+    """Expects an InputError of one line."""
+    return pytest.raises(InputError, match=rf"(?s)\A(?=[^\n]*\Z).*{match}")
+
+
+def only(path, *names):
+    """Whether the folder of `path` holds exactly these files (locks aside)."""
+    return sorted(p.name for p in path.parent.iterdir() if p.suffix != ".lock") == sorted(names)
+
+
+# --- round trip ---------------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_read(score_table, path):
+    table = score_table(greatest=np.linspace(-1, 1, len(AWKWARD)), worst=np.zeros(len(AWKWARD)))
+    scores.write(table, path, {"model": "m", "prompts": {"greatest": "?"}})
+    again = scores.read(path)
+    assert path == scores.ROOT / "data" / "scores" / "words" / "model.parquet"
+    assert again["text"].tolist() == AWKWARD  # 'null', 'NA', 'nan' and '' among them: none became a missing value
+    assert list(again.dtypes.astype(str)) == ["int32", "str", "str", "object", "int32", "float32", "float32"]
+    assert {ids.dtype for ids in again["reply_ids"]} == {np.dtype("int32")}
+    assert [ids.tolist() for ids in again["reply_ids"]][:2] == [[0, 1], [1, 2]]
+    assert again.attrs["metadata"] == {"model": "m", "prompts": {"greatest": "?"}}
+    pd.testing.assert_frame_equal(again.drop(columns="reply_ids"), table.drop(columns="reply_ids"))
+
+
+def test_the_file_holds_the_contracts_types_and_no_other_metadata(score_table, path):
+    table = score_table()
+    table.attrs["stray"] = "x"
+    scores.write(table.astype({"text": object}).set_index(table.index + 7), path, {})
+    schema = pq.read_schema(path)
+    assert [str(field.type) for field in schema] == [
+        "int32",
+        "string",
+        "string",
+        "list<element: int32>",
+        "int32",
+        "float",
+    ]
+    assert list(schema.metadata) == [b"reward_model_values"]
+
+
+def test_one_content_is_one_sequence_of_bytes(score_table, path):
+    other = path.with_name("other.parquet")
+    scores.write(score_table(), path, {"a": 1, "b": 2})
+    scores.write(scores.read(path), other, {"b": 2, "a": 1})
+    assert path.read_bytes() == other.read_bytes()
+
+
+def test_prompts_follow_the_contracts_columns_wherever_they_stand(score_table, path):
+    table = score_table(greatest=range(15), best=range(15))
+    scores.write(table[table.columns[::-1]], path, {})
+    assert list(scores.read(path)) == [*scores.COLUMNS, "best", "greatest"]
+    assert scores.prompt_names(table) == ["greatest", "best"]
+
+
+def test_a_collection_is_every_table_in_its_folder(score_table):
+    for name in ("b", "a"):
+        scores.write(score_table(), scores.path_of("words", name), {"model": name})
+    tables = scores.collection("words")
+    assert [(name, table.attrs["metadata"]["model"]) for name, table in tables.items()] == [("a", "a"), ("b", "b")]
+
+
+def test_an_empty_collection_names_the_remedy():
+    with refused("no scores in .*none.*make reproduce COLLECTION=none"):
+        scores.collection("none")
+
+
+@pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a\\b", "a\nb"])
+def test_names_that_would_leave_the_folder_are_refused(name):
+    with refused("cannot name a collection"):
+        scores.path_of(name, "model")
+    with refused("cannot name a collection"):
+        scores.path_of("words", name)
+
+
+# --- the contract -------------------------------------------------------------------------------------------------
+
+
+def _with(score_table, **columns):
+    return score_table(["a", "b", "c"], greatest=[1, 2, 3]).assign(**columns)
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ({"token_id": np.array([0, 1, 1], dtype=np.int32)}, "token_id 1 occurs more than once"),
+        ({"token_id": np.array([0, 1, 2], dtype=np.int64)}, "column token_id is not int32"),
+        ({"input_group": [0.0, 1.0, 2.0]}, "column input_group is not int32"),
+        ({"greatest": [1.0, 2.0, 3.0]}, "column greatest is not float"),  # float64
+        ({"best": ["x", "y", "z"]}, "column best is not float"),
+        ({"greatest": np.array([1, np.nan, 3], dtype=np.float32)}, "reward of token 1 .'Ġb'. for greatest is nan"),
+        ({"greatest": np.array([1, 2, -np.inf], dtype=np.float32)}, "reward of token 2 .'Ġc'. for greatest is -inf"),
+        ({"text": ["a", None, "c"]}, "column text is not string"),
+        ({"token": [0, 1, 2]}, "column token is not string"),
+        ({"reply_ids": [[0], "1", [2]]}, "column reply_ids is not list"),
+        ({"reply_ids": [np.array([0.5]), [1], [2]]}, "column reply_ids is not list"),
+        ({"input_group": np.array([5, 1, 5], dtype=np.int32)}, "input_group 5 are one input but have different"),
+    ],
+)
+def test_a_table_that_breaks_the_contract_is_not_written(score_table, path, columns, problem):
+    with refused(problem):
+        scores.write(_with(score_table, **columns), path, {})
+    assert not path.parent.exists()
+
+
+def test_missing_columns_and_rows_are_named(score_table):
+    table = score_table()
+    with refused("column text is missing"):
+        scores.validate(table.drop(columns="text"))
+    with refused("no prompt column"):
+        scores.validate(table.drop(columns="greatest"))
+    with refused("two columns have one name"):
+        scores.validate(pd.concat([table, table[["greatest"]]], axis=1))
+    with refused("no rows"):
+        scores.validate(table.iloc[:0])
+
+
+def test_equal_inputs_with_equal_rewards_are_fine(score_table):
+    scores.validate(score_table(["a", " a", "b"], groups=[7, 7, 1], greatest=[0.5, 0.5, 2], best=[3, 3, 3]))
+
+
+# --- files that cannot be read ------------------------------------------------------------------------------------
+
+
+def test_a_missing_table_says_how_to_score(path):
+    with refused("no scores for 'model' in .*words; run: make score MODEL=model COLLECTION=words"):
+        scores.read(path)
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"PAR1" + b[50:]])
+def test_a_corrupt_table_is_refused_by_name(score_table, path, damage):
+    scores.write(score_table(), path, {})
+    path.write_bytes(damage(path.read_bytes()))
+    with refused("model.parquet is not a whole parquet file; delete it and score again: make score MODEL=model"):
+        scores.read(path)
+
+
+def test_foreign_tables_are_refused_by_name(score_table, path):
+    path.parent.mkdir(parents=True)
+    pd.DataFrame({"x": [1]}).to_parquet(path)
+    with refused("model.parquet is not a score table of this project"):
+        scores.read(path)
+    table = pa.table({"token_id": pa.array([1], pa.int32())}, metadata={"reward_model_values": json.dumps({})})
+    pq.write_table(table, path)
+    with refused("model.parquet is not a score table: column token is missing; delete it"):
+        scores.read(path)
+
+
+# --- files that cannot be written ---------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_a_full_disk_leaves_the_old_table_and_nothing_else(score_table, path):
+    scores.write(score_table(greatest=range(15)), path, {})
+    old = path.read_bytes()
+    path.with_name(".model.parquet.part").symlink_to("/dev/full")  # the temporary file: every write to it is refused
+    with refused(
+        "the disk is full, so .*model.parquet was not written; free some space and run the same command again"
+    ):
+        scores.write(score_table(greatest=range(15, 30)), path, {})
+    assert path.read_bytes() == old
+    assert only(path, "model.parquet")
+
+
+def test_a_write_that_fails_otherwise_leaves_the_old_file_too(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("old")
+    with pytest.raises(ZeroDivisionError), scores.replacing(file) as part:
+        part.write_text("half")
+        raise ZeroDivisionError
+    assert file.read_text() == "old"
+    assert only(file, "file")
+
+
+def test_an_unwritable_folder_is_named(score_table, path, as_nobody):
+    with refused("words cannot be written .Permission denied.; make it a writable folder"):
+        scores.write(score_table(), path, {})
+    with refused("words cannot be written"), scores.lock(path):
+        pass
+
+
+def test_a_file_where_the_folder_should_be_is_named(score_table, path):
+    path.parent.parent.mkdir(parents=True)
+    path.parent.write_text("")
+    with refused("words cannot be written"):
+        scores.write(score_table(), path, {})
+    with refused("words cannot be written"), scores.lock(path):
+        pass
+
+
+# --- two writers --------------------------------------------------------------------------------------------------
+
+HOLDER = """
+import sys, time
+from lib import scores
+with scores.lock(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_second_writer_is_refused_and_kill_frees_the_lock(score_table, path):
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert holder.stdout.readline() == "held\n"
+        with refused(f"process {holder.pid} is writing .*model.parquet; wait until it ends"), scores.lock(path):
+            pass
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+        holder.stdout.close()
+    with scores.lock(path):  # the kernel freed it with the process
+        scores.write(score_table(), path, {})
+    with scores.lock(path):  # and it can be taken again
+        assert path.with_name("model.parquet.lock").read_text() == str(os.getpid())
+
+
+def test_a_writer_that_is_killed_leaves_the_old_table(score_table, path):
+    scores.write(score_table(), path, {})
+    old = path.read_bytes()
+    script = (
+        "import sys, time; from pathlib import Path; from lib import scores\n"
+        "with scores.replacing(Path(sys.argv[1])) as part:\n"
+        "    part.write_bytes(b'half'); print('written', flush=True); time.sleep(60)\n"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout.readline() == "written\n"
+    writer.kill()
+    writer.wait()
+    writer.stdout.close()
+    assert path.read_bytes() == old
+    scores.write(score_table(greatest=range(15, 30)), path, {})  # and the next writer clears up after it
+    assert only(path, "model.parquet")
+
+
+# --- observations -------------------------------------------------------------------------------------------------
+
+
+def test_one_row_per_input_with_the_lowest_id(score_table):
+    table = score_table(["a", " a", "b", "a "], groups=[4, 4, 1, 4], greatest=[1, 1, 2, 1])
+    for shuffled in (table, table.iloc[[3, 2, 1, 0]]):
+        assert scores.unique_inputs(shuffled)["token_id"].tolist() == [0, 2]
+
+
+def test_shared_texts_are_joined_on_text_not_on_position(score_table):
+    a = score_table(["nan", "love", "null", "NA", "", "only a"], greatest=[0, 1, 2, 3, 4, 5])
+    b = score_table(["only b", "", "NA", "null", "love", "nan"], greatest=[50, 40, 30, 20, 10, 0])
+    shared = scores.shared_vocabulary({"a": a, "b": b}, "greatest", trim=False)
+    assert shared.index.tolist() == ["nan", "love", "null", "NA", ""]
+    assert shared.index.name == "text"
+    assert shared["b"].tolist() == [0, 10, 20, 30, 40]
+    assert (shared["b"] == 10 * shared["a"]).all()
+    assert shared.dtypes.astype(str).tolist() == ["float32", "float32"]
+
+
+def test_trimmed_texts_are_one_observation(score_table):
+    a = score_table([" love", "love", "x", "\x1c"], groups=[0, 0, 1, 2], greatest=[1, 1, 2, 3])
+    b = score_table(["love", "x", ""], greatest=[5, 6, 7])
+    shared = scores.shared_vocabulary({"a": a, "b": b}, "greatest")
+    assert shared.reset_index().to_numpy().tolist() == [["love", 1, 5], ["x", 2, 6], ["", 3, 7]]
+    exact = scores.shared_vocabulary({"a": a, "b": b}, "greatest", trim=False)
+    assert exact.index.tolist() == ["love", "x"]
+
+
+def test_texts_of_several_ids_are_dropped_or_the_first_is_taken(score_table):
+    a = score_table(["\ufffd", "x", "\ufffd", "y"], greatest=[1, 2, 3, 4])
+    b = score_table(["x", "\ufffd", "y"], greatest=[5, 6, 7])
+    dropped = scores.shared_vocabulary({"a": a, "b": b}, "greatest")
+    assert dropped.index.tolist() == ["x", "y"]  # U+FFFD is two ids of a
+    first = scores.shared_vocabulary({"a": a, "b": b}, "greatest", duplicates="first")
+    assert first["a"].to_dict() == {"\ufffd": 1, "x": 2, "y": 4}
+
+
+def test_the_order_of_rows_and_tables_does_not_matter(score_table):
+    rng = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(200)]
+    tables = {name: score_table(list(rng.permutation(words)), greatest=rng.normal(size=200)) for name in "abc"}
+    shared = scores.shared_vocabulary(tables, "greatest")
+    shuffled = {name: tables[name].sample(frac=1, random_state=1) for name in "cab"}
+    again = scores.shared_vocabulary(shuffled, "greatest").reindex(shared.index)[list("abc")]
+    pd.testing.assert_frame_equal(shared, again)
+    by_hand = {name: dict(zip(t["text"], t["greatest"], strict=True)) for name, t in tables.items()}
+    assert all(shared.loc[word, name] == by_hand[name][word] for name in "abc" for word in words)
+
+
+def test_joins_that_cannot_be_made_name_the_remedy(score_table):
+    a, b = score_table(["x"], greatest=[1]), score_table(["y"], greatest=[1])
+    with refused("no text is shared by a, b"):
+        scores.shared_vocabulary({"a": a, "b": b}, "greatest")
+    with refused("scores of a have no prompt 'best' .they have greatest.; run: make score MODEL=a PROMPTS=best"):
+        scores.shared_vocabulary({"a": a}, "best")
+    with refused("duplicates must be"):
+        scores.shared_vocabulary({"a": a}, "greatest", duplicates="last")
+
+
+# --- scale --------------------------------------------------------------------------------------------------------
+
+
+def test_a_vocabulary_of_a_quarter_million_is_quick(score_table, path):
+    n = 256_000
+    table = score_table([f" {i // 2}" for i in range(n)], groups=np.arange(n) // 2, greatest=np.arange(n) // 2)
+    start = time.perf_counter()
+    scores.write(table, path, {})
+    assert len(scores.unique_inputs(scores.read(path))) == n // 2
+    assert time.perf_counter() - start < 10
