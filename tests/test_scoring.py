@@ -1,0 +1,312 @@
+"""Scoring against an independent oracle, and what it does when it is interrupted, starved or fed awkward replies."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import oracle
+import pandas as pd
+import pytest
+import tiny
+import torch
+
+from lib import InputError, scores, scoring
+from lib.reward_models import load
+
+PROMPTS = {
+    "greatest": "What, in one word, is the greatest thing ever?",
+    "worst": "What, in one word, is the worst thing ever?",
+}
+KINDS = ["linear_llama", "linear_gemma2", "linear_qwen3", "armorm", "qrm_llama", "qrm_gemma", "urm"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    made = {}
+
+    def folder_of(kind):
+        if kind not in made:
+            made[kind] = tiny.make_checkpoint(tmp_path_factory.mktemp(kind), kind)
+        return made[kind]
+
+    return folder_of
+
+
+def replies_of(model, reply):
+    tokens = scoring.vocabulary(model.tokenizer)
+    return tokens["text"].tolist() if reply == "text" else [[i] for i in tokens["token_id"].tolist()]
+
+
+@pytest.mark.parametrize("reply", ["text", "ids"])
+@pytest.mark.parametrize("kind", [*KINDS, "deberta"])
+def test_whole_awkward_vocabulary_equals_the_oracle(folders, kind, reply):
+    model = load(str(folders(kind)), device="cpu")
+    replies = replies_of(model, reply)
+    expected = oracle.rewards(folders(kind), PROMPTS["greatest"], replies, reply=reply)
+    rewards = scoring.score_replies(model, PROMPTS["greatest"], replies, reply=reply)
+    assert expected.std() > 0.1  # otherwise 1e-5 would say nothing
+    np.testing.assert_allclose(rewards, expected, atol=1e-5 * max(1, np.abs(expected).max()), rtol=0)
+
+
+@pytest.mark.parametrize("tokens_per_batch", [1, 7, 64, 100_000])
+def test_rewards_do_not_depend_on_the_batch(folders, tokens_per_batch):
+    model = load(str(folders("linear_gemma2")), device="cpu")
+    replies = replies_of(model, "ids")[:150]
+    usual = scoring.score_replies(model, PROMPTS["worst"], replies, reply="ids")
+    again = scoring.score_replies(model, PROMPTS["worst"], replies, reply="ids", tokens_per_batch=tokens_per_batch)
+    np.testing.assert_allclose(again, usual, atol=1e-5)
+
+
+@pytest.mark.parametrize("bos", ["single", "double"])
+def test_both_bos_modes_equal_the_oracle_and_differ(folders, bos):
+    folder, replies = folders("linear_llama"), ["love", "war", "a b"]
+    model = load(str(folder), device="cpu")
+    rewards = scoring.score_replies(model, PROMPTS["greatest"], replies, bos=bos)
+    np.testing.assert_allclose(rewards, oracle.rewards(folder, PROMPTS["greatest"], replies, bos=bos), atol=1e-5)
+    other = {"single": "double", "double": "single"}[bos]
+    assert np.abs(rewards - scoring.score_replies(model, PROMPTS["greatest"], replies, bos=other)).max() > 1e-3
+
+
+def test_half_precision_stays_close_to_full(folders):
+    folder = str(folders("linear_llama"))
+    replies = replies_of(load(folder, device="cpu"), "ids")
+    full, half = (
+        scoring.score_replies(load(folder, device="cpu", dtype=dtype), PROMPTS["greatest"], replies, reply="ids")
+        for dtype in ("float32", "bfloat16")
+    )
+    assert 0 < np.abs(half - full).max() < 0.25 * full.std()
+    assert len(np.unique(half)) > 0.9 * len(np.unique(full))  # an fp32 head keeps what a bf16 head would round to ties
+
+
+def test_inputs_merge_what_the_template_trims(folders):
+    model = load(str(folders("linear_llama")), device="cpu")
+    inputs = scoring.inputs_for(model, PROMPTS["greatest"], ["love", " love", "love\n", "war", "", "  "])
+    assert inputs.group.tolist() == [0, 0, 0, 1, 2, 2]
+    assert inputs.reply_ids[2] == ()  # blank replies feed the closing ids alone
+    assert inputs.suffixes[2] == inputs.conversation.closing_ids
+
+
+def test_ids_mode_feeds_every_id_as_itself(folders):
+    model = load(str(folders("linear_gemma2")), device="cpu")
+    inputs = scoring.inputs_for(model, PROMPTS["greatest"], [[5], [6], [5]], reply="ids")
+    assert inputs.group.tolist() == [0, 1, 0]
+    assert inputs.reply_ids == [(5,), (6,)]
+    assert inputs.suffixes[1] == (6, *inputs.conversation.closing_ids)
+
+
+@pytest.mark.parametrize(
+    ("whole", "expected"),
+    [((1, 2, 3, 9), (3, (9,))), ((1, 2, 8, 9), (2, (8, 9))), ((1, 2), (2, ())), ((7,), (0, (7,)))],
+)
+def test_an_input_is_split_after_what_it_shares_with_the_prefix(whole, expected):
+    assert scoring._after_prefix(whole, (1, 2, 3)) == expected
+
+
+def test_attention_over_a_shared_prefix_is_attention():
+    torch.manual_seed(0)
+    prefix, batch, heads, kv_heads, length, d = 5, 3, 4, 2, 3, 8
+    query = torch.randn(batch, heads, length, d)
+    key, value = torch.randn(2, batch, kv_heads, length, d)
+    shared = torch.randn(2, kv_heads, prefix, d)
+    module = type("Layer", (), {"layer_idx": 0})
+    ours, _ = scoring.shared_prefix_attention(module, query, key, value, None, scaling=0.3, shared=[shared])
+    keys, values = (
+        torch.cat([part.expand(batch, -1, -1, -1), own], 2).repeat_interleave(heads // kv_heads, 1)
+        for part, own in zip(shared, (key, value), strict=True)
+    )
+    mask = torch.ones(length, prefix + length).tril(prefix).bool()
+    plain = torch.nn.functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask, scale=0.3)
+    torch.testing.assert_close(ours, plain.transpose(1, 2))
+
+
+def test_a_sliding_window_shorter_than_the_input_is_read_whole(tmp_path):
+    folder = tiny.make_checkpoint(tmp_path, "linear_gemma2", sliding_window=8)
+    model = load(str(folder), device="cpu")
+    inputs = scoring.inputs_for(model, PROMPTS["greatest"], ["love", "war"])
+    assert not scoring.Scorer(model, inputs).shares_prefix
+    rewards = scoring.score_replies(model, PROMPTS["greatest"], ["love", "war"])
+    np.testing.assert_allclose(rewards, oracle.rewards(folder, PROMPTS["greatest"], ["love", "war"]), atol=1e-5)
+
+
+def test_out_of_memory_halves_the_batch_and_remembers(folders, monkeypatch):
+    model = load(str(folders("linear_llama")), device="cpu")
+    ids = [[i] for i in range(40, 140)]
+    expected = scoring.score_replies(model, PROMPTS["greatest"], ids, reply="ids")
+    inputs = scoring.inputs_for(model, PROMPTS["greatest"], ids, reply="ids")
+    scorer, batches = scoring.Scorer(model, inputs, tokens_per_batch=128), []
+    plain = scorer._rewards
+
+    def starved(batch):
+        batches.append(len(batch))
+        if len(batch) > 20:
+            raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 99 bytes")
+        return plain(batch)
+
+    monkeypatch.setattr(scorer, "_rewards", starved)
+    np.testing.assert_allclose(scorer(inputs.suffixes), expected, atol=1e-5)
+    assert batches[:3] == [64, 32, 16]  # 128 tokens are 64 replies of 2 tokens, then half, then half again
+    assert max(batches[2:]) == 16  # never tried the larger ones again
+
+
+def test_another_error_is_not_taken_for_memory(folders, monkeypatch):
+    model = load(str(folders("linear_llama")), device="cpu")
+    inputs = scoring.inputs_for(model, PROMPTS["greatest"], ["love", "war"])
+    scorer = scoring.Scorer(model, inputs)
+
+    def broken(batch):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(scorer, "_rewards", broken)
+    with pytest.raises(RuntimeError, match="mat1"):
+        scorer(inputs.suffixes)
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def test_table_holds_the_contract_and_the_rewards_of_single_replies(folders, tmp_path):
+    model = load(str(folders("linear_llama")), device="cpu")
+    table = scoring.score_vocabulary(model, PROMPTS, tmp_path / "table.parquet", progress=False)
+    assert table.columns.tolist() == ["token_id", "token", "text", "reply_ids", "input_group", "greatest", "worst"]
+    assert len(table) == len(model.tokenizer.get_vocab())
+    row = table[table["text"] == " love"].iloc[0]
+    alone = scoring.score_replies(model, PROMPTS["worst"], [" love"])[0]
+    assert row["worst"] == pytest.approx(alone, abs=1e-5)
+    assert model.tokenizer.decode(row["reply_ids"]) == "love"
+    metadata = table.attrs["metadata"]
+    assert metadata["prompts"] == PROMPTS
+    assert metadata["head"] == "linear"
+    assert list(tmp_path.glob("*.shards")) == []
+
+
+def test_a_finished_table_is_not_scored_again_and_new_prompts_join_it(folders, tmp_path, monkeypatch):
+    model, path = load(str(folders("linear_llama")), device="cpu"), tmp_path / "table.parquet"
+    first = scoring.score_vocabulary(model, {"greatest": PROMPTS["greatest"]}, path, progress=False)
+    both = scoring.score_vocabulary(model, PROMPTS, path, progress=False)
+    pd.testing.assert_frame_equal(both.drop(columns="worst"), first)
+    monkeypatch.setattr(scoring, "Scorer", None)  # anything scored from here on would fail
+    pd.testing.assert_frame_equal(scoring.score_vocabulary(model, PROMPTS, path, progress=False), both)
+
+
+def test_a_table_of_other_settings_is_refused_unless_overwritten(folders, tmp_path):
+    model, path = load(str(folders("linear_llama")), device="cpu"), tmp_path / "table.parquet"
+    scoring.score_vocabulary(model, PROMPTS, path, progress=False)
+    with pytest.raises(InputError, match=r"other settings \(reply\); score into another collection"):
+        scoring.score_vocabulary(model, PROMPTS, path, reply="ids", progress=False)
+    with pytest.raises(InputError, match=r"other settings \(worst\)"):
+        scoring.score_vocabulary(model, {"worst": "Why?"}, path, progress=False)
+    ids = scoring.score_vocabulary(model, PROMPTS, path, reply="ids", overwrite=True, progress=False)
+    assert [list(r) for r in ids["reply_ids"]] == [[i] for i in ids["token_id"]]
+
+
+def test_rewards_that_are_not_finite_name_the_token_and_the_prompt(folders, tmp_path, monkeypatch):
+    model = load(str(folders("linear_llama")), device="cpu")
+    plain = scoring.Scorer.__call__
+
+    def poisoned(self, suffixes):
+        rewards = plain(self, suffixes)
+        rewards[[i for i, suffix in enumerate(suffixes) if suffix[0] == 77]] = np.nan
+        return rewards
+
+    monkeypatch.setattr(scoring.Scorer, "__call__", poisoned)
+    with pytest.raises(InputError, match=r"token 77 .*greatest thing ever\?' is nan; load the model with dtype"):
+        scoring.score_vocabulary(model, PROMPTS, tmp_path / "table.parquet", reply="ids", progress=False)
+
+
+def test_a_full_disk_loses_nothing(folders, tmp_path, monkeypatch):
+    model, path = load(str(folders("linear_llama")), device="cpu"), tmp_path / "table.parquet"
+    monkeypatch.setattr(scoring, "REPLIES_PER_SHARD", 100)
+    whole = scoring.score_vocabulary(model, PROMPTS, tmp_path / "whole.parquet", progress=False)
+    save, saved = np.save, []
+
+    def filling_up(file, array):
+        if len(saved) == 4:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        saved.append(len(array))
+        save(file, array)
+
+    monkeypatch.setattr(np, "save", filling_up)
+    with pytest.raises(InputError, match="disk is full.*free some space"):
+        scoring.score_vocabulary(model, PROMPTS, path, progress=False)
+    monkeypatch.setattr(np, "save", save)
+    assert len(list(tmp_path.glob("table.*.shards/*.npy"))) == 4
+    pd.testing.assert_frame_equal(scoring.score_vocabulary(model, PROMPTS, path, progress=False), whole)
+
+
+SLOW_RUN = """
+import sys, time
+from lib import scoring
+from lib.reward_models import load
+scoring.REPLIES_PER_SHARD = 50
+plain = scoring._write_shard
+def slow(file, rewards):
+    plain(file, rewards)
+    time.sleep(0.2)
+scoring._write_shard = slow
+scoring.score_vocabulary(load(sys.argv[1], device="cpu"), {"greatest": sys.argv[2]}, sys.argv[3], progress=False)
+"""
+
+
+@pytest.fixture
+def run_in_the_middle(folders, tmp_path):
+    """A process that is scoring a table and has finished at least three shards."""
+    folder, path = folders("linear_llama"), tmp_path / "table.parquet"
+    arguments = [sys.executable, "-c", SLOW_RUN, str(folder), PROMPTS["greatest"], str(path)]
+    process = subprocess.Popen(arguments)
+    deadline = time.time() + 60
+    while len(list(tmp_path.glob("table.*.shards/*.npy"))) < 3 and time.time() < deadline:
+        time.sleep(0.05)
+    yield process, load(str(folder), device="cpu"), path
+    process.kill()
+    process.wait()
+
+
+def test_a_run_killed_in_the_middle_goes_on_and_ends_with_the_same_table(run_in_the_middle, tmp_path, monkeypatch):
+    process, model, path = run_in_the_middle
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not path.exists()
+    monkeypatch.setattr(scoring, "REPLIES_PER_SHARD", 50)
+    prompts = {"greatest": PROMPTS["greatest"]}
+    whole = scoring.score_vocabulary(model, prompts, tmp_path / "whole.parquet", progress=False)
+    written = []
+    plain = scoring._write_shard
+    monkeypatch.setattr(scoring, "_write_shard", lambda file, rewards: (written.append(file), plain(file, rewards)))
+    resumed = scoring.score_vocabulary(model, prompts, path, progress=False)
+    pd.testing.assert_frame_equal(resumed, whole, check_exact=True)
+    assert 0 < len(written) <= len(whole) // 50 - 2  # the finished shards were not scored again
+
+
+def test_a_second_writer_of_the_same_table_is_refused(run_in_the_middle):
+    process, model, path = run_in_the_middle
+    with pytest.raises(InputError, match=f"process {process.pid} is writing"):
+        scoring.score_vocabulary(model, PROMPTS, path, progress=False)
+
+
+def test_a_foreign_table_is_named_and_kept(folders, tmp_path):
+    model, path = load(str(folders("linear_llama")), device="cpu"), tmp_path / "table.parquet"
+    path.write_bytes(b"not parquet")
+    with pytest.raises(InputError, match="table.parquet is not a whole parquet file"):
+        scoring.score_vocabulary(model, PROMPTS, path, progress=False)
+    assert path.read_bytes() == b"not parquet"
+
+
+def test_unknown_modes_name_the_known_ones(folders):
+    model = load(str(folders("linear_llama")), device="cpu")
+    with pytest.raises(InputError, match="reply must be 'text' or 'ids'"):
+        scoring.score_replies(model, "Why?", ["a"], reply="words")
+    with pytest.raises(InputError, match="bos must be 'single' or 'double'"):
+        scoring.score_replies(model, "Why?", ["a"], bos="none")
+    with pytest.raises(InputError, match="prompt is empty"):
+        scoring.score_replies(model, " ", ["a"])
+
+
+def test_scores_module_validates_what_scoring_writes(folders, tmp_path):
+    model = load(str(folders("deberta")), device="cpu")
+    table = scoring.score_vocabulary(model, PROMPTS, tmp_path / "table.parquet", token_ids=range(50), progress=False)
+    assert table["token_id"].tolist() == list(range(50))
+    scores.validate(table)
