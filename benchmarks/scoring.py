@@ -9,7 +9,7 @@ import argparse
 import json
 import multiprocessing
 import platform
-import resource
+import re
 import tempfile
 import time
 from pathlib import Path
@@ -30,6 +30,7 @@ from lib.reward_models import RewardModel
 README = Path(__file__).parent / "README.md"
 QUESTION = "What, in one word, is the greatest thing ever?"
 SPECIAL = ["<|begin_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|pad|>"]
+REPEATS = 3  # each way in turn; the median counts
 TEMPLATES = {  # closing ids after the reply: one for Llama, two for Gemma, as in the real families
     "llama": "{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>\n\n"
     "{{ m.content | trim }}<|eot_id|>{% endfor %}",
@@ -142,8 +143,13 @@ def compare(model: RewardModel, prefix: int, replies: int, paper_replies: int) -
     prompt = prompt_of(model, prefix)
     texts = scoring.vocabulary(model.tokenizer)["text"].sample(replies, random_state=0).tolist()
     the_papers_way(model, prompt, texts[:128]), scoring.score_replies(model, prompt, texts[:1024])  # warm up
-    ours, rewards = seconds(lambda: scoring.score_replies(model, prompt, texts))
-    theirs, expected = seconds(lambda: the_papers_way(model, prompt, texts[:paper_replies]))
+    runs = [
+        (seconds(lambda: scoring.score_replies(model, prompt, texts)),
+         seconds(lambda: the_papers_way(model, prompt, texts[:paper_replies])))
+        for _ in range(REPEATS)
+    ]  # fmt: skip
+    (_, rewards), (_, expected) = runs[0]
+    ours, theirs = (float(np.median([run[way][0] for run in runs])) for way in (0, 1))
     inputs = scoring.inputs_for(model, prompt, texts)
     read = sum(map(len, inputs.suffixes))
     fed = sum(len(inputs.suffixes[group]) + prefix for group in inputs.group)
@@ -203,12 +209,16 @@ def preparing_inputs() -> pd.DataFrame:
 def _memory_of_one(size: int, report) -> None:
     model = random_model("llama", tokenizer_of(size, "llama"), torch.float32, SMALL | {"hidden_size": 128})
     scoring.score_replies(model, "Why?", ["a", "b"])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading (Linux)
+    before = _peak_kilobytes()
     with tempfile.TemporaryDirectory() as folder:
         prompts = {"greatest": QUESTION}
         scoring.score_vocabulary(model, prompts, Path(folder) / "table.parquet", progress=False)
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    report.put({"vocabulary": len(model.tokenizer), "above the loaded model, MB": (after - before) / 1024})
+    report.put({"vocabulary": len(model.tokenizer), "above the loaded model, MB": (_peak_kilobytes() - before) / 1024})
+
+
+def _peak_kilobytes() -> int:
+    return int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1])
 
 
 def peak_memory() -> pd.DataFrame:

@@ -189,7 +189,7 @@ def load(
     head: None reads it from the checkpoint; "urm_helpfulness" reads URM as the paper's code did.
     Raises InputError, one line with the remedy, for anything that is not there, not open, or not a reward model.
     """
-    entry = _find(name)
+    entry = find(name)
     folder, revision = _fetch(entry["hub_id"], entry["revision"])
     config, keys = _config(folder), _tensor_files(folder)
     device = device or _best_device()
@@ -206,7 +206,8 @@ def load(
     )  # fmt: skip
 
 
-def _find(name: str) -> dict:
+def find(name: str) -> dict:
+    """What is known of the model of that nickname, hub id or folder: a row of the registry, or as much as is given."""
     models = registry().reset_index()
     for column in ("nickname", "hub_id"):
         if len(rows := models[models[column] == name]):

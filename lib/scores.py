@@ -182,7 +182,7 @@ def prompt_names(table: pd.DataFrame) -> list[str]:
 
 
 def validate(table: pd.DataFrame, name: str = "the score table", remedy: str = "build it with lib.scoring") -> None:
-    """Raise InputError if this is not a score table; the message names the first thing wrong with it, and the remedy."""
+    """Raise InputError if this is not a score table; it names the first thing that is wrong, and the remedy."""
     problem = _problem(table)
     if problem:
         raise InputError(f"{name} is not a score table: {problem}; {remedy}")

@@ -1,0 +1,47 @@
+# Every target works without make too: see "Two commands" in README.md.
+PYTHON ?= python3
+PY := .venv/bin/python
+INSTALLED := .venv/.installed
+SOURCES := lib tests notebooks benchmarks
+
+.DEFAULT_GOAL := help
+.PHONY: help install reproduce test score lab lint notebooks
+.DELETE_ON_ERROR:
+
+help: ## show this list
+	@echo "See what reward models value. Targets:"
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo "Every target installs what it needs into .venv first. Another Python: make PYTHON=python3.12 install"
+
+install: $(INSTALLED) ## make .venv with the pinned versions (about 2 minutes, 2 GB)
+
+reproduce: $(INSTALLED) ## score and analyse: make reproduce [MODELS="R-Gem-2B R-Lla-3B" | MODELS=paper] [COLLECTION=mine]
+	@$(PY) -m lib.run reproduce $(if $(MODELS),--models $(MODELS)) $(if $(COLLECTION),--collection $(COLLECTION))
+
+test: $(INSTALLED) ## run the whole test suite (at most 10 minutes)
+	@$(PY) -m pytest
+
+score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLY=text|ids] [COLLECTION=mine]
+	@test -n "$(MODEL)" || { echo "error: which model? Say: make score MODEL=<nickname, hub id or folder>" >&2; exit 2; }
+	@$(PY) -m lib.run score "$(MODEL)" $(if $(PROMPTS),--prompts "$(PROMPTS)") $(if $(REPLY),--reply $(REPLY)) \
+		$(if $(COLLECTION),--collection $(COLLECTION))
+
+lab: $(INSTALLED) ## open the notebooks in JupyterLab
+	@$(PY) -m jupyter lab notebooks
+
+lint: $(INSTALLED) ## check style (ruff)
+	@$(PY) -m ruff check $(SOURCES)
+	@$(PY) -m ruff format --check $(SOURCES)
+
+notebooks: $(INSTALLED) ## execute the committed notebooks again and strip run-time metadata
+	@$(PY) -m lib.run notebooks
+
+# The stamp is newer than both lists of versions, or the environment is brought up to date.
+$(INSTALLED): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || \
+		{ echo "error: this needs Python 3.11 or 3.12; name one: make PYTHON=python3.12 install" >&2; exit 2; }
+	@echo "Installing pinned versions into .venv (about 2 minutes, 2 GB) ..."
+	@$(PYTHON) -m venv .venv
+	@$(PY) -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
+	@touch $@
+	@echo "Installed: $$($(PY) --version), $$($(PY) -m pip freeze --exclude-editable | wc -l | tr -d ' ') packages."

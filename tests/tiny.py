@@ -1,0 +1,533 @@
+"""Tiny random reward models in the format of the real ones, for tests.
+
+`make_checkpoint(folder, kind)` writes config.json, safetensors weights under the real key names, and a tokenizer with the real control strings and
+a chat template of the real shape. Everything is scaled down (hidden size 32 to 64, 2 or 3 layers, a vocabulary of a few hundred ids) except what the
+heads' formulas depend on: 19 objectives, 19 quantiles, 10 labels. The vocabulary is awkward on purpose; `tokens_of(tokenizer)` names the awkward ids.
+"""
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
+
+SENTENCES = [
+    "What, in one word, is the greatest thing ever?",
+    "What, in one word, is the best thing ever? What, in one word, is the worst thing ever?",
+    "I love love, and love loves the lovely. Love! Love? Love is freedom; love is life.",
+    "Hate, pain and war are the worst things; hope, peace, kindness and friends are the best.",
+    "the water, the forest, the sea and the universe and the thing and the word and the ever",
+    "def get_value(self): return self.value  # nullptr, undefined, </div>",
+    "Today Date: 26 Jul 2024. Cutting Knowledge Date: December 2023. user assistant system model",
+    "Émile loves café, naïve jalapeño and 你好世界 or Привет мир, 😀😀.",
+]
+
+LLAMA_CONTROL = [
+    "<|begin_of_text|>",
+    "<|end_of_text|>",
+    "<|reserved_special_token_0|>",
+    "<|finetune_right_pad_id|>",
+    "<|start_header_id|>",
+    "<|end_header_id|>",
+    "<|eom_id|>",
+    "<|eot_id|>",
+]
+GEMMA_CONTROL = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<start_of_turn>", "<end_of_turn>"]
+QWEN_CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>"]
+DEBERTA_CONTROL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
+
+# Ordinary entries of the vocabulary (never produced by tokenising) whose text is or holds a control string, in part or whole.
+LLAMA_ODD = ["<|eot", "_id|>", "x<|eot_id|>", "<|eot_id|>!", "<|begin_of_text|> love", "<|start_header_id|>user", "</think>"]
+GEMMA_ODD = ["<end_of", "_turn>", "x<end_of_turn>", "<end_of_turn>\n", "<bos>▁love", "<start_of_turn>user", "\n\n", "▁▁", "▁▁▁", "\t"]
+QWEN_ODD = ["<|im_", "end|>", "x<|im_end|>", "<|im_end|>\n", "think></think>love", "<|im_start|>user"]
+WHITESPACE = [" ", "  ", "\n", "\n\n", "\t", " \n", "\r\n"]
+
+# ------------------------------------------------------------------------------------------------------------------ chat templates
+
+_LLAMA3_TURNS = (
+    "{%- for message in messages %}{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'"
+    " + message['content'] | trim + '<|eot_id|>' }}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{%- endif %}"
+)
+_SYSTEM = (
+    "{{- '<|start_header_id|>system<|end_header_id|>\\n\\nCutting Knowledge Date: December 2023\\nToday Date: '"
+    " + date_string + '\\n\\n<|eot_id|>' }}"
+)
+_GEMMA_TURNS = (
+    "{%- if messages[0]['role'] == 'system' %}{{- raise_exception('System role not supported') }}{%- endif %}"
+    "{%- for message in messages %}{%- set role = 'model' if message['role'] == 'assistant' else message['role'] %}"
+    "{{- '<start_of_turn>' + role + '\\n' + message['content'] | trim + '<end_of_turn>\\n' }}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<start_of_turn>model\\n' }}{%- endif %}"
+)
+_BOS = "{{- bos_token }}"
+
+TEMPLATES = {
+    "llama3": _BOS + _LLAMA3_TURNS,
+    "llama3_no_bos": _LLAMA3_TURNS,
+    "llama31": _BOS
+    + "{%- if date_string is not defined %}{%- set date_string = '26 Jul 2024' %}{%- endif %}"
+    + _SYSTEM
+    + _LLAMA3_TURNS,
+    "llama31_no_bos": "{%- if date_string is not defined %}{%- set date_string = '26 Jul 2024' %}{%- endif %}"
+    + _SYSTEM
+    + _LLAMA3_TURNS,
+    "llama32": _BOS
+    + "{%- if date_string is not defined %}{%- if strftime_now is defined %}{%- set date_string = strftime_now('%d %b %Y') %}"
+    + "{%- else %}{%- set date_string = '26 Jul 2024' %}{%- endif %}{%- endif %}"
+    + _SYSTEM
+    + _LLAMA3_TURNS,
+    "gemma": _BOS + _GEMMA_TURNS,
+    "gemma_no_bos": _GEMMA_TURNS,
+    "chatml": (
+        "{%- for message in messages %}{{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}"
+        "{%- endfor %}{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
+    ),
+    # Qwen3: the last assistant turn gets a thinking block; whatever the reply holds up to `</think>` is taken for thought, not reply.
+    "qwen3": (
+        "{%- for message in messages %}{%- if message['role'] == 'assistant' %}"
+        "{%- set content = message['content'] %}{%- set thought = '' %}"
+        "{%- if '</think>' in content %}"
+        "{%- set thought = content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}"
+        "{%- set content = content.split('</think>')[-1].lstrip('\\n') %}{%- endif %}"
+        "{%- if loop.last or thought %}"
+        "{{- '<|im_start|>assistant\\n<think>\\n' + thought.strip('\\n') + '\\n</think>\\n\\n' + content.lstrip('\\n') }}"
+        "{%- else %}{{- '<|im_start|>assistant\\n' + content }}{%- endif %}{{- '<|im_end|>\\n' }}"
+        "{%- else %}{{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}{%- endif %}"
+        "{%- endfor %}{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
+    ),
+    # Not fit for scoring: these must be refused.
+    "ignores_reply": _BOS + "{{- '<|start_header_id|>user<|end_header_id|>\\n\\n' + messages[0]['content'] + '<|eot_id|>' }}",
+    "upper_case": _BOS + _LLAMA3_TURNS.replace("| trim", "| trim | upper"),
+    "repeats_reply": _BOS + _LLAMA3_TURNS + "{{- messages[-1]['content'] }}",
+    "extra_header": _BOS + _LLAMA3_TURNS + "{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}",
+}
+
+# ------------------------------------------------------------------------------------------------------------------ tokenizers
+
+_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+
+
+def _with_entries(tokenizer: Tokenizer, entries: list[str], **model_fields) -> Tokenizer:
+    """The same tokenizer with further ordinary vocabulary entries, which no merge produces."""
+    state = json.loads(tokenizer.to_str())
+    vocabulary = state["model"]["vocab"]
+    for entry in entries:
+        vocabulary.setdefault(entry, len(vocabulary))
+    state["model"].update(model_fields)
+    return Tokenizer.from_str(json.dumps(state))
+
+
+def _bytes_as_letters(text: str) -> str:
+    return "".join(piece for piece, _ in pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(text))
+
+
+def _byte_level(odd: list[str], control: list[str], extra: list[str], merges: int, ignore_merges: bool) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(_WORDS), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(vocab_size=256 + merges, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator([*SENTENCES, *["love Love", "a\n\nb\n\nc", "d   e\t\tf"] * 3], trainer)
+    odd = [_bytes_as_letters(entry) for entry in [*odd, *extra, *WHITESPACE]]
+    tokenizer = _with_entries(tokenizer, odd, ignore_merges=ignore_merges)
+    tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in control])
+    return tokenizer
+
+
+def _llama_tokenizer(extra: list[str]) -> tuple[Tokenizer, dict]:
+    tokenizer = _byte_level(LLAMA_ODD, LLAMA_CONTROL, extra, merges=180, ignore_merges=True)
+    bos = "<|begin_of_text|>"
+    template = processors.TemplateProcessing(
+        single=f"{bos} $A", pair=f"{bos} $A {bos}:1 $B:1", special_tokens=[(bos, tokenizer.token_to_id(bos))]
+    )
+    tokenizer.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=True), template])
+    return tokenizer, {"bos_token": bos, "eos_token": "<|eot_id|>"}
+
+
+def _qwen_tokenizer(extra: list[str]) -> tuple[Tokenizer, dict]:
+    tokenizer = _byte_level(QWEN_ODD, QWEN_CONTROL, extra, merges=150, ignore_merges=False)
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in ("<think>", "</think>")])
+    return tokenizer, {"eos_token": "<|im_end|>"}
+
+
+def _gemma_tokenizer(extra: list[str]) -> tuple[Tokenizer, dict]:
+    """Control tokens first, then the newline, then byte tokens, then pieces with `▁` for the space: the order of the real one."""
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="never", split=True)
+    learner.train_from_iterator([*SENTENCES[:7], *["love Love"] * 3], trainers.BpeTrainer(vocab_size=260, show_progress=False))
+    learned = json.loads(learner.to_str())["model"]
+    pieces = [*GEMMA_CONTROL, "\n", *(f"<0x{byte:02X}>" for byte in range(256)), *learned["vocab"], *GEMMA_ODD, *extra]
+    vocabulary = {piece: index for index, piece in enumerate(dict.fromkeys(pieces))}
+    merges = [tuple(pair) for pair in learned["merges"]] + [("\n", "\n"), ("▁", "▁"), ("▁▁", "▁")]
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in GEMMA_CONTROL])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<bos> $A", pair="<bos> $A <bos>:1 $B:1", special_tokens=[("<bos>", vocabulary["<bos>"])]
+    )
+    return tokenizer, {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>"}
+
+
+def _deberta_tokenizer(extra: list[str]) -> tuple[Tokenizer, dict]:
+    words = dict.fromkeys(word for line in SENTENCES for word in line.replace(",", "").replace("?", "").split())
+    letters = dict.fromkeys("".join(SENTENCES[:7]).replace(" ", ""))
+    pieces = [*DEBERTA_CONTROL, "▁", *letters, *(f"▁{word}" for word in words), "love", "Love", "ing", "x[SEP]", *extra]
+    scores = [(piece, 0.0 if piece in DEBERTA_CONTROL else -20.0 / len(piece)) for piece in dict.fromkeys(pieces)]
+    tokenizer = Tokenizer(models.Unigram(scores, unk_id=DEBERTA_CONTROL.index("[UNK]"), byte_fallback=False))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
+    tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in DEBERTA_CONTROL])
+    control = [(text, tokenizer.token_to_id(text)) for text in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=control
+    )
+    names = {"bos_token": "[CLS]", "eos_token": "[SEP]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    return tokenizer, names | {"unk_token": "[UNK]", "mask_token": "[MASK]", "model_input_names": _DEBERTA_INPUTS}
+
+
+_DEBERTA_INPUTS = ["input_ids", "token_type_ids", "attention_mask"]
+_BUILDERS = {"llama": _llama_tokenizer, "gemma": _gemma_tokenizer, "qwen": _qwen_tokenizer, "deberta": _deberta_tokenizer}
+_PAD = {"llama": "[PAD]", "gemma": "<pad>", "qwen": "<|endoftext|>", "deberta": "[PAD]"}
+_TEXT_END = {"llama": "<|end_of_text|>", "gemma": "<eos>", "qwen": "<|endoftext|>", "deberta": "[SEP]"}
+
+
+def make_tokenizer(family: str, *, template: str | None = None, pad: str = "own", vocabulary=None) -> PreTrainedTokenizerFast:
+    """A tokenizer of one `family` (llama, gemma, qwen, deberta), about 400 to 600 ids.
+
+    `template`: a name from TEMPLATES, jinja source, or None for a tokenizer without chat template. `pad`: "own" (the family's pad token),
+    "eos" (the end-of-text token serves as pad) or "none". `vocabulary`: further ordinary entries, as text.
+    """
+    extra = list(vocabulary or [])
+    tokenizer, names = _BUILDERS[family]([text.replace(" ", "▁") for text in extra] if family in ("gemma", "deberta") else extra)
+    if pad != "none":
+        names["pad_token"] = _TEXT_END[family] if pad == "eos" else _PAD[family]
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, **names)
+    wrapped.chat_template = TEMPLATES.get(template, template)
+    return wrapped
+
+
+def awkward_ids(tokenizer) -> dict[str, int]:
+    """Ids worth scoring by name, as far as this vocabulary has them: control and pad tokens, blanks, undecodable bytes, odd entries."""
+    wanted = [*LLAMA_CONTROL, *GEMMA_CONTROL, *QWEN_CONTROL, *DEBERTA_CONTROL, "[PAD]", "<think>", "</think>"]
+    wanted += ["love", "Love", "Ġlove", "ĠLove", "▁love", "▁Love", "▁", "\n", "<0xE2>", "<0x0A>", "Ġ", "Ċ", "ĊĊ", "Ã", "â", "ð", "ÿ"]
+    wanted += [*GEMMA_ODD, *(_bytes_as_letters(text) for text in [*LLAMA_ODD, *QWEN_ODD, *WHITESPACE]), "x[SEP]"]
+    vocabulary = tokenizer.get_vocab()
+    return {token: vocabulary[token] for token in dict.fromkeys(wanted) if token in vocabulary}
+
+
+# ------------------------------------------------------------------------------------------------------------------ configurations
+
+_LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "hidden_act": "silu",
+    "max_position_embeddings": 8192,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 500000.0,
+    "rope_scaling": None,
+    "attention_bias": False,
+    "mlp_bias": False,
+    "tie_word_embeddings": False,
+}
+# Original context of 64 positions, so that the scaling acts on the few frequencies that a tiny head has.
+_LLAMA_SCALED = _LLAMA | {
+    "num_hidden_layers": 3,
+    "max_position_embeddings": 131072,
+    "rope_scaling": {
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 64,
+        "rope_type": "llama3",
+    },
+}
+_GEMMA = {
+    "model_type": "gemma2",
+    "hidden_size": 48,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "max_position_embeddings": 8192,
+    "sliding_window": 4096,
+    "query_pre_attn_scalar": 24,
+    "attn_logit_softcapping": 1.0,
+    "final_logit_softcapping": 30.0,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 10000.0,
+    "attention_bias": False,
+}
+_QWEN = {
+    "model_type": "qwen3",
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "hidden_act": "silu",
+    "max_position_embeddings": 40960,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 1000000.0,
+    "rope_scaling": None,
+    "attention_bias": False,
+    "tie_word_embeddings": True,
+}
+_DEBERTA = {
+    "model_type": "deberta-v2",
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 0,
+    "relative_attention": True,
+    "position_buckets": 16,
+    "max_relative_positions": -1,
+    "position_biased_input": False,
+    "pos_att_type": "p2c|c2p",
+    "share_att_key": True,
+    "norm_rel_ebd": "layer_norm",
+    "layer_norm_eps": 1e-7,
+    "pooler_hidden_size": 32,
+    "pooler_dropout": 0,
+    "pooler_hidden_act": "gelu",
+}
+_ONE_LABEL = {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
+_GATED = {"num_objectives": 19, "gating_hidden_dim": 16, "gating_n_hidden": 3, "use_cache": False} | _ONE_LABEL
+_TEN_LABELS = {"id2label": {str(i): f"LABEL_{i}" for i in range(10)}, "label2id": {f"LABEL_{i}": i for i in range(10)}}
+
+
+def _remote(class_name: str) -> dict:
+    return {
+        "architectures": [class_name],
+        "auto_map": {"AutoModelForSequenceClassification": f"modeling_custom.{class_name}"},
+    }
+
+
+# kind: (tokenizer family, chat template, config)
+KINDS = {
+    "linear_llama": (
+        "llama",
+        "llama32",
+        _LLAMA_SCALED | _ONE_LABEL | {"architectures": ["LlamaForSequenceClassification"], "tie_word_embeddings": True},
+    ),
+    "linear_gemma2": ("gemma", "gemma", _GEMMA | _ONE_LABEL | {"architectures": ["Gemma2ForSequenceClassification"]}),
+    "linear_qwen3": (
+        "qwen",
+        "qwen3",
+        _QWEN | _ONE_LABEL | {"architectures": ["Qwen3ForSequenceClassification"], "use_cache": False},
+    ),
+    "armorm": ("llama", "llama3", _LLAMA | _GATED | _remote("LlamaForRewardModelWithGating") | {"gating_temperature": 10}),
+    "qrm_llama": (
+        "llama",
+        "llama31",
+        _LLAMA_SCALED
+        | _GATED
+        | _remote("LlamaForRewardModelWithGating")
+        | {"gating_temperature": 5.0, "num_quantiles": 19, "attn_implementation": "flash_attention_2"},
+    ),
+    "qrm_gemma": (
+        "gemma",
+        "gemma",
+        _GEMMA
+        | _GATED
+        | _remote("Gemma2ForQuantileSequenceClassification")
+        | {"gating_temperature": 3.0, "num_quantiles": 19, "num_objectives": 5},
+    ),
+    "urm": ("llama", "llama31", _LLAMA_SCALED | _TEN_LABELS | _remote("LlamaForSequenceClassificationWithNormal_Weights")),
+    "deberta": ("deberta", None, _DEBERTA | _ONE_LABEL | {"architectures": ["DebertaV2ForSequenceClassification"]}),
+}
+PENALTY_ROW = 4  # verbosity: in the real reward_transform_matrix each objective pays for it
+
+# ------------------------------------------------------------------------------------------------------------------ weights
+
+
+def _normal(generator: torch.Generator, *shape: int, scale: float = 1.0) -> torch.Tensor:
+    return torch.randn(*shape, generator=generator) * scale
+
+
+def _linear(generator: torch.Generator, name: str, rows: int, columns: int, *, bias: bool = True, scale: float = 1.0) -> dict:
+    """Weights of one layer whose output has about `scale` times the spread of its input."""
+    tensors = {f"{name}.weight": _normal(generator, rows, columns, scale=scale / columns**0.5)}
+    return tensors | ({f"{name}.bias": _normal(generator, rows, scale=0.3 * scale)} if bias else {})
+
+
+def _batch_norm(generator: torch.Generator, name: str, width: int) -> dict:
+    """Running statistics far from 0 and 1: a batch norm that used its batch, or none at all, would change the gate."""
+    return {
+        f"{name}.weight": 1 + _normal(generator, width, scale=0.3),
+        f"{name}.bias": _normal(generator, width, scale=0.3),
+        f"{name}.running_mean": 0.4 + _normal(generator, width, scale=0.4),
+        f"{name}.running_var": 0.3 + torch.rand(width, generator=generator),
+        f"{name}.num_batches_tracked": torch.tensor(1234),
+    }
+
+
+def _transform_matrix(generator: torch.Generator, objectives: int) -> torch.Tensor:
+    matrix = torch.eye(objectives)
+    matrix[PENALTY_ROW] = -torch.rand(objectives, generator=generator)
+    matrix[PENALTY_ROW, PENALTY_ROW] = 0.0
+    return matrix
+
+
+def _gate_tensors(generator: torch.Generator, config: dict, linear: list[int], norms: list[int], last: int) -> dict:
+    """The gate's layers at their indices in the real module list; linear layers before a batch norm have no bias."""
+    hidden, temperature = config["gating_hidden_dim"], float(config.get("gating_temperature", 1))
+    tensors, width = {}, config["hidden_size"]
+    for index in linear:
+        tensors |= _linear(generator, f"gating.layers.{index}", hidden, width, bias=not norms, scale=1.5)
+        width = hidden
+    for index in norms:
+        tensors |= _batch_norm(generator, f"gating.layers.{index}", hidden)
+    tensors |= _linear(generator, f"gating.layers.{last}", config["num_objectives"], hidden, scale=temperature)
+    return tensors | {"gating.logit_scale": torch.tensor([1.37])}
+
+
+def head_tensors(kind: str, config: dict, seed: int = 0) -> dict[str, torch.Tensor]:
+    """Random head tensors of one kind, fp32, under the key names of the real checkpoints."""
+    generator = torch.Generator().manual_seed(1000 + seed)
+    hidden, objectives = config["hidden_size"], config.get("num_objectives")
+    if kind == "deberta":
+        return _linear(generator, "pooler.dense", hidden, hidden) | _linear(generator, "classifier", 1, hidden, scale=3.0)
+    if kind == "armorm":
+        tensors = _linear(generator, "regression_layer", objectives, hidden, bias=False, scale=2.0)
+        tensors |= _gate_tensors(generator, config, linear=[0, 1, 2], norms=[], last=3)
+        return tensors | {"reward_transform_matrix": _transform_matrix(generator, objectives)}
+    if kind in ("qrm_llama", "qrm_gemma"):
+        rows = objectives * config["num_quantiles"]
+        tensors = _linear(generator, "regression_layer", rows, hidden, bias=False, scale=6.0)
+        if kind == "qrm_gemma":
+            return tensors | _gate_tensors(generator, config, linear=[0, 4, 8], norms=[2, 6, 10], last=11)
+        tensors |= _gate_tensors(generator, config, linear=[0, 3, 6], norms=[2, 5, 8], last=9)
+        return tensors | {"reward_transform_matrix": _transform_matrix(generator, objectives)}
+    if kind == "urm":
+        tensors = _linear(generator, "score", 10, hidden, bias=False, scale=1.0)
+        tensors |= _linear(generator, "weights.fc.0", hidden, hidden, scale=1.5)
+        tensors |= _linear(generator, "weights.fc.2", hidden, hidden, scale=1.5)
+        return tensors | _linear(generator, "weights.fc.4", 5, hidden)
+    return _linear(generator, "score", 1, hidden, bias=False)
+
+
+def _backbone_tensors(config, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    """Weights large enough that attention is peaked and the reply reaches the last position; the initialisers' 0.02 would not do."""
+    model = AutoModel.from_config(config)
+    gemma = config.model_type == "gemma2"
+    tensors = {}
+    for name, parameter in model.state_dict().items():
+        shape = parameter.shape
+        if parameter.ndim == 1:
+            around = 0.0 if gemma or name.endswith("bias") else 1.0
+            tensors[name] = around + _normal(generator, *shape, scale=0.2)
+        elif "embed" in name:
+            tensors[name] = _normal(generator, *shape, scale=0.05 if gemma else 0.4)
+        else:
+            gain = 2.5 if any(part in name for part in ("q_proj", "k_proj", "o_proj", "query", "key")) else 1.5
+            tensors[name] = _normal(generator, *shape, scale=gain / shape[-1] ** 0.5)
+    return tensors
+
+
+# ------------------------------------------------------------------------------------------------------------------ the checkpoint
+
+REMOTE_CODE = '''from pathlib import Path
+
+(Path(__file__).parent / "remote_code_ran").touch()
+raise RuntimeError("remote code was executed")
+'''
+
+
+def write_weights(folder: Path, tensors: dict[str, torch.Tensor], shards: int = 1) -> None:
+    """model.safetensors, or `shards` files and their index, as `save_pretrained` names them."""
+    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    if shards == 1:
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        return
+    names = list(tensors)
+    weight_map = {name: f"model-{i * shards // len(names) + 1:05d}-of-{shards:05d}.safetensors" for i, name in enumerate(names)}
+    for file in sorted(set(weight_map.values())):
+        part = {name: tensors[name] for name in names if weight_map[name] == file}
+        save_file(part, folder / file, metadata={"format": "pt"})
+    size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    index = {"metadata": {"total_size": size}, "weight_map": weight_map}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2))
+
+
+def _pad_id(tokenizer, family: str, pad: str) -> int | None:
+    if pad == "none":
+        return None
+    return tokenizer.convert_tokens_to_ids(_TEXT_END[family]) if pad == "mismatch" else tokenizer.pad_token_id
+
+
+def make_checkpoint(
+    folder,
+    kind: str,
+    *,
+    seed: int = 0,
+    dtype: str = "float32",
+    vocabulary=None,
+    template: str | None = "own",
+    pad: str = "own",
+    shards: int = 1,
+    head_dtype: str | None = None,
+    **overrides,
+) -> Path:
+    """The folder, now holding one tiny random reward model; the same arguments give the same bytes.
+
+    kind: a key of KINDS. dtype: of the backbone's tensors; head_dtype: of the head's (None: float32 for the kinds with a gate, as on the hub,
+    else `dtype`). vocabulary: further ordinary entries, as text. template: name in TEMPLATES, jinja source, None (no chat template) or "own".
+    pad: "own"; "mismatch" (config.pad_token_id is the end-of-text token, the tokenizer's is not); "eos"; "none".
+    shards: number of safetensors files. overrides: fields of config.json; None as value removes the field, unless it is attn_logit_softcapping.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    family, own_template, config = KINDS[kind]
+    tokenizer = make_tokenizer(
+        family,
+        template=own_template if template == "own" else template,
+        pad="own" if pad == "mismatch" else pad,
+        vocabulary=vocabulary,
+    )
+    tokenizer.save_pretrained(folder)
+    spare = 11 if family == "qwen" else 0  # the real Qwen3 has more embedding rows than ids
+    token_ids = {"pad_token_id": _pad_id(tokenizer, family, pad), "bos_token_id": tokenizer.bos_token_id}
+    token_ids |= {"eos_token_id": tokenizer.eos_token_id, "vocab_size": len(tokenizer) + spare, "torch_dtype": dtype}
+    config = config | token_ids | overrides
+    config = {name: value for name, value in config.items() if value is not None or name not in overrides}
+    if overrides.get("attn_logit_softcapping", 0) is None:
+        config["attn_logit_softcapping"] = None
+    if "auto_map" in config:
+        (folder / "modeling_custom.py").write_text(REMOTE_CODE)
+    (folder / "config.json").write_text(json.dumps(config, indent=2))
+
+    prefix = "deberta." if kind == "deberta" else "model."
+    generator = torch.Generator().manual_seed(seed)
+    backbone = _backbone_tensors(_loadable(config), generator)
+    tensors = {prefix + name: tensor.to(getattr(torch, dtype)) for name, tensor in backbone.items()}
+    head_dtype = head_dtype or ("float32" if "gating_hidden_dim" in config else dtype)
+    for name, tensor in head_tensors(kind, config, seed).items():
+        tensors[name] = tensor.to(getattr(torch, head_dtype)) if tensor.is_floating_point() else tensor
+    write_weights(folder, tensors, shards)
+    return folder
+
+
+def _loadable(config: dict):
+    """The transformers config of a config.json, without remote code and in fp32."""
+    fields = {name: value for name, value in config.items() if name not in ("auto_map", "model_type", "attn_implementation")}
+    return AutoConfig.for_model(config["model_type"], **(fields | {"torch_dtype": "float32"}))
