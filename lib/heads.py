@@ -108,12 +108,13 @@ class Gate(nn.Module):
         width, depth = getattr(config, "gating_hidden_dim", 1024), getattr(config, "gating_n_hidden", 3)
         sizes = [config.hidden_size] + [width] * depth
         layers = []
-        for before, after in zip(sizes[:-1], sizes[1:], strict=True):
-            layers += {
-                "linear": [nn.Linear(before, after)],  # ArmoRM's ReLUs are functions, so they take no number
-                "norm": [nn.Linear(before, after, bias=False), nn.ReLU(), nn.BatchNorm1d(after)],
-                "norm_dropout": [nn.Linear(before, after, bias=False), nn.ReLU(), nn.BatchNorm1d(after), nn.Dropout()],
-            }[blocks]
+        for block, (before, after) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+            if blocks == "linear":  # ArmoRM's ReLUs are functions, so they take no number
+                layers.append(nn.Linear(before, after))
+                continue
+            if blocks == "norm_dropout" and block:
+                layers.append(nn.Dropout())
+            layers += [nn.Linear(before, after, bias=False), nn.ReLU(), nn.BatchNorm1d(after)]
         layers.append(nn.Linear(width, objectives))
         self.layers = nn.ModuleList(layers)
         self.relu_between = blocks == "linear"

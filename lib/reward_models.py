@@ -4,6 +4,7 @@ A reward model here is a transformers backbone and a head (lib/heads.py). Weight
 and no remote code ever runs. Facts about the ten models of the paper are in data/reward_models.csv.
 """
 
+import contextlib
 import difflib
 import hashlib
 import json
@@ -20,6 +21,7 @@ from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNot
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers.utils import logging as transformers_logging
 
 from lib import ROOT, InputError
 from lib.heads import new_head
@@ -199,7 +201,8 @@ def load(
     attention = _set_attention(config, attention)
     tokenizer = _tokenizer(folder, head_name)
     load_parts = _load_classifier if head_name == "classifier" else _load_backbone_and_head
-    backbone, head_module = load_parts(folder, config, keys, head_name, dtype, attention)
+    with _quiet_transformers():
+        backbone, head_module = load_parts(folder, config, keys, head_name, dtype, attention)
     return RewardModel(
         name, entry["nickname"], entry["hub_id"], revision, head_name, dtype, attention, device, tokenizer,
         backbone.to(device).eval(), head_module and head_module.to(device).eval(),
@@ -263,6 +266,20 @@ def _best_device() -> str:
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+@contextlib.contextmanager
+def _quiet_transformers():
+    # It reports head tensors as unexpected in a backbone; what was loaded is checked here, and more strictly.
+    verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
 
 
 def _usual_dtype(device: str, registered: str, config) -> str:

@@ -84,7 +84,8 @@ def execute(notebook: Path, output: Path, parameters: dict) -> nbformat.Notebook
 
 def write_page(executed: Path, page: Path, title: str) -> None:
     """Write an executed notebook as one HTML file."""
-    body, _ = nbconvert.HTMLExporter().from_filename(executed, resources={"metadata": {"name": title}})
+    notebook = nbformat.read(executed, 4)
+    body, _ = nbconvert.HTMLExporter().from_notebook_node(notebook, {"metadata": {"name": title}})
     with scores.replacing(page) as part:
         part.write_text(body, encoding="utf-8")
 

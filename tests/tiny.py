@@ -1,8 +1,9 @@
 """Tiny random reward models in the format of the real ones, for tests.
 
-`make_checkpoint(folder, kind)` writes config.json, safetensors weights under the real key names, and a tokenizer with the real control strings and
-a chat template of the real shape. Everything is scaled down (hidden size 32 to 64, 2 or 3 layers, a vocabulary of a few hundred ids) except what the
-heads' formulas depend on: 19 objectives, 19 quantiles, 10 labels. The vocabulary is awkward on purpose; `tokens_of(tokenizer)` names the awkward ids.
+`make_checkpoint(folder, kind)` writes config.json, safetensors weights under the real key names, and a tokenizer with
+the real control strings and a chat template of the real shape. All is scaled down (hidden size 32 to 48, 2 or 3
+layers, a few hundred ids) except what the heads' formulas depend on: 19 objectives, 19 quantiles, 10 labels. The
+vocabulary is awkward on purpose; `awkward_ids(tokenizer)` names its corners.
 """
 
 import json
@@ -38,13 +39,33 @@ GEMMA_CONTROL = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<start_of_turn>"
 QWEN_CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>"]
 DEBERTA_CONTROL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
 
-# Ordinary entries of the vocabulary (never produced by tokenising) whose text is or holds a control string, in part or whole.
-LLAMA_ODD = ["<|eot", "_id|>", "x<|eot_id|>", "<|eot_id|>!", "<|begin_of_text|> love", "<|start_header_id|>user", "</think>"]
-GEMMA_ODD = ["<end_of", "_turn>", "x<end_of_turn>", "<end_of_turn>\n", "<bos>▁love", "<start_of_turn>user", "\n\n", "▁▁", "▁▁▁", "\t"]
+# Ordinary entries of the vocabulary (never produced by tokenising) whose text is or holds a control string, in part
+# or whole.
+LLAMA_ODD = [
+    "<|eot",
+    "_id|>",
+    "x<|eot_id|>",
+    "<|eot_id|>!",
+    "<|begin_of_text|> love",
+    "<|start_header_id|>user",
+    "</think>",
+]
+GEMMA_ODD = [
+    "<end_of",
+    "_turn>",
+    "x<end_of_turn>",
+    "<end_of_turn>\n",
+    "<bos>▁love",
+    "<start_of_turn>user",
+    "\n\n",
+    "▁▁",
+    "▁▁▁",
+    "\t",
+]
 QWEN_ODD = ["<|im_", "end|>", "x<|im_end|>", "<|im_end|>\n", "think></think>love", "<|im_start|>user"]
 WHITESPACE = [" ", "  ", "\n", "\n\n", "\t", " \n", "\r\n"]
 
-# ------------------------------------------------------------------------------------------------------------------ chat templates
+# -------------------------------------------------------------------------------------------------- chat templates
 
 _LLAMA3_TURNS = (
     "{%- for message in messages %}{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'"
@@ -74,17 +95,20 @@ TEMPLATES = {
     + _SYSTEM
     + _LLAMA3_TURNS,
     "llama32": _BOS
-    + "{%- if date_string is not defined %}{%- if strftime_now is defined %}{%- set date_string = strftime_now('%d %b %Y') %}"
-    + "{%- else %}{%- set date_string = '26 Jul 2024' %}{%- endif %}{%- endif %}"
+    + "{%- if date_string is not defined %}{%- if strftime_now is defined %}"
+    + "{%- set date_string = strftime_now('%d %b %Y') %}{%- else %}"
+    + "{%- set date_string = '26 Jul 2024' %}{%- endif %}{%- endif %}"
     + _SYSTEM
     + _LLAMA3_TURNS,
     "gemma": _BOS + _GEMMA_TURNS,
     "gemma_no_bos": _GEMMA_TURNS,
     "chatml": (
-        "{%- for message in messages %}{{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}"
+        "{%- for message in messages %}"
+        "{{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}"
         "{%- endfor %}{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
     ),
-    # Qwen3: the last assistant turn gets a thinking block; whatever the reply holds up to `</think>` is taken for thought, not reply.
+    # Qwen3: the last assistant turn gets a thinking block; whatever the reply holds up to `</think>` is taken for
+    # thought, not reply.
     "qwen3": (
         "{%- for message in messages %}{%- if message['role'] == 'assistant' %}"
         "{%- set content = message['content'] %}{%- set thought = '' %}"
@@ -92,21 +116,26 @@ TEMPLATES = {
         "{%- set thought = content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}"
         "{%- set content = content.split('</think>')[-1].lstrip('\\n') %}{%- endif %}"
         "{%- if loop.last or thought %}"
-        "{{- '<|im_start|>assistant\\n<think>\\n' + thought.strip('\\n') + '\\n</think>\\n\\n' + content.lstrip('\\n') }}"
+        "{{- '<|im_start|>assistant\\n<think>\\n' + thought.strip('\\n') }}"
+        "{{- '\\n</think>\\n\\n' + content.lstrip('\\n') }}"
         "{%- else %}{{- '<|im_start|>assistant\\n' + content }}{%- endif %}{{- '<|im_end|>\\n' }}"
         "{%- else %}{{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}{%- endif %}"
         "{%- endfor %}{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
     ),
     # Not fit for scoring: these must be refused.
-    "ignores_reply": _BOS + "{{- '<|start_header_id|>user<|end_header_id|>\\n\\n' + messages[0]['content'] + '<|eot_id|>' }}",
+    "ignores_reply": _BOS
+    + "{{- '<|start_header_id|>user<|end_header_id|>\\n\\n' + messages[0]['content'] + '<|eot_id|>' }}",
     "upper_case": _BOS + _LLAMA3_TURNS.replace("| trim", "| trim | upper"),
     "repeats_reply": _BOS + _LLAMA3_TURNS + "{{- messages[-1]['content'] }}",
     "extra_header": _BOS + _LLAMA3_TURNS + "{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}",
 }
 
-# ------------------------------------------------------------------------------------------------------------------ tokenizers
+# ------------------------------------------------------------------------------------------------------ tokenizers
 
-_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 
 
 def _with_entries(tokenizer: Tokenizer, entries: list[str], **model_fields) -> Tokenizer:
@@ -120,13 +149,18 @@ def _with_entries(tokenizer: Tokenizer, entries: list[str], **model_fields) -> T
 
 
 def _bytes_as_letters(text: str) -> str:
-    return "".join(piece for piece, _ in pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(text))
+    return "".join(
+        piece for piece, _ in pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(text)
+    )
 
 
 def _byte_level(odd: list[str], control: list[str], extra: list[str], merges: int, ignore_merges: bool) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(_WORDS), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        [
+            pre_tokenizers.Split(Regex(_WORDS), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
     )
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -157,10 +191,12 @@ def _qwen_tokenizer(extra: list[str]) -> tuple[Tokenizer, dict]:
 
 
 def _gemma_tokenizer(extra: list[str]) -> tuple[Tokenizer, dict]:
-    """Control tokens first, then the newline, then byte tokens, then pieces with `▁` for the space: the order of the real one."""
+    """As the real one: control tokens, newline, bytes, then pieces with `▁` for the space; no pre-tokenizer."""
     learner = Tokenizer(models.BPE())
     learner.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="never", split=True)
-    learner.train_from_iterator([*SENTENCES[:7], *["love Love"] * 3], trainers.BpeTrainer(vocab_size=260, show_progress=False))
+    learner.train_from_iterator(
+        [*SENTENCES[:7], *["love Love"] * 3], trainers.BpeTrainer(vocab_size=260, show_progress=False)
+    )
     learned = json.loads(learner.to_str())["model"]
     pieces = [*GEMMA_CONTROL, "\n", *(f"<0x{byte:02X}>" for byte in range(256)), *learned["vocab"], *GEMMA_ODD, *extra]
     vocabulary = {piece: index for index, piece in enumerate(dict.fromkeys(pieces))}
@@ -194,19 +230,28 @@ def _deberta_tokenizer(extra: list[str]) -> tuple[Tokenizer, dict]:
 
 
 _DEBERTA_INPUTS = ["input_ids", "token_type_ids", "attention_mask"]
-_BUILDERS = {"llama": _llama_tokenizer, "gemma": _gemma_tokenizer, "qwen": _qwen_tokenizer, "deberta": _deberta_tokenizer}
+_BUILDERS = {
+    "llama": _llama_tokenizer,
+    "gemma": _gemma_tokenizer,
+    "qwen": _qwen_tokenizer,
+    "deberta": _deberta_tokenizer,
+}
 _PAD = {"llama": "[PAD]", "gemma": "<pad>", "qwen": "<|endoftext|>", "deberta": "[PAD]"}
 _TEXT_END = {"llama": "<|end_of_text|>", "gemma": "<eos>", "qwen": "<|endoftext|>", "deberta": "[SEP]"}
 
 
-def make_tokenizer(family: str, *, template: str | None = None, pad: str = "own", vocabulary=None) -> PreTrainedTokenizerFast:
+def make_tokenizer(
+    family: str, *, template: str | None = None, pad: str = "own", vocabulary=None
+) -> PreTrainedTokenizerFast:
     """A tokenizer of one `family` (llama, gemma, qwen, deberta), about 400 to 600 ids.
 
-    `template`: a name from TEMPLATES, jinja source, or None for a tokenizer without chat template. `pad`: "own" (the family's pad token),
-    "eos" (the end-of-text token serves as pad) or "none". `vocabulary`: further ordinary entries, as text.
+    `template`: a name from TEMPLATES, jinja source, or None for a tokenizer without chat template. `pad`: "own" (the
+    family's pad token), "eos" (the end-of-text token serves as pad) or "none". `vocabulary`: further entries, as text.
     """
     extra = list(vocabulary or [])
-    tokenizer, names = _BUILDERS[family]([text.replace(" ", "▁") for text in extra] if family in ("gemma", "deberta") else extra)
+    tokenizer, names = _BUILDERS[family](
+        [text.replace(" ", "▁") for text in extra] if family in ("gemma", "deberta") else extra
+    )
     if pad != "none":
         names["pad_token"] = _TEXT_END[family] if pad == "eos" else _PAD[family]
     wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, **names)
@@ -215,15 +260,33 @@ def make_tokenizer(family: str, *, template: str | None = None, pad: str = "own"
 
 
 def awkward_ids(tokenizer) -> dict[str, int]:
-    """Ids worth scoring by name, as far as this vocabulary has them: control and pad tokens, blanks, undecodable bytes, odd entries."""
+    """Ids of this vocabulary's awkward tokens: control, pad and blank ones, undecodable bytes, odd entries."""
     wanted = [*LLAMA_CONTROL, *GEMMA_CONTROL, *QWEN_CONTROL, *DEBERTA_CONTROL, "[PAD]", "<think>", "</think>"]
-    wanted += ["love", "Love", "Ġlove", "ĠLove", "▁love", "▁Love", "▁", "\n", "<0xE2>", "<0x0A>", "Ġ", "Ċ", "ĊĊ", "Ã", "â", "ð", "ÿ"]
+    wanted += [
+        "love",
+        "Love",
+        "Ġlove",
+        "ĠLove",
+        "▁love",
+        "▁Love",
+        "▁",
+        "\n",
+        "<0xE2>",
+        "<0x0A>",
+        "Ġ",
+        "Ċ",
+        "ĊĊ",
+        "Ã",
+        "â",
+        "ð",
+        "ÿ",
+    ]
     wanted += [*GEMMA_ODD, *(_bytes_as_letters(text) for text in [*LLAMA_ODD, *QWEN_ODD, *WHITESPACE]), "x[SEP]"]
     vocabulary = tokenizer.get_vocab()
     return {token: vocabulary[token] for token in dict.fromkeys(wanted) if token in vocabulary}
 
 
-# ------------------------------------------------------------------------------------------------------------------ configurations
+# -------------------------------------------------------------------------------------------------- configurations
 
 _LLAMA = {
     "model_type": "llama",
@@ -335,7 +398,11 @@ KINDS = {
         "qwen3",
         _QWEN | _ONE_LABEL | {"architectures": ["Qwen3ForSequenceClassification"], "use_cache": False},
     ),
-    "armorm": ("llama", "llama3", _LLAMA | _GATED | _remote("LlamaForRewardModelWithGating") | {"gating_temperature": 10}),
+    "armorm": (
+        "llama",
+        "llama3",
+        _LLAMA | _GATED | _remote("LlamaForRewardModelWithGating") | {"gating_temperature": 10},
+    ),
     "qrm_llama": (
         "llama",
         "llama31",
@@ -352,19 +419,25 @@ KINDS = {
         | _remote("Gemma2ForQuantileSequenceClassification")
         | {"gating_temperature": 3.0, "num_quantiles": 19, "num_objectives": 5},
     ),
-    "urm": ("llama", "llama31", _LLAMA_SCALED | _TEN_LABELS | _remote("LlamaForSequenceClassificationWithNormal_Weights")),
+    "urm": (
+        "llama",
+        "llama31",
+        _LLAMA_SCALED | _TEN_LABELS | _remote("LlamaForSequenceClassificationWithNormal_Weights"),
+    ),
     "deberta": ("deberta", None, _DEBERTA | _ONE_LABEL | {"architectures": ["DebertaV2ForSequenceClassification"]}),
 }
 PENALTY_ROW = 4  # verbosity: in the real reward_transform_matrix each objective pays for it
 
-# ------------------------------------------------------------------------------------------------------------------ weights
+# --------------------------------------------------------------------------------------------------------- weights
 
 
 def _normal(generator: torch.Generator, *shape: int, scale: float = 1.0) -> torch.Tensor:
     return torch.randn(*shape, generator=generator) * scale
 
 
-def _linear(generator: torch.Generator, name: str, rows: int, columns: int, *, bias: bool = True, scale: float = 1.0) -> dict:
+def _linear(
+    generator: torch.Generator, name: str, rows: int, columns: int, *, bias: bool = True, scale: float = 1.0
+) -> dict:
     """Weights of one layer whose output has about `scale` times the spread of its input."""
     tensors = {f"{name}.weight": _normal(generator, rows, columns, scale=scale / columns**0.5)}
     return tensors | ({f"{name}.bias": _normal(generator, rows, scale=0.3 * scale)} if bias else {})
@@ -406,28 +479,30 @@ def head_tensors(kind: str, config: dict, seed: int = 0) -> dict[str, torch.Tens
     generator = torch.Generator().manual_seed(1000 + seed)
     hidden, objectives = config["hidden_size"], config.get("num_objectives")
     if kind == "deberta":
-        return _linear(generator, "pooler.dense", hidden, hidden) | _linear(generator, "classifier", 1, hidden, scale=3.0)
+        return _linear(generator, "pooler.dense", hidden, hidden) | _linear(
+            generator, "classifier", 1, hidden, scale=3.0
+        )
     if kind == "armorm":
-        tensors = _linear(generator, "regression_layer", objectives, hidden, bias=False, scale=2.0)
+        tensors = _linear(generator, "regression_layer", objectives, hidden, bias=False, scale=8.0)
         tensors |= _gate_tensors(generator, config, linear=[0, 1, 2], norms=[], last=3)
         return tensors | {"reward_transform_matrix": _transform_matrix(generator, objectives)}
     if kind in ("qrm_llama", "qrm_gemma"):
         rows = objectives * config["num_quantiles"]
-        tensors = _linear(generator, "regression_layer", rows, hidden, bias=False, scale=6.0)
+        tensors = _linear(generator, "regression_layer", rows, hidden, bias=False, scale=16.0)
         if kind == "qrm_gemma":
             return tensors | _gate_tensors(generator, config, linear=[0, 4, 8], norms=[2, 6, 10], last=11)
         tensors |= _gate_tensors(generator, config, linear=[0, 3, 6], norms=[2, 5, 8], last=9)
         return tensors | {"reward_transform_matrix": _transform_matrix(generator, objectives)}
     if kind == "urm":
-        tensors = _linear(generator, "score", 10, hidden, bias=False, scale=1.0)
-        tensors |= _linear(generator, "weights.fc.0", hidden, hidden, scale=1.5)
-        tensors |= _linear(generator, "weights.fc.2", hidden, hidden, scale=1.5)
+        tensors = _linear(generator, "score", 10, hidden, bias=False, scale=2.0)
+        tensors |= _linear(generator, "weights.fc.0", hidden, hidden)
+        tensors |= _linear(generator, "weights.fc.2", hidden, hidden)
         return tensors | _linear(generator, "weights.fc.4", 5, hidden)
-    return _linear(generator, "score", 1, hidden, bias=False)
+    return _linear(generator, "score", 1, hidden, bias=False, scale=5.0)
 
 
 def _backbone_tensors(config, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """Weights large enough that attention is peaked and the reply reaches the last position; the initialisers' 0.02 would not do."""
+    """Weights that peak the attention, so that a reply moves the last position; an initialiser's 0.02 would not."""
     model = AutoModel.from_config(config)
     gemma = config.model_type == "gemma2"
     tensors = {}
@@ -439,18 +514,17 @@ def _backbone_tensors(config, generator: torch.Generator) -> dict[str, torch.Ten
         elif "embed" in name:
             tensors[name] = _normal(generator, *shape, scale=0.05 if gemma else 0.4)
         else:
-            gain = 2.5 if any(part in name for part in ("q_proj", "k_proj", "o_proj", "query", "key")) else 1.5
-            tensors[name] = _normal(generator, *shape, scale=gain / shape[-1] ** 0.5)
+            tensors[name] = _normal(generator, *shape, scale=2.5 / shape[-1] ** 0.5)
     return tensors
 
 
-# ------------------------------------------------------------------------------------------------------------------ the checkpoint
+# -------------------------------------------------------------------------------------------------- the checkpoint
 
-REMOTE_CODE = '''from pathlib import Path
+REMOTE_CODE = """from pathlib import Path
 
 (Path(__file__).parent / "remote_code_ran").touch()
 raise RuntimeError("remote code was executed")
-'''
+"""
 
 
 def write_weights(folder: Path, tensors: dict[str, torch.Tensor], shards: int = 1) -> None:
@@ -460,7 +534,9 @@ def write_weights(folder: Path, tensors: dict[str, torch.Tensor], shards: int = 
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         return
     names = list(tensors)
-    weight_map = {name: f"model-{i * shards // len(names) + 1:05d}-of-{shards:05d}.safetensors" for i, name in enumerate(names)}
+    weight_map = {
+        name: f"model-{i * shards // len(names) + 1:05d}-of-{shards:05d}.safetensors" for i, name in enumerate(names)
+    }
     for file in sorted(set(weight_map.values())):
         part = {name: tensors[name] for name in names if weight_map[name] == file}
         save_file(part, folder / file, metadata={"format": "pt"})
@@ -490,10 +566,11 @@ def make_checkpoint(
 ) -> Path:
     """The folder, now holding one tiny random reward model; the same arguments give the same bytes.
 
-    kind: a key of KINDS. dtype: of the backbone's tensors; head_dtype: of the head's (None: float32 for the kinds with a gate, as on the hub,
-    else `dtype`). vocabulary: further ordinary entries, as text. template: name in TEMPLATES, jinja source, None (no chat template) or "own".
-    pad: "own"; "mismatch" (config.pad_token_id is the end-of-text token, the tokenizer's is not); "eos"; "none".
-    shards: number of safetensors files. overrides: fields of config.json; None as value removes the field, unless it is attn_logit_softcapping.
+    kind: a key of KINDS. dtype: of the backbone's tensors; head_dtype: of the head's (None: float32 for the kinds
+    with a gate, as on the hub, else `dtype`). vocabulary: further ordinary entries, as text. template: name in
+    TEMPLATES, jinja source, None (no chat template) or "own". pad: "own"; "mismatch" (config.pad_token_id is the end-
+    of-text token, the tokenizer's is not); "eos"; "none". shards: number of safetensors files. overrides: fields of
+    config.json; None removes the field (attn_logit_softcapping: sets it to null).
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -529,5 +606,7 @@ def make_checkpoint(
 
 def _loadable(config: dict):
     """The transformers config of a config.json, without remote code and in fp32."""
-    fields = {name: value for name, value in config.items() if name not in ("auto_map", "model_type", "attn_implementation")}
+    fields = {
+        name: value for name, value in config.items() if name not in ("auto_map", "model_type", "attn_implementation")
+    }
     return AutoConfig.for_model(config["model_type"], **(fields | {"torch_dtype": "float32"}))

@@ -1,0 +1,400 @@
+"""The runner: the right notebooks for the right models, only what changed, and one line for whatever goes wrong."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import v4
+
+from lib import ROOT, InputError, reward_models, run, scores, scoring
+
+SCORE = """
+import numpy as np, pandas as pd
+from pathlib import Path
+from lib import InputError, scores
+name = Path(model).name
+if name == "broken":
+    raise InputError("the weights are broken; download them again")
+texts = [f"word{i}" for i in range(9)] + ["<script>"]
+table = pd.DataFrame({"token_id": np.arange(10, dtype=np.int32), "token": texts, "text": texts,
+                      "reply_ids": [[i] for i in range(10)], "input_group": np.arange(10, dtype=np.int32),
+                      "greatest": np.arange(10, dtype=np.float32)})
+scores.write(table, scores.path_of(collection, name), {"prompts": {"greatest": "What is best?"}})
+"""
+COMPARE = """
+from lib import ROOT, scores
+tables = scores.collection(collection)
+(ROOT / "figures" / collection / "bar.svg").write_text("<svg/>")
+scores.record(models=len(tables))
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch, write_notebook):
+    """A project folder of its own, with three small notebooks and three folders to stand for reward models."""
+    (tmp_path / "lib").mkdir()
+    for name in ("__init__.py", "scores.py"):
+        shutil.copy(ROOT / "lib" / name, tmp_path / "lib" / name)
+    for name in ("tiny-a", "tiny-b", "broken", "figures/mine"):
+        (tmp_path / name).mkdir(parents=True)
+    notebooks = tmp_path / "notebooks"
+    write_notebook(notebooks / "00_train.ipynb", "1 / 0")
+    write_notebook(notebooks / "01_score.ipynb", SCORE, parameters='collection = "embedded"\nmodel = "tiny-a"')
+    write_notebook(notebooks / "02_compare.ipynb", COMPARE)
+    for module in (run, scores):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # so that a notebook's kernel imports this copy of lib
+    return tmp_path
+
+
+@pytest.fixture
+def executed(monkeypatch):
+    """Executes notebooks in this process, which is quick; lists what was executed."""
+    names = []
+
+    def execute(notebook, output, parameters):
+        names.append(output.stem)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(notebook, output)
+        known = dict(parameters)
+        for cell in nbformat.read(notebook, 4).cells[2:]:
+            exec(cell.source.replace("scores.record", "dict"), known)
+
+    monkeypatch.setattr(run, "execute", execute)
+    monkeypatch.setattr("lib.ROOT", run.ROOT)
+    return names
+
+
+def reproduce(project, *models, collection=None):
+    return run.reproduce([str(project / name) for name in models], collection, project / "notebooks")
+
+
+# --- notebooks ----------------------------------------------------------------------------------------------------
+
+
+def test_parameters_are_the_literals_of_the_tagged_cell(tmp_path, write_notebook):
+    path = write_notebook(tmp_path / "a.ipynb", parameters='model = "x"  # a nickname\nlimit = None\nsizes = [1, -2]')
+    assert run.parameters_of(path) == {"model": "x", "limit": None, "sizes": [1, -2]}
+
+
+@pytest.mark.parametrize("source", ["a = len('x')", "import os", "a = ", "a.b = 1"])
+def test_parameters_that_are_not_literals_are_refused(tmp_path, write_notebook, source):
+    with pytest.raises(InputError, match="may only set names to literals"):
+        run.parameters_of(write_notebook(tmp_path / "a.ipynb", parameters=source))
+
+
+def test_a_notebook_without_a_parameters_cell_is_refused(tmp_path):
+    nbformat.write(v4.new_notebook(cells=[v4.new_code_cell("a = 1")]), tmp_path / "a.ipynb")
+    with pytest.raises(InputError, match="has 0 cells tagged 'parameters'"):
+        run.parameters_of(tmp_path / "a.ipynb")
+
+
+def test_the_opening_gives_title_and_question(tmp_path):
+    text = "# Framing effects\n\n*Section 3.* **The question:** do words\nof praise `spread` more? We will see. Or not?"
+    path = tmp_path / "a.ipynb"
+    nbformat.write(v4.new_notebook(cells=[v4.new_markdown_cell(text)]), path)
+    assert run.opening(path) == ("Framing effects", "do words of praise `spread` more?")
+    nbformat.write(v4.new_notebook(), path)
+    assert run.opening(path) == ("a", "")
+
+
+def test_an_empty_folder_of_notebooks_is_named(tmp_path):
+    with pytest.raises(InputError, match="no numbered notebooks in"):
+        run.find_notebooks(tmp_path)
+
+
+# --- models and jobs ----------------------------------------------------------------------------------------------
+
+
+def test_paper_names_ten_models():
+    assert len(run.find_models(["paper"])) == 10
+    assert list(run.find_models(["R-Lla-3B", "paper"]))[0] == "R-Lla-3B"
+    assert len(run.find_models(["R-Lla-3B", "paper"])) == 10
+
+
+def test_models_are_found_by_nickname_hub_id_and_folder(tmp_path, monkeypatch):
+    (tmp_path / "my-model").mkdir()
+    monkeypatch.chdir(tmp_path)
+    found = run.find_models(["R-Gem-2B", "Ray2333/GRM-Llama3.2-3B-rewardmodel-ft", "somebody/else", "my-model"])
+    assert found == {
+        "R-Gem-2B": "R-Gem-2B",
+        "R-Lla-3B": "Ray2333/GRM-Llama3.2-3B-rewardmodel-ft",
+        "else": "somebody/else",
+        "my-model": str(tmp_path / "my-model"),  # whole, because notebooks run in a folder of their own
+    }
+
+
+def test_unknown_and_ambiguous_models_are_refused():
+    with pytest.raises(InputError, match="'R-Gem-2C'; did you mean 'R-Gem-2B'"):
+        run.find_models(["R-Gem-2C"])
+    with pytest.raises(InputError, match="two models are called same"):
+        run.find_models(["one/same", "two/same"])
+
+
+def test_each_model_has_its_own_job_where_the_notebook_has_a_model(project):
+    jobs = run.plan(project / "notebooks", {"a": "x/a", "b": "x/b"}, "mine")
+    assert [(job.name, job.parameters) for job in jobs] == [
+        ("01_score-a", {"collection": "mine", "model": "x/a"}),
+        ("01_score-b", {"collection": "mine", "model": "x/b"}),
+        ("02_compare", {"collection": "mine"}),
+    ]
+    first = run.plan(project / "notebooks", {"a": "a"}, "embedded")[0]
+    assert (first.name, first.parameters) == ("00_train", {"collection": "embedded"})
+
+
+# --- reproduce ----------------------------------------------------------------------------------------------------
+
+
+def test_a_failing_model_does_not_stop_the_others(project, capsys):
+    assert reproduce(project, "tiny-a", "broken", "tiny-b") == 1  # through papermill, in kernels
+    told = capsys.readouterr().out
+    assert "[2/4] 01_score-broken ... failed: the weights are broken; download them again\n" in told
+    assert "\nfailed: 01_score-broken: the weights are broken; download them again\n" in told
+    assert "2 reward models scored in collection 'mine'" in told
+    assert "What is best?" in told
+    for name in ("tiny-a", "tiny-b"):
+        assert [line.split() for line in told.splitlines() if line.startswith(name)] == [
+            [name, "10", "10", "<script>,", "word8,", "word7", "word0,", "word1,", "word2"]
+        ]
+    assert told.splitlines()[-1].startswith("Look at figures/mine/index.html")
+    assert len(told.splitlines()) < 24
+    notebook = nbformat.read(project / "data/cache/runs/mine/02_compare.ipynb", 4)
+    assert scores.recorded(notebook) == {"models": 2}
+
+
+def test_the_index_links_every_page_and_figure(project, executed):
+    reproduce(project, "tiny-a", "broken")
+    index = (project / "figures/mine/index.html").read_text()
+    for name in ("01_score-tiny-a.html", "01_score-broken.html", "02_compare.html", "bar.svg"):
+        assert f'href="{name}"' in index
+        assert (project / "figures/mine" / name).is_file()
+    assert "What is &lt;asked&gt; in 02_compare?" in index
+    assert "<title>Title of 02_compare</title>" in (project / "figures/mine/02_compare.html").read_text()
+    assert "failed: the weights are broken; download them again" in index
+
+
+def test_what_is_unchanged_is_not_run_again(project, executed):
+    notebooks, table = project / "notebooks", project / "data/scores/mine/tiny-a.parquet"
+
+    def again():
+        executed.clear()
+        assert reproduce(project, "tiny-a", "tiny-b") == 0
+        return executed
+
+    everything = ["01_score-tiny-a", "01_score-tiny-b", "02_compare"]
+    assert again() == everything
+    assert again() == []
+    (project / "figures/mine/bar.svg").unlink()  # a figure is gone
+    assert again() == ["02_compare"]
+    (project / "figures/mine/01_score-tiny-b.html").unlink()  # a page is gone
+    assert again() == ["01_score-tiny-b"]
+    scores.write(scores.read(table).assign(greatest=scores.read(table)["greatest"] + 1), table, {"prompts": {}})
+    assert again() == ["01_score-tiny-a"]  # scored again, which gives back the table that 02 has read
+    scores.write(scores.read(table), project / "data/scores/mine/other.parquet", {})
+    assert again() == ["02_compare"]  # the collection has one more
+    (project / "tiny-b" / "config.json").write_text("{}")  # another checkpoint
+    assert again() == ["01_score-tiny-b"]
+    notebook = nbformat.read(notebooks / "02_compare.ipynb", 4)
+    notebook.cells[-1].execution_count = 7  # an output, not a source
+    nbformat.write(notebook, notebooks / "02_compare.ipynb")
+    assert again() == []
+    notebook.cells[-1].source += "\n1"
+    nbformat.write(notebook, notebooks / "02_compare.ipynb")
+    assert again() == ["02_compare"]
+    (project / "data/prompts.csv").write_text("prompt,text\n")
+    assert again() == everything
+    with (project / "lib/scores.py").open("a") as file:
+        file.write("# changed\n")
+    assert again() == everything
+    (project / "data/cache/runs/mine/state.json").write_text("{half")  # the record is lost
+    assert again() == everything
+
+
+def test_a_failed_notebook_runs_again(project, executed):
+    assert reproduce(project, "tiny-a", "broken") == 1
+    executed.clear()
+    assert reproduce(project, "tiny-a", "broken") == 1
+    assert executed == ["01_score-broken"]
+
+
+def test_later_notebooks_skip_a_model_that_failed(project, executed, write_notebook, capsys):
+    write_notebook(project / "notebooks/07_search.ipynb", "1", parameters='model = "x"')
+    assert reproduce(project, "tiny-a", "broken") == 2
+    assert executed == ["01_score-tiny-a", "01_score-broken", "02_compare", "07_search-tiny-a"]
+    assert "skipped: 07_search-broken: 01_score failed for it" in capsys.readouterr().out
+
+
+def test_two_runs_of_one_collection_exclude_each_other(project, executed):
+    with scores.lock(project / "data/cache/runs/mine/state.json"):
+        with pytest.raises(InputError, match="is writing .*state.json"):
+            reproduce(project, "tiny-a")
+        assert reproduce(project, "tiny-a", collection="another") == 0
+    assert executed == ["01_score-tiny-a", "02_compare"]
+
+
+def test_other_models_do_not_go_into_the_embedded_collection():
+    assert run._usual_collection(["R-Gem-2B"]) == "mine"
+    assert run._usual_collection(run.find_models(["paper"])) == "mine"
+
+
+# --- score --------------------------------------------------------------------------------------------------------
+
+
+def test_prompts_are_chosen_by_name_or_file(tmp_path):
+    assert list(run.read_prompts(None)) == ["greatest", "best", "worst"]
+    assert run.read_prompts("worst, best") == {
+        "worst": "What, in one word, is the worst thing ever?",
+        "best": "What, in one word, is the best thing ever?",
+    }
+    file = tmp_path / "own.csv"
+    file.write_text('prompt,text\nnan,"Is it NA, or null?"\n')
+    assert run.read_prompts(str(file)) == {"nan": "Is it NA, or null?"}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("", "cannot be read"),
+        ("a,b\n1,2\n", "has no columns prompt,text"),
+        ("prompt,text\n", "has no columns prompt,text with a row"),
+        ("prompt,text\na,x\na,y\n", "a name of its own"),
+        ("prompt,text\ntoken,x\n", "not one of token_id, token"),
+        ("prompt,text\na, \n", "needs a text"),
+    ],
+)
+def test_prompt_files_that_are_wrong_are_named(tmp_path, content, problem):
+    file = tmp_path / "own.csv"
+    file.write_text(content)
+    with pytest.raises(InputError, match=f"own.csv.*{problem}"):
+        run.read_prompts(str(file))
+
+
+def test_unknown_prompts_suggest_the_nearest():
+    with pytest.raises(InputError, match="unknown prompt 'gratest'; did you mean 'greatest'"):
+        run.read_prompts("gratest")
+    with pytest.raises(InputError, match="no.csv cannot be read"):
+        run.read_prompts("no.csv")
+
+
+def test_score_passes_on_what_was_asked(project, score_table, monkeypatch, capsys):
+    asked = {}
+
+    def score_vocabulary(model, prompts, path, **options):
+        asked.update(model=model, prompts=prompts, path=path, **options)
+        scores.write(score_table(["good", "fair", "bad"], best=[3, 2, 1]), path, {"prompts": prompts})
+
+    monkeypatch.setattr(scoring, "score_vocabulary", score_vocabulary)
+    monkeypatch.setattr(reward_models, "load", lambda name, **options: (name, options["dtype"]))
+    monkeypatch.setattr(run, "read_prompts", {"best": {"best": "What is best?"}}.get)
+    folder = str(project / "tiny-a")
+    command = ["score", folder, "--prompts", "best", "--reply", "ids", "--bos", "double", "--collection", "ids"]
+    assert run.main([*command, "--dtype", "float32"]) == 0
+    assert asked == {
+        "model": (folder, "float32"),
+        "prompts": {"best": "What is best?"},
+        "path": project / "data/scores/ids/tiny-a.parquet",
+        "reply": "ids",
+        "bos": "double",
+    }
+    told = capsys.readouterr().out
+    assert "good, fair, bad" in told
+    assert "data/scores/ids/tiny-a.parquet" in told
+
+
+def test_score_takes_one_model():
+    with pytest.raises(InputError, match="'paper' names 10 reward models"):
+        run.score("paper", {})
+
+
+# --- committed notebooks ------------------------------------------------------------------------------------------
+
+
+def test_committed_notebooks_are_refreshed_in_place(project, write_notebook, capsys):
+    folder = project / "notebooks"
+    for path in folder.glob("*.ipynb"):
+        path.unlink()
+    source = "import sys\nprint('50%\\r100%', file=sys.stderr)\nprint(collection)\n1 + 1"
+    good = write_notebook(folder / "01_good.ipynb", source)
+    bad = write_notebook(folder / "02_bad.ipynb", "1 / 0")
+    before, bad_bytes = nbformat.read(good, 4), bad.read_bytes()
+    assert run.refresh(folder=folder) == 1
+    assert "02_bad.ipynb ... failed: ZeroDivisionError: division by zero" in capsys.readouterr().out
+    assert bad.read_bytes() == bad_bytes
+    after = nbformat.read(good, 4)
+    assert [cell.source for cell in after.cells] == [cell.source for cell in before.cells]
+    assert [cell.id for cell in after.cells] == [cell.id for cell in before.cells]
+    assert [cell.metadata for cell in after.cells] == [{}, {"tags": ["parameters"]}, {}]
+    assert after.metadata == {**run.KERNEL, "language_info": {"name": "python"}}
+    assert [output.get("text") or output.data["text/plain"] for output in after.cells[2].outputs] == ["embedded\n", "2"]
+    once = good.read_bytes()
+    assert run.refresh(["01"], folder) == 0
+    assert good.read_bytes() == once  # nothing in it depends on when it ran
+
+
+def test_widgets_and_notes_of_the_run_are_stripped():
+    outputs = [
+        v4.new_output("display_data", data={run.WIDGET_TYPE: {}, "text/plain": "bar"}),
+        v4.new_output("display_data", data={"text/plain": "kept"}, metadata={"papermill": {}}),
+        v4.new_output("stream", name="stderr", text="a warning\n"),
+    ]
+    cell = v4.new_code_cell("1", outputs=outputs, metadata={"execution": {"started": "now"}, "tags": ["x"]})
+    notebook = v4.new_notebook(cells=[cell], metadata={"papermill": {"duration": 1}, "widgets": {"state": {}}})
+    plain = run.stripped(notebook)
+    nbformat.validate(plain)
+    assert plain.cells[0].metadata == {"tags": ["x"]}
+    assert [output.output_type for output in plain.cells[0].outputs] == ["display_data", "stream"]
+    assert plain.cells[0].outputs[0].metadata == {}
+
+
+# --- command line -------------------------------------------------------------------------------------------------
+
+
+def test_bad_input_is_one_line_and_exit_code_2():
+    command = [sys.executable, "-m", "lib.run", "reproduce", "--models", "R-Gem-2C"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: unknown reward model 'R-Gem-2C'; did you mean 'R-Gem-2B'?")
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
+
+
+def test_exit_codes_tell_failure_from_bad_input(monkeypatch, capsys):
+    def raising(error):
+        def command(**options):
+            raise error
+
+        return command
+
+    monkeypatch.setattr(run, "reproduce", lambda **options: 3)
+    assert run.main(["reproduce"]) == 1
+    monkeypatch.setattr(run, "reproduce", lambda **options: 0)
+    assert run.main(["reproduce"]) == 0
+    monkeypatch.setattr(run, "reproduce", raising(OSError(28, "No space left on device", "x.png")))
+    assert run.main(["reproduce"]) == 2
+    assert capsys.readouterr().err == "error: [Errno 28] No space left on device: 'x.png'\n"
+    monkeypatch.setattr(run, "reproduce", raising(KeyboardInterrupt()))
+    assert run.main(["reproduce"]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_causes_are_one_line():
+    error = run.PapermillExecutionError(1, 1, "x", "ValueError", "first\nsecond", [])
+    assert run.cause_of(error) == "ValueError: first"
+    assert run.cause_of(InputError("mend it")) == "mend it"
+    assert run.cause_of(OSError("gone")) == "OSError: gone"
+    assert run.cause_of(RuntimeError()) == "RuntimeError: no message"
+
+
+def test_files_and_folders_are_hashed_by_name_and_content(tmp_path):
+    a = tmp_path / "a"
+    a.mkdir()
+    (a / "x").write_text("1")
+    once = run.hash_of([a, tmp_path / "absent"])
+    (a / "x.lock").write_text("2")
+    assert run.hash_of([a]) == once
+    (a / "x").rename(a / "y")
+    assert run.hash_of([a]) != once
+    assert isinstance(run.hash_of([Path("/nowhere")]), str)
