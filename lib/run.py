@@ -36,6 +36,7 @@ EMBEDDED = "embedded"  # the collection of the embedded reward models
 OWN = "mine"  # the collection of other reward models, unless named
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 MADE = ("scores", "models", "cache")  # the folders of data/ that runs make
+QUIET = ["--IPKernelApp.log_level=50"]  # a kernel's remarks on its own transport are not for the terminal
 WIDGET_TYPE = "application/vnd.jupyter.widget-view+json"
 
 
@@ -78,8 +79,9 @@ def execute(notebook: Path, output: Path, parameters: dict) -> nbformat.Notebook
     output.parent.mkdir(parents=True, exist_ok=True)
     log = sys.stderr if sys.stderr.isatty() else None  # progress bars inside the notebook, where somebody watches
     return papermill.execute_notebook(
-        notebook, output, parameters, kernel_name="python3", cwd=notebook.parent, progress_bar=False, stderr_file=log
-    )
+        notebook, output, parameters, kernel_name="python3", cwd=notebook.parent, progress_bar=False, stderr_file=log,
+        extra_arguments=QUIET,
+    )  # fmt: skip
 
 
 def write_page(executed: Path, page: Path, title: str) -> None:

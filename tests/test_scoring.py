@@ -80,8 +80,8 @@ def test_half_precision_is_as_exact_as_reading_whole_in_half_precision(folders):
         oracle.rewards(folder, prompt, replies, reply="ids", dtype=d) for d in (torch.float32, torch.bfloat16)
     )
     assert np.abs(half - full).max() < 1.5 * np.abs(whole - full).max()
-    # A bf16 head would leave 8 bits, so a few dozen distinct rewards; an fp32 head leaves nearly all apart.
-    assert len(np.unique(half)) > 0.9 * len(np.unique(full))
+    rounded = torch.tensor(half).bfloat16().float().numpy()  # what a bf16 head would leave: 8 bits
+    assert len(np.unique(half)) > 3 * len(np.unique(rounded))
 
 
 def test_inputs_merge_what_the_template_trims(folders):

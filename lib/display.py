@@ -1,0 +1,322 @@
+"""Tokens and tables made visible and safe.
+
+A token is text that nobody has checked: it may hold markup, formulas, terminal escapes, or characters that turn the
+direction of a line. Here it becomes text in which every character that cannot be seen is shown by a mark (MARKS)
+or its code point, so that ` love` and `love` look different and nothing in a token acts on the page.
+
+Offensive tokens are blurred in HTML until hovered or clicked, and hidden in plain text. What is offensive is decided by
+data/offensive.txt: slurs, profanities and sexual violence, with their inflections, as hashes, so that the project does
+not print them. It is a list of our own because the word lists on PyPI that are light enough are no longer kept,
+print the words, and also list words that only name a group of people; hiding those would repeat the devaluation that
+the paper describes (section 2.1). The list is short, mostly English, and knows words, not meanings.
+"""
+
+import functools
+import hashlib
+import html
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from lib import ROOT, InputError, rankings
+
+MARKS = {" ": "␣", "\n": "↵", "\t": "⇥"}
+LEGEND = {
+    "␣": "␣ space",
+    "↵": "↵ newline",
+    "⇥": "⇥ tab",
+    "⟨U": "⟨U+…⟩ a character by its code point",
+    "…⟨": "…⟨n⟩ cut, n characters in all",
+    "▒⟨": "▒⟨n⟩ an offensive token of n characters, hidden",
+}
+OWN_SIGNS = set("␣↵⇥⟨⟩▒")  # in a token they are shown by code point, so that they cannot be taken for marks
+INVISIBLE = set("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {chr(c) for c in range(0xFE00, 0xFE10)}
+MOST_MARKS = 2  # combining marks on one letter; more of them would climb out of the line
+NARROWEST = 10
+MOST_ROWS = 500
+
+
+# --- one token ----------------------------------------------------------------------------------------------------
+
+
+def show_token(
+    text: str, width: int = 40, *, hidden: bool = False, lacks: Callable[[str], bool] = lambda character: False
+) -> str:
+    """A token as plain text that is safe anywhere and at most `width` columns wide; it holds no space or newline.
+
+    Different texts are shown differently, unless they are cut: a cut one ends in `…⟨n⟩`, n being its length in
+    characters. Characters of scripts written from right to left are shown by code point, since they reorder the line.
+    hidden: only the length, as `▒▒▒⟨n⟩`. lacks: further characters to show by code point, as those a font lacks.
+    Raises InputError if width is under 10.
+    """
+    if width < NARROWEST:
+        raise InputError(f"a token cannot be shown in {width} columns; choose a width of at least {NARROWEST}")
+    return "".join(shown for shown, _ in _cut(text, width, hidden, lambda c: lacks(c) or _from_right_to_left(c)))
+
+
+def token_html(text: str, width: int = 40, *, blurred: bool | None = None) -> str:
+    """A token as HTML that holds nothing but its visible text: no markup, formula or direction of its own.
+
+    blurred: whether it is blurred until hovered or focused; None blurs the offensive ones. The blur needs STYLE on
+    the page, which every Table brings along.
+    """
+    blurred = is_offensive(text) if blurred is None else blurred
+    inside = "".join(
+        f"<i>{_inert(shown)}</i>" if is_mark else _inert(shown)
+        for shown, is_mark in _cut(text, width, False, lambda character: False)
+    )
+    # Both classes tell MathJax, old and new, to pass over the token; <bdi> keeps its direction to itself.
+    name = "token tex2jax_ignore mathjax_ignore"
+    if not blurred:
+        return f'<bdi class="{name}">{inside}</bdi>'
+    told = "offensive token: hover or click to read"
+    return f'<bdi class="{name} offensive" tabindex="0" title="{told}">{inside}</bdi>'
+
+
+def _cut(text: str, width: int, hidden: bool, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]:
+    """The pieces of a token's visible text, as (shown, whether it is a mark), together at most `width` columns."""
+    if hidden:
+        return [(f"▒▒▒⟨{len(text)}⟩", True)]
+    if not text:
+        return [("⟨empty⟩", True)]
+    longest = (MOST_MARKS + 1) * width  # a column holds at most one letter and its combining marks
+    if len(text) <= longest and _columns(pieces := _pieces(text, escaped)) <= width:
+        return pieces
+    end = (f"…⟨{len(text)}⟩", True)
+    kept = min(len(text), longest)
+    while kept and _columns(pieces := [*_pieces(text[:kept], escaped), end]) > width:
+        kept -= 1
+    return pieces if kept else [end]
+
+
+def _pieces(text: str, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]:
+    """Runs of characters that show themselves, marks, and runs of code points in one pair of brackets."""
+    pieces, kind, marks = [], "", 0
+    for i, character in enumerate(text):
+        before, kind = kind, _kind(character, escaped)
+        if kind == "combining":
+            # One that has no letter to sit on, or that composes into another character, would not be told apart.
+            marks += 1
+            alone = before != "itself" or len(unicodedata.normalize("NFC", text[i - 1 : i + 1])) == 1
+            kind = "code" if alone or marks > MOST_MARKS else "itself"
+        else:
+            marks = 0
+        shown = {"mark": MARKS.get(character), "code": f"⟨U+{ord(character):04X}⟩"}.get(kind, character)
+        if kind == before == "code":
+            shown = f"{pieces.pop()[0][:-1]} {shown[1:]}"
+        elif kind == before == "itself":
+            shown = pieces.pop()[0] + shown
+        pieces.append((shown, kind != "itself"))
+    return pieces
+
+
+def _kind(character: str, escaped: Callable[[str], bool]) -> str:
+    category = unicodedata.category(character)
+    if character in MARKS:
+        return "mark"
+    # C: controls, formats (direction, zero width), surrogates, unassigned; Z: spaces that look like the usual one.
+    if category[0] in "CZ" or character in OWN_SIGNS or character in INVISIBLE or character == "\ufffd":
+        return "code"
+    if escaped(character):
+        return "code"
+    return "combining" if category[0] == "M" else "itself"
+
+
+def _from_right_to_left(character: str) -> bool:
+    return unicodedata.bidirectional(character) in ("R", "AL", "AN")
+
+
+def _columns(pieces: list[tuple[str, bool]]) -> int:
+    """Columns on a terminal: two for wide characters, none for combining ones."""
+    return sum(map(_columns_of, "".join(shown for shown, _ in pieces)))
+
+
+def _columns_of(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _inert(text: str) -> str:
+    """Text as HTML in which all ASCII punctuation is an entity, so that Markdown finds none either.
+
+    A `$` or `\\` stands in an element of its own: MathJax does not look for formulas across elements.
+    """
+    entities = (c if c.isalnum() or not c.isascii() else f"&#{ord(c)};" for c in text)
+    return "".join(f"<span>{e}</span>" if e in ("&#36;", "&#92;") else e for e in entities)
+
+
+# --- offensive tokens ---------------------------------------------------------------------------------------------
+
+
+def is_offensive(text: str) -> bool:
+    """Whether a word of the text is on the project's list, in any case, behind any mark of a word's beginning."""
+    # Ġ and Ċ stand for a space and a newline in byte-level vocabularies; as letters they would hide the word.
+    spaced = re.sub("[ĠĊ▁]", " ", text)
+    split = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", spaced)  # camelCase
+    return any(word_hash(word) in _offensive() for one in {spaced, split} for word in re.findall(WORD, one))
+
+
+WORD = r"(?:[^\W\d_]|[\u0300-\u036f\u00ad\u200b-\u200f\u2060])+"  # letters, with what is put between them to hide them
+
+
+def word_hash(word: str) -> str:
+    """The hash by which data/offensive.txt lists a word: 16 hexadecimal digits, the same for any case or accent."""
+    plain = unicodedata.normalize("NFKD", word.strip().casefold())
+    letters = "".join(c for c in plain if unicodedata.category(c) not in ("Mn", "Cf"))
+    return hashlib.sha256(letters.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+@functools.cache
+def _offensive() -> frozenset[str]:
+    lines = (ROOT / "data" / "offensive.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Shown:
+    """What a notebook shows, as HTML where that is possible and as plain text elsewhere; both are stored with it."""
+
+    html: str
+    text: str
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class Table(Shown):
+    """A table that holds tokens."""
+
+
+STYLE = """<style>
+.tokens { overflow-x: auto; }
+.tokens td, .tokens th { text-align: right; vertical-align: top; white-space: nowrap; }
+.tokens .left { text-align: left; }
+.tokens caption { caption-side: top; text-align: left; font-weight: bold; }
+.tokens .end td { border-bottom: 2px solid currentColor; }
+.tokens small { opacity: .7; }
+.token { unicode-bidi: isolate; font-family: monospace; }
+.token i { opacity: .5; font-style: normal; }
+.token.offensive { filter: blur(.35em); cursor: pointer; }
+.token.offensive:hover, .token.offensive:focus, .token.offensive:active { filter: none; }
+</style>"""
+
+
+def table_html(
+    frame: pd.DataFrame, token_columns: Sequence[str], blur: bool = True, caption: str = "", width: int = 24
+) -> Table:
+    """A table that shows itself in notebooks and pages, and safely as plain text; token_columns hold tokens.
+
+    A named index is shown as columns, any other is left out; token_columns may name it. Numbers have four significant
+    digits of the column's largest; missing values are blank. blur: offensive tokens are blurred in HTML and hidden in
+    plain text. width: columns of text per token. In a page that forbids styles, such as a notebook shown on a
+    code-hosting site, nothing is blurred.
+    Raises InputError for a column that is not there and for over 500 rows.
+    """
+    frame = frame.reset_index() if any(name is not None for name in frame.index.names) else frame
+    missing = [column for column in token_columns if column not in frame.columns]
+    if missing:
+        raise InputError(f"the table has no column {missing[0]!r}; it has {', '.join(map(str, frame.columns))}")
+    if len(frame) > MOST_ROWS:
+        raise InputError(f"{len(frame)} rows are too many to show; choose up to {MOST_ROWS}, as with .head(20)")
+    tokens = [column in token_columns for column in frame.columns]
+    columns = [
+        _tokens(frame[name]) if is_token else _values(frame[name])
+        for name, is_token in zip(frame.columns, tokens, strict=True)
+    ]
+    names = [show_token(str(name), 80).replace("␣", " ") for name in frame.columns]
+    left = [is_token or not pd.api.types.is_numeric_dtype(frame[name]) for name, is_token in zip(frame, tokens)]
+    text = _as_text(names, columns, tokens, left, caption, width, blur)
+    return Table(_as_html(names, columns, tokens, left, caption, width, blur), text)
+
+
+def ranked_table(table: pd.DataFrame, prompt: str, n: int = 22, blur: bool = True, caption: str = "") -> Table:
+    """The n optimal and the n pessimal tokens of a score table, side by side, as in the paper's Table 2.
+
+    Position 1 is the most optimal, respectively the most pessimal; ties are in order of token_id.
+    """
+    ends = rankings.ends(table, prompt, n)
+    shown = {"position": range(1, n + 1)}
+    for end, rows in (("optimal", ends.head(n)), ("pessimal", ends.tail(n)[::-1])):
+        shown |= {f"{end} id": rows["token_id"].to_numpy(), end: rows["text"].to_numpy()}
+        shown |= {f"{end} reward": rows[prompt].to_numpy()}
+    return table_html(pd.DataFrame(shown), ["optimal", "pessimal"], blur, caption)
+
+
+def content_warning(blur: bool = True) -> Shown:
+    """The line at the top of a notebook that shows tokens."""
+    line = "Content warning: the tokens below include slurs, profanities and other harmful text. They are data here."
+    how = "Hover or click a blurred token to read it." if blur else "They are not blurred."
+    return Shown(f"<p><strong>{line}</strong> {how}</p>", f"{line} {how}")
+
+
+def _tokens(column: pd.Series) -> list[str | None]:
+    return [None if pd.isna(value) else str(value) for value in column]
+
+
+def _values(column: pd.Series) -> list[str]:
+    """The cells of a column that holds no tokens, as short text; a control character in one is still made visible."""
+    if pd.api.types.is_float_dtype(column):
+        largest = column[column.abs() < math.inf].abs().max()
+        decimals = 3 if not largest > 0 else min(max(3 - math.floor(math.log10(largest)), 0), 9)
+        return ["" if pd.isna(value) else f"{value:.{decimals}f}" for value in column]
+    return ["" if pd.isna(value) else show_token(str(value), 80).replace("␣", " ") for value in column]
+
+
+def _as_html(names, columns, tokens, left, caption, width, blur) -> str:
+    def cell(tag: str, inside: str, is_left: bool) -> str:
+        return f"<{tag} class='left'>{inside}</{tag}>" if is_left else f"<{tag}>{inside}</{tag}>"
+
+    def shown(value: str | None, is_token: bool) -> str:
+        if not is_token:
+            return _inert(value)
+        return "" if value is None else token_html(value, width, blurred=blur and is_offensive(value))
+
+    head = "".join(cell("th", _inert(name), on_left) for name, on_left in zip(names, left, strict=True))
+    rows = [
+        "".join(cell("td", shown(value, t), on_left) for value, t, on_left in zip(row, tokens, left, strict=True))
+        for row in zip(*columns, strict=True)
+    ]
+    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+    told = f"<caption>{_inert(caption)}</caption>" if caption else ""
+    legend = _legend("".join(html.unescape(re.sub("<[^>]*>", "", body))))
+    note = f"\n<small>{_inert(legend)}</small>" if legend else ""
+    table = f"<table>{told}\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
+    return f'{STYLE}\n<div class="tokens tex2jax_ignore mathjax_ignore">{table}{note}</div>'
+
+
+def _as_text(names, columns, tokens, left, caption, width, blur) -> str:
+    narrow = max(NARROWEST, min(width, 120 // max(1, sum(tokens))))
+
+    def shown(value: str | None) -> str:
+        return "" if value is None else show_token(value, narrow, hidden=blur and is_offensive(value))
+
+    cells = [
+        [name, *(map(shown, column) if is_token else column)]
+        for name, column, is_token in zip(names, columns, tokens, strict=True)
+    ]
+    padded = [_padded(column, on_left) for column, on_left in zip(cells, left, strict=True)]
+    lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
+    legend = _legend("\n".join(lines))
+    return "\n".join([*([caption] if caption else []), *lines, *([legend] if legend else [])])
+
+
+def _padded(cells: list[str], left: bool) -> list[str]:
+    widths = [sum(map(_columns_of, cell)) for cell in cells]
+    blanks = [" " * (max(widths) - width) for width in widths]
+    return [cell + blank if left else blank + cell for cell, blank in zip(cells, blanks, strict=True)]
+
+
+def _legend(shown: str) -> str:
+    """What the marks that occur in the shown text mean."""
+    return ", ".join(meaning for mark, meaning in LEGEND.items() if mark in shown)
