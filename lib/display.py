@@ -33,7 +33,7 @@ LEGEND = {
     "…⟨": "…⟨n⟩ cut, n characters in all",
     "▒⟨": "▒⟨n⟩ an offensive token of n characters, hidden",
 }
-OWN_SIGNS = set("␣↵⇥⟨⟩▒")  # in a token they are shown by code point, so that they cannot be taken for marks
+TAKEN = set("␣↵⇥⟨⟩▒\ufffd")  # shown by code point in a token, since here, or to the reader, they mean something else
 INVISIBLE = set("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {chr(c) for c in range(0xFE00, 0xFE10)}
 MOST_MARKS = 2  # combining marks on one letter; more of them would climb out of the line
 NARROWEST = 10
@@ -98,13 +98,12 @@ def _pieces(text: str, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]
     pieces, kind, marks = [], "", 0
     for i, character in enumerate(text):
         before, kind = kind, _kind(character, escaped)
-        if kind == "combining":
-            # One that has no letter to sit on, or that composes into another character, would not be told apart.
-            marks += 1
-            alone = before != "itself" or len(unicodedata.normalize("NFC", text[i - 1 : i + 1])) == 1
-            kind = "code" if alone or marks > MOST_MARKS else "itself"
-        else:
-            marks = 0
+        combining = unicodedata.category(character)[0] == "M"
+        marks = marks + 1 if combining else 0
+        if combining and (before != "itself" or marks > MOST_MARKS):  # it has no letter of this token to sit on
+            kind = "code"
+        if before == kind == "itself" and len(unicodedata.normalize("NFC", text[i - 1 : i + 1])) == 1:
+            kind = "code"  # e and an acute accent would look like é
         shown = {"mark": MARKS.get(character), "code": f"⟨U+{ord(character):04X}⟩"}.get(kind, character)
         if kind == before == "code":
             shown = f"{pieces.pop()[0][:-1]} {shown[1:]}"
@@ -115,15 +114,12 @@ def _pieces(text: str, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]
 
 
 def _kind(character: str, escaped: Callable[[str], bool]) -> str:
-    category = unicodedata.category(character)
     if character in MARKS:
         return "mark"
     # C: controls, formats (direction, zero width), surrogates, unassigned; Z: spaces that look like the usual one.
-    if category[0] in "CZ" or character in OWN_SIGNS or character in INVISIBLE or character == "\ufffd":
-        return "code"
-    if escaped(character):
-        return "code"
-    return "combining" if category[0] == "M" else "itself"
+    unseen = unicodedata.category(character)[0] in "CZ" or character in INVISIBLE
+    twin = unicodedata.normalize("NFC", character) != character  # looks like another character, as the Kelvin sign does
+    return "code" if unseen or twin or character in TAKEN or escaped(character) else "itself"
 
 
 def _from_right_to_left(character: str) -> bool:
@@ -146,7 +142,7 @@ def _inert(text: str) -> str:
 
     A `$` or `\\` stands in an element of its own: MathJax does not look for formulas across elements.
     """
-    entities = (c if c.isalnum() or not c.isascii() else f"&#{ord(c)};" for c in text)
+    entities = (c if c.isalnum() or c == " " or not c.isascii() else f"&#{ord(c)};" for c in text)
     return "".join(f"<span>{e}</span>" if e in ("&#36;", "&#92;") else e for e in entities)
 
 
@@ -203,7 +199,6 @@ STYLE = """<style>
 .tokens td, .tokens th { text-align: right; vertical-align: top; white-space: nowrap; }
 .tokens .left { text-align: left; }
 .tokens caption { caption-side: top; text-align: left; font-weight: bold; }
-.tokens .end td { border-bottom: 2px solid currentColor; }
 .tokens small { opacity: .7; }
 .token { unicode-bidi: isolate; font-family: monospace; }
 .token i { opacity: .5; font-style: normal; }
@@ -229,15 +224,13 @@ def table_html(
         raise InputError(f"the table has no column {missing[0]!r}; it has {', '.join(map(str, frame.columns))}")
     if len(frame) > MOST_ROWS:
         raise InputError(f"{len(frame)} rows are too many to show; choose up to {MOST_ROWS}, as with .head(20)")
-    tokens = [column in token_columns for column in frame.columns]
-    columns = [
-        _tokens(frame[name]) if is_token else _values(frame[name])
-        for name, is_token in zip(frame.columns, tokens, strict=True)
-    ]
-    names = [show_token(str(name), 80).replace("␣", " ") for name in frame.columns]
-    left = [is_token or not pd.api.types.is_numeric_dtype(frame[name]) for name, is_token in zip(frame, tokens)]
-    text = _as_text(names, columns, tokens, left, caption, width, blur)
-    return Table(_as_html(names, columns, tokens, left, caption, width, blur), text)
+    all_columns = [frame.iloc[:, i] for i in range(frame.shape[1])]
+    tokens = [column.name in token_columns for column in all_columns]
+    left = [t or not pd.api.types.is_numeric_dtype(c) for t, c in zip(tokens, all_columns, strict=True)]
+    cells = [_tokens(c) if t else _values(c) for t, c in zip(tokens, all_columns, strict=True)]
+    names = [_plain(name) for name in frame.columns]
+    arguments = names, cells, tokens, left, _plain(caption), width, blur
+    return Table(_as_html(*arguments), _as_text(*arguments))
 
 
 def ranked_table(table: pd.DataFrame, prompt: str, n: int = 22, blur: bool = True, caption: str = "") -> Table:
@@ -270,7 +263,12 @@ def _values(column: pd.Series) -> list[str]:
         largest = column[column.abs() < math.inf].abs().max()
         decimals = 3 if not largest > 0 else min(max(3 - math.floor(math.log10(largest)), 0), 9)
         return ["" if pd.isna(value) else f"{value:.{decimals}f}" for value in column]
-    return ["" if pd.isna(value) else show_token(str(value), 80).replace("␣", " ") for value in column]
+    return ["" if pd.isna(value) else _plain(value) for value in column]
+
+
+def _plain(value) -> str:
+    """A name or a note: text as it is, but for what cannot be seen."""
+    return " ".join(show_token(word, 80) if word else "" for word in str(value).split(" "))
 
 
 def _as_html(names, columns, tokens, left, caption, width, blur) -> str:
@@ -289,7 +287,7 @@ def _as_html(names, columns, tokens, left, caption, width, blur) -> str:
     ]
     body = "\n".join(f"<tr>{row}</tr>" for row in rows)
     told = f"<caption>{_inert(caption)}</caption>" if caption else ""
-    legend = _legend("".join(html.unescape(re.sub("<[^>]*>", "", body))))
+    legend = legend_of(html.unescape(re.sub("<[^>]*>", "", body)))
     note = f"\n<small>{_inert(legend)}</small>" if legend else ""
     table = f"<table>{told}\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
     return f'{STYLE}\n<div class="tokens tex2jax_ignore mathjax_ignore">{table}{note}</div>'
@@ -307,7 +305,7 @@ def _as_text(names, columns, tokens, left, caption, width, blur) -> str:
     ]
     padded = [_padded(column, on_left) for column, on_left in zip(cells, left, strict=True)]
     lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
-    legend = _legend("\n".join(lines))
+    legend = legend_of("\n".join(lines))
     return "\n".join([*([caption] if caption else []), *lines, *([legend] if legend else [])])
 
 
@@ -317,6 +315,6 @@ def _padded(cells: list[str], left: bool) -> list[str]:
     return [cell + blank if left else blank + cell for cell, blank in zip(cells, blanks, strict=True)]
 
 
-def _legend(shown: str) -> str:
-    """What the marks that occur in the shown text mean."""
+def legend_of(shown: str) -> str:
+    """What the marks that occur in some shown text mean; nothing if there are none."""
     return ", ".join(meaning for mark, meaning in LEGEND.items() if mark in shown)

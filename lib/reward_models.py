@@ -9,15 +9,17 @@ import difflib
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import huggingface_hub
+import jinja2
 import pandas as pd
 import torch
 import transformers
-from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
@@ -27,7 +29,8 @@ from lib import ROOT, InputError
 from lib.heads import new_head
 
 DATE = "26 Jul 2024"  # what the authors' transformers 4.43 rendered; Llama-3.2 templates otherwise print today's date
-STAND_INS = ("Zqxjv", "7", "-x-", "love")  # replies that share no first or last token: what stays around them is fixed
+# Replies that share no first or last token, so that what stays the same around them is not the reply.
+STAND_INS = ("Zqxjv", "7kW", "-x-", "love")
 GATED = ("armorm", "qrm_llama", "qrm_gemma")  # heads whose gate reads the end of the user's turn
 ARCHITECTURES = {  # config.architectures[0] of the checkpoints whose head is not one linear layer
     "armorm": "LlamaForRewardModelWithGating",
@@ -51,6 +54,11 @@ def registry() -> pd.DataFrame:
     return _registry().copy()
 
 
+def known(nicknames: Iterable[str]) -> pd.DataFrame:
+    """The registry's rows for these models, in this order; blank where the registry does not hold a model."""
+    return _registry().reindex(list(nicknames)).fillna("")
+
+
 # --- conversations ------------------------------------------------------------------------------------------------
 
 
@@ -59,7 +67,8 @@ class Conversation:
     """A prompt rendered for one reward model, with a gap where the reply stands.
 
     before, after: the rendered text around the reply. prefix_ids + reply ids + closing_ids is the whole model input.
-    gate_position: index into prefix_ids of the end-of-user-turn token that a gate reads; None where no gate does.
+    header_ids: from the end of the user's turn to the reply; a gate reads the first of them, at gate_position in
+    prefix_ids. Both are empty, respectively None, where no gate reads.
     """
 
     prompt: str
@@ -68,7 +77,8 @@ class Conversation:
     after: str
     prefix_ids: tuple[int, ...]
     closing_ids: tuple[int, ...]
-    gate_position: int | None
+    header_ids: tuple[int, ...] = ()
+    gate_position: int | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +109,12 @@ class RewardModel:
     def render(self, prompt: str, replies: list[str]) -> list[str]:
         """The conversations (prompt, reply) as text, by the model's own chat template with its date fixed."""
         turns = [[{"role": "user", "content": prompt}, {"role": "assistant", "content": r}] for r in replies]
-        return self.tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE)
+        try:
+            return self.tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE)
+        except jinja2.TemplateError as error:
+            raise InputError(
+                f"{self.name}: the chat template fails ({_first_line(error)}); give another one"
+            ) from error
 
     def conversation(self, prompt: str, bos: str = "single") -> Conversation:
         """The prompt rendered with a gap for the reply.
@@ -111,15 +126,27 @@ class RewardModel:
             raise InputError(f"bos must be 'single' or 'double', not {bos!r}")
         if not prompt.strip():
             raise InputError("the prompt is empty; give a question, for example one of data/prompts.csv")
-        before, after = self._text_around_reply(prompt)
+        before, after, header = self._text_around_reply(prompt)
         whole = self._tokenise(prompt, list(STAND_INS), bos)
         prefix_ids, closing_ids = _common_prefix(whole), _common_prefix([ids[::-1] for ids in whole])[::-1]
-        gate_position = self._gate_position(prompt, before, prefix_ids) if self.head_name in GATED else None
-        return Conversation(prompt, bos, before, after, prefix_ids, closing_ids, gate_position)
+        conversation = Conversation(prompt, bos, before, after, prefix_ids, closing_ids)
+        if self.head_name not in GATED:
+            return conversation
+        header_ids = tuple(self.tokenizer(header, add_special_tokens=False)["input_ids"])
+        position = self._only_position(header_ids, prefix_ids, "prompt")
+        return replace(conversation, header_ids=header_ids, gate_position=position)
 
     def encode(self, conversation: Conversation, replies: list[str]) -> list[list[int]]:
-        """The whole model input for each reply as text: chat template, then tokenisation of the whole (section 2)."""
-        return self._tokenise(conversation.prompt, replies, conversation.bos)
+        """The whole model input for each reply as text: chat template, then tokenisation of the whole (section 2).
+
+        InputError for a reply that opens another turn where the head has a gate, which would read there.
+        """
+        wholes = self._tokenise(conversation.prompt, replies, conversation.bos)
+        shortest = len(conversation.prefix_ids) + len(conversation.header_ids)
+        for whole in wholes if conversation.header_ids else ():
+            if len(whole) > shortest:
+                self._only_position(conversation.header_ids, tuple(whole), "reply")
+        return wholes
 
     def _tokenise(self, prompt: str, replies: list[str], bos: str) -> list[list[int]]:
         masks = {"return_attention_mask": False, "return_token_type_ids": False}
@@ -137,31 +164,32 @@ class RewardModel:
             bool(bos) and text.startswith(bos) and self.tokenizer(text)["input_ids"][1] == self.tokenizer.bos_token_id
         )
 
-    def _text_around_reply(self, prompt: str) -> tuple[str, str]:
+    def _text_around_reply(self, prompt: str) -> tuple[str, str, str]:
+        """The rendered text before and after the reply, and the end of the former that follows the prompt."""
         if not self.tokenizer.chat_template:
-            return f"{prompt}\n", ""  # encoders read the pair (prompt, reply); there is no text around it
-        parts = self.render(prompt, STAND_INS[:1])[0].split(STAND_INS[0])
-        if len(parts) != 2:
+            return f"{prompt}\n", "", ""  # encoders read the pair (prompt, reply); there is no text around it
+        asked, replied = STAND_INS[0], STAND_INS[1]
+        parts = self.render(asked, [replied])[0].partition(asked)[2].rpartition(replied)
+        header, _, after = parts
+        if self.render(asked, [STAND_INS[2]])[0].count(STAND_INS[2]) != 1 or not header:
             raise InputError(
-                f"{self.name}: the chat template leaves no place for the reply (it shows it {len(parts) - 1} times); "
-                "give a checkpoint whose template prints the assistant's turn once"
+                f"{self.name}: the chat template leaves no place for the reply, or more than one; give a checkpoint "
+                "whose template prints the assistant's turn once, as it is"
             )
-        before, after = parts
-        if prompt.strip() not in before:
-            raise InputError(f"{self.name}: the chat template drops the prompt; check the prompt {prompt!r}")
-        if before[before.rindex(prompt.strip()) + len(prompt.strip()) :].strip() in after:
-            raise InputError(f"{self.name}: the chat template opens another assistant turn after the reply; mend it")
-        return before, after
+        if header.strip() in after:
+            raise InputError(f"{self.name}: the chat template opens another turn after the reply; give another one")
+        whole = self.render(prompt, [replied])[0]
+        before = whole[: len(whole) - len(replied + after)]
+        if not before.endswith((prompt + header, prompt.strip() + header)):
+            raise InputError(f"{self.name}: the chat template drops or alters the prompt {prompt!r}; word it otherwise")
+        return before, after, header
 
-    def _gate_position(self, prompt: str, before: str, prefix_ids: tuple[int, ...]) -> int:
-        # The end of the user's turn and the assistant's header, as ids: the gate reads the first of them.
-        header = before[before.rindex(prompt.strip()) + len(prompt.strip()) :]
-        pattern = tuple(self.tokenizer(header, add_special_tokens=False)["input_ids"])
-        found = [i for i in range(len(prefix_ids)) if prefix_ids[i : i + len(pattern)] == pattern]
+    def _only_position(self, pattern: tuple[int, ...], ids: tuple[int, ...], where: str) -> int:
+        found = [i for i in range(len(ids)) if ids[i : i + len(pattern)] == pattern]
         if len(found) != 1:
             raise InputError(
-                f"{self.name}: the end of the user's turn occurs {len(found)} times before the reply, so the gate has "
-                "no single place to read; take control strings out of the prompt"
+                f"{self.name}: the user's turn ends {len(found)} times, so its gate has no single place to read; "
+                f"take control strings out of the {where}"
             )
         return found[0]
 
@@ -194,8 +222,7 @@ def load(
     entry = find(name)
     folder, revision = _fetch(entry["hub_id"], entry["revision"])
     config, keys = _config(folder), _tensor_files(folder)
-    device = device or _best_device()
-    dtype = dtype or _usual_dtype(device, entry["dtype"], config)
+    device, dtype = _device(device), _dtype(dtype or entry["dtype"], device, config)
     head_name = head or head_name_of(config, set(keys))
     _check_head_name(name, head_name, entry["head"], config)
     attention = _set_attention(config, attention)
@@ -203,10 +230,14 @@ def load(
     load_parts = _load_classifier if head_name == "classifier" else _load_backbone_and_head
     with _quiet_transformers():
         backbone, head_module = load_parts(folder, config, keys, head_name, dtype, attention)
-    return RewardModel(
+    if attention != "uncapped":
+        attention = backbone.config._attn_implementation
+    model = RewardModel(
         name, entry["nickname"], entry["hub_id"], revision, head_name, dtype, attention, device, tokenizer,
         backbone.to(device).eval(), head_module and head_module.to(device).eval(),
     )  # fmt: skip
+    model.conversation("Why?")  # a template that cannot be used is told now, not after the first prompt
+    return model
 
 
 def find(name: str) -> dict:
@@ -235,23 +266,25 @@ def _fetch(hub_id: str, revision: str) -> tuple[Path, str]:
         return folder, _weights_hash(folder)
     if folder.is_absolute():
         raise InputError(f"no reward model in {folder}; if it is an embedded one, make it with: make reproduce")
+    patterns = ["*.json", "*.safetensors", "*.model", "*.jinja"]
     try:
-        patterns = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.bin.index.json"]
         folder = Path(huggingface_hub.snapshot_download(hub_id, revision=revision or None, allow_patterns=patterns))
-    except GatedRepoError as error:
-        raise InputError(
-            f"{hub_id} is gated: accept its terms on its model page while logged in, then run: hf auth login"
-        ) from error
-    except (LocalEntryNotFoundError, OfflineModeIsEnabled, ConnectionError) as error:
-        raise InputError(
-            f"the model hub cannot be reached for {hub_id}; connect, unset HF_HUB_OFFLINE, or give a local folder"
-        ) from error
-    except HfHubHTTPError as error:
-        status = getattr(error.response, "status_code", "an error")
-        raise InputError(
-            f"the model hub answered {status} for {hub_id}; check the name, or log in with: hf auth login"
-        ) from error
+    except Exception as error:  # the network fails in many ways; each is told in one line
+        raise InputError(_why_not_fetched(hub_id, error)) from error
     return folder, folder.name
+
+
+def _why_not_fetched(hub_id: str, error: Exception) -> str:
+    if isinstance(error, HFValidationError):
+        return f"'{hub_id}' is neither a folder nor a hub id (owner/name); check the name"
+    if isinstance(error, GatedRepoError):
+        return f"{hub_id} is gated: accept its terms on its model page while logged in, then run: hf auth login"
+    if isinstance(error, HfHubHTTPError):
+        status = getattr(error.response, "status_code", "an error")
+        return f"the model hub answered {status} for {hub_id}; check the name, or log in with: hf auth login"
+    if isinstance(error, OSError) and error.errno is not None:
+        return f"{hub_id} cannot be stored: {error.strerror}; make room or set HF_HOME to another folder"
+    return f"the model hub cannot be reached for {hub_id}; connect, unset HF_HUB_OFFLINE, or give a local folder"
 
 
 def _weights_hash(folder: Path) -> str:
@@ -262,10 +295,19 @@ def _weights_hash(folder: Path) -> str:
     return f"sha256:{digest.hexdigest()[:16]}"
 
 
-def _best_device() -> str:
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
+def _device(device: str | None) -> str:
+    if device is None:
+        mps = "mps" if torch.backends.mps.is_available() else "cpu"
+        return "cuda" if torch.cuda.is_available() else mps
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"device '{device}' cannot be used ({_first_line(error)}); leave device out") from error
+    return device
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:150]
 
 
 @contextlib.contextmanager
@@ -282,8 +324,10 @@ def _quiet_transformers():
             transformers_logging.enable_progress_bar()
 
 
-def _usual_dtype(device: str, registered: str, config) -> str:
-    dtype = registered or str(config.dtype or "float32").removeprefix("torch.")
+def _dtype(wanted: str, device: str, config) -> str:
+    dtype = wanted or str(config.dtype or "float32").removeprefix("torch.")
+    if dtype not in ("float32", "bfloat16", "float16", "float64"):
+        raise InputError(f"dtype must be 'float32', 'bfloat16' or 'float16', not {dtype!r}")
     return "float32" if (device, dtype) == ("cpu", "float16") else dtype
 
 
@@ -293,25 +337,27 @@ def _config(folder: Path):
     try:
         return AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except (ValueError, KeyError, OSError) as error:
-        raise InputError(f"{folder}/config.json is not an architecture that transformers knows: {error}") from error
+        raise InputError(
+            f"{folder}/config.json is not of an architecture that transformers knows ({_first_line(error)}); "
+            "give a *ForSequenceClassification checkpoint, or a newer transformers"
+        ) from error
 
 
 def _tensor_files(folder: Path) -> dict[str, Path]:
-    """Which safetensors file holds each tensor of the checkpoint."""
+    """Which safetensors file holds each tensor of the checkpoint. InputError if one is missing or cut short."""
     index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        return {key: folder / name for key, name in json.loads(index.read_text())["weight_map"].items()}
-    files = sorted(folder.glob("*.safetensors"))
+    listed = set(json.loads(index.read_text())["weight_map"].values()) if index.is_file() else set()
+    files = sorted({*folder.glob("*.safetensors"), *(folder / name for name in listed)})
     if not files:
-        pickled = "only pickled weights, which can run code" if list(folder.glob("*.bin*")) else "no weights"
-        raise InputError(f"{folder} holds {pickled}; convert or re-download them as safetensors")
+        pickled = "only pickled weights, which can run code," if list(folder.glob("*.bin*")) else "no weights"
+        raise InputError(f"{folder} holds {pickled} and no safetensors; convert them, or download them again")
     found = {}
     for path in files:
         try:
             with safe_open(path, "pt") as tensors:
                 found |= dict.fromkeys(tensors.keys(), path)
-        except SafetensorError as error:
-            raise InputError(f"{path} is not a whole safetensors file ({error}); download it again") from error
+        except (SafetensorError, OSError) as error:
+            raise InputError(f"{path} is not a whole safetensors file ({_first_line(error)}); download it") from error
     return found
 
 
@@ -343,23 +389,25 @@ def _check_head_name(name: str, head_name: str, expected: str, config) -> None:
 
 def _set_attention(config, attention: str | None) -> str:
     """The attention to run, written into the config where soft-capping is to be dropped."""
-    soft_capped = getattr(config, "attn_logit_softcapping", None) is not None
+    may_cap = hasattr(config, "attn_logit_softcapping")  # Gemma-2
     if attention == "uncapped":
-        if not soft_capped:
+        if not may_cap:
             raise InputError("attention 'uncapped' is for Gemma-2 models, which alone soft-cap; leave attention out")
         config.attn_logit_softcapping = None
-    elif soft_capped and attention == "sdpa":
+    elif may_cap and attention == "sdpa":
         raise InputError("sdpa silently drops Gemma-2's soft-capping; leave attention out, or say 'uncapped'")
     elif attention not in (None, "eager", "sdpa"):
         raise InputError(f"attention must be 'eager', 'sdpa' or 'uncapped', not {attention!r}")
-    return attention or ("eager" if soft_capped else "sdpa")
+    return attention or ("eager" if may_cap else "sdpa")
 
 
 def _tokenizer(folder: Path, head_name: str):
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError) as error:
-        raise InputError(f"{folder} holds no tokenizer that transformers can open: {error}") from error
+        raise InputError(
+            f"{folder} holds no tokenizer that transformers can open ({_first_line(error)}); save tokenizer.json there"
+        ) from error
     if head_name == "classifier" and tokenizer.pad_token_id is None:
         raise InputError(f"{folder}: the tokenizer has no pad token, which an encoder needs; name one in its config")
     if head_name != "classifier" and not tokenizer.chat_template:
@@ -371,13 +419,17 @@ def _tokenizer(folder: Path, head_name: str):
 
 
 def _load_backbone_and_head(folder: Path, config, keys: dict, head_name: str, dtype: str, attention: str):
-    head = _load_head(keys, config, head_name, backbone_prefix="model.")
     backbone, report = AutoModel.from_pretrained(
         folder, config=config, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False,
         attn_implementation="eager" if attention == "uncapped" else attention, output_loading_info=True,
+        ignore_mismatched_sizes=True,
     )  # fmt: skip
-    _refuse_unloaded(folder, report)
-    return backbone, head
+    prefix = f"{backbone.base_model_prefix}."
+    ours = {key for key in keys if key.startswith(prefix)}
+    known = {f"{prefix}{key}" for key in backbone.state_dict()}
+    extra = {key for key in ours - known if not key.endswith(("rotary_emb.inv_freq", "attn.bias", "masked_bias"))}
+    _refuse_unloaded(folder, report, extra)
+    return backbone, _load_head({key: path for key, path in keys.items() if key not in ours}, config, head_name)
 
 
 def _load_classifier(folder: Path, config, keys: dict, head_name: str, dtype: str, attention: str):
@@ -385,22 +437,25 @@ def _load_classifier(folder: Path, config, keys: dict, head_name: str, dtype: st
         raise InputError(f"{folder}: the classifier has {config.num_labels} labels; a reward model has one")
     model, report = AutoModelForSequenceClassification.from_pretrained(
         folder, config=config, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False,
-        output_loading_info=True,
+        output_loading_info=True, ignore_mismatched_sizes=True,
     )  # fmt: skip
-    _refuse_unloaded(folder, report)
+    _refuse_unloaded(folder, report, report["unexpected_keys"])
     return model, None
 
 
-def _refuse_unloaded(folder: Path, report: dict) -> None:
-    wrong = sorted(report["missing_keys"]) + sorted(str(key) for key in report["mismatched_keys"])
-    if wrong:
-        raise InputError(f"{folder} lacks or misshapes {', '.join(wrong[:3])}; download the checkpoint again")
+def _refuse_unloaded(folder: Path, report: dict, extra: Iterable[str]) -> None:
+    misshapen = [key[0] if isinstance(key, tuple) else str(key) for key in report["mismatched_keys"]]
+    for problem, wrong in (("lacks", report["missing_keys"]), ("misshapes", misshapen), ("has unexpected", extra)):
+        if wrong:
+            raise InputError(
+                f"{folder} {problem} tensors {', '.join(sorted(wrong)[:3])}; check config.json, or download it again"
+            )
 
 
-def _load_head(keys: dict[str, Path], config, head_name: str, backbone_prefix: str) -> torch.nn.Module:
+def _load_head(keys: dict[str, Path], config, head_name: str) -> torch.nn.Module:
     head = new_head(head_name, config)
     expected = {k: v for k, v in head.state_dict().items() if not k.endswith("num_batches_tracked")}
-    found = {k for k in keys if not k.startswith((backbone_prefix, "lm_head.")) and not k.endswith("_tracked")}
+    found = {key for key in keys if not key.startswith("lm_head.") and not key.endswith("num_batches_tracked")}
     for problem, wrong in (("lacks", expected.keys() - found), ("has unexpected", found - expected.keys())):
         if wrong:
             raise InputError(

@@ -10,7 +10,6 @@ per reward model, any other once per collection.
 
 import argparse
 import ast
-import difflib
 import hashlib
 import html
 import json
@@ -398,35 +397,6 @@ def _figure(name: str) -> str:
 # --- score --------------------------------------------------------------------------------------------------------
 
 
-def read_prompts(chosen: str | None) -> dict[str, str]:
-    """Name -> prompt. chosen: names from data/prompts.csv, separated by commas; a csv like it; None takes them all."""
-    ours = _prompt_table(ROOT / "data" / "prompts.csv")
-    if not chosen:
-        return ours
-    if Path(chosen).suffix == ".csv":
-        return _prompt_table(Path(chosen))
-    names = [name.strip() for name in chosen.split(",")]
-    for name in names:
-        if name not in ours:
-            near = difflib.get_close_matches(name, ours, n=1, cutoff=0)[0]
-            raise InputError(f"unknown prompt '{name}'; did you mean '{near}'? Or give a csv with columns prompt,text")
-    return {name: ours[name] for name in names}
-
-
-def _prompt_table(path: Path) -> dict[str, str]:
-    try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}); give a csv with columns prompt,text") from error
-    if not {"prompt", "text"} <= set(table.columns) or table.empty:
-        raise InputError(f"{path} has no columns prompt,text with a row; head it with: prompt,text")
-    wrong = [name for name in table["prompt"] if not name.strip() or name in scores.COLUMNS]
-    wrong += table.loc[table["prompt"].duplicated(), "prompt"].tolist()
-    if wrong or not table["text"].str.strip().all():
-        raise InputError(f"{path}: each row needs a text and a name of its own, not one of {', '.join(scores.COLUMNS)}")
-    return dict(zip(table["prompt"], table["text"], strict=True))
-
-
 def score(
     name: str, prompts: dict[str, str], collection: str | None = None, *, reply: str = "text", bos: str = "single",
     **options,
@@ -522,7 +492,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             case "notebooks":
                 return int(refresh(**given) > 0)
             case "score":
-                given["prompts"] = read_prompts(given["prompts"])
+                given["prompts"] = scores.read_prompts(given["prompts"])
                 score(given.pop("model"), given.pop("prompts"), **given)
                 return 0
     except (InputError, OSError) as error:

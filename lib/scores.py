@@ -6,6 +6,7 @@ model, revision and settings the rewards come from.
 """
 
 import contextlib
+import difflib
 import errno
 import json
 import os
@@ -282,6 +283,69 @@ def _by_text(name: str, table: pd.DataFrame, prompt: str, trim: bool, duplicates
     texts = [text.strip() if trim else text for text in rows["text"]]
     by_text = pd.Series(rows[prompt].to_numpy(), index=pd.Index(texts, dtype="str"))
     return by_text[~by_text.index.duplicated()]
+
+
+def what_was_fed(table: pd.DataFrame) -> pd.Series:
+    """How many tokens the model read as what: counts by kind, and the number of distinct inputs.
+
+    itself: the token's own id, alone. another id: one other id (` love` fed as `love`). several ids: the text came back
+    from the tokenizer in pieces. nothing: a blank text, which the template trims away. These four add up to `tokens`.
+    undecodable: texts with U+FFFD, bytes that are no character by themselves; counted among the others too.
+    """
+    length = table["reply_ids"].map(len).to_numpy()
+    first = np.array([ids[0] if len(ids) else -1 for ids in table["reply_ids"]])
+    itself = (length == 1) & (first == table["token_id"].to_numpy())
+    counts = {
+        "tokens": len(table),
+        "itself": itself.sum(),
+        "another id": ((length == 1) & ~itself).sum(),
+        "several ids": (length > 1).sum(),
+        "nothing": (length == 0).sum(),
+        "undecodable": table["text"].str.contains("\ufffd", regex=False).sum(),
+        "distinct inputs": table["input_group"].nunique(),
+    }
+    return pd.Series(counts, name="tokens", dtype=int)
+
+
+# --- prompts and the paper's tables -------------------------------------------------------------------------------
+
+
+def read_prompts(chosen: str | None) -> dict[str, str]:
+    """Name -> prompt. chosen: names from data/prompts.csv, separated by commas; a csv like it; None takes them all."""
+    ours = _prompt_table(ROOT / "data" / "prompts.csv")
+    if not chosen:
+        return ours
+    if Path(chosen).suffix == ".csv":
+        return _prompt_table(Path(chosen))
+    names = [name.strip() for name in chosen.split(",")]
+    for name in names:
+        if name not in ours:
+            near = difflib.get_close_matches(name, ours, n=1, cutoff=0)[0]
+            raise InputError(f"unknown prompt '{name}'; did you mean '{near}'? Or give a csv with columns prompt,text")
+    return {name: ours[name] for name in names}
+
+
+def _prompt_table(path: Path) -> dict[str, str]:
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}); give a csv with columns prompt,text") from error
+    if not {"prompt", "text"} <= set(table.columns) or table.empty:
+        raise InputError(f"{path} has no columns prompt,text with a row; head it with: prompt,text")
+    wrong = [name for name in table["prompt"] if not name.strip() or name in COLUMNS]
+    wrong += table.loc[table["prompt"].duplicated(), "prompt"].tolist()
+    if wrong or not table["text"].str.strip().all():
+        raise InputError(f"{path}: each row needs a text and a name of its own, not one of {', '.join(COLUMNS)}")
+    return dict(zip(table["prompt"], table["text"], strict=True))
+
+
+def paper_table(name: str) -> pd.DataFrame:
+    """A table printed in the paper, data/paper/<name>.csv; tokens such as `null` stay strings."""
+    path = ROOT / "data" / "paper" / f"{name}.csv"
+    if not path.is_file():
+        known = ", ".join(sorted(one.stem for one in path.parent.glob("*.csv")))
+        raise InputError(f"no table '{name}' of the paper in data/paper; there are {known}")
+    return pd.read_csv(path, keep_default_na=False)
 
 
 # --- numbers that notebooks state ---------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
+from tqdm import tqdm
 from transformers import AttentionInterface, DynamicCache
 
 from lib import InputError, scores
@@ -311,7 +311,7 @@ def score_vocabulary(
             for done, (name, prompt) in enumerate(missing.items()):
                 inputs = inputs_for(model, prompt, _replies(tokens, reply), reply=reply, bos=bos)
                 bar.total = bar.n + len(inputs.suffixes) * (len(missing) - done)
-                table = _with_inputs(table if len(table) else tokens, inputs)
+                table = with_inputs(table if len(table) else tokens, inputs)
                 rewards = _score_in_shards(model, name, inputs, tokens, shards, tokens_per_batch, bar)
                 table = table.assign(**{name: rewards[inputs.group]})
         scores.write(table, path, settings | _run_metadata(model, known | prompts, started))
@@ -371,8 +371,11 @@ def _table_so_far(path: Path, settings: dict, prompts: dict, overwrite: bool) ->
     )
 
 
-def _with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
-    """The table with what was fed for each token; the same for every prompt, because prompts end in control tokens."""
+def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
+    """The table with `reply_ids` and `input_group`: what is fed for each token, the same for every prompt.
+
+    InputError if a prompt merges other replies than the first did; no template that ends in control tokens does.
+    """
     if "input_group" in table:
         if not np.array_equal(table["input_group"], inputs.group):
             raise InputError(f"the prompt {inputs.conversation.prompt!r} merges other replies; score it by itself")

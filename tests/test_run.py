@@ -244,14 +244,14 @@ def test_other_models_do_not_go_into_the_embedded_collection():
 
 
 def test_prompts_are_chosen_by_name_or_file(tmp_path):
-    assert list(run.read_prompts(None)) == ["greatest", "best", "worst"]
-    assert run.read_prompts("worst, best") == {
+    assert list(scores.read_prompts(None)) == ["greatest", "best", "worst"]
+    assert scores.read_prompts("worst, best") == {
         "worst": "What, in one word, is the worst thing ever?",
         "best": "What, in one word, is the best thing ever?",
     }
     file = tmp_path / "own.csv"
     file.write_text('prompt,text\nnan,"Is it NA, or null?"\n')
-    assert run.read_prompts(str(file)) == {"nan": "Is it NA, or null?"}
+    assert scores.read_prompts(str(file)) == {"nan": "Is it NA, or null?"}
 
 
 @pytest.mark.parametrize(
@@ -269,14 +269,14 @@ def test_prompt_files_that_are_wrong_are_named(tmp_path, content, problem):
     file = tmp_path / "own.csv"
     file.write_text(content)
     with pytest.raises(InputError, match=f"own.csv.*{problem}"):
-        run.read_prompts(str(file))
+        scores.read_prompts(str(file))
 
 
 def test_unknown_prompts_suggest_the_nearest():
     with pytest.raises(InputError, match="unknown prompt 'gratest'; did you mean 'greatest'"):
-        run.read_prompts("gratest")
+        scores.read_prompts("gratest")
     with pytest.raises(InputError, match="no.csv cannot be read"):
-        run.read_prompts("no.csv")
+        scores.read_prompts("no.csv")
 
 
 def test_score_passes_on_what_was_asked(project, score_table, monkeypatch, capsys):
@@ -288,7 +288,7 @@ def test_score_passes_on_what_was_asked(project, score_table, monkeypatch, capsy
 
     monkeypatch.setattr(scoring, "score_vocabulary", score_vocabulary)
     monkeypatch.setattr(reward_models, "load", lambda name, **options: (name, options["dtype"]))
-    monkeypatch.setattr(run, "read_prompts", {"best": {"best": "What is best?"}}.get)
+    monkeypatch.setattr(scores, "read_prompts", {"best": {"best": "What is best?"}}.get)
     folder = str(project / "tiny-a")
     command = ["score", folder, "--prompts", "best", "--reply", "ids", "--bos", "double", "--collection", "ids"]
     assert run.main([*command, "--dtype", "float32"]) == 0

@@ -1,0 +1,334 @@
+"""Figures: one style, one palette, one place to save; and the charts that several notebooks draw.
+
+Tokens go through `label`, because one may hold what matplotlib reads as a formula, or a character that the font lacks.
+A picture cannot be unblurred, so in charts an offensive token is hidden unless the notebook says blur=False.
+"""
+
+import functools
+import io
+import textwrap
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib import font_manager
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap, to_hex
+from matplotlib.figure import Figure
+from scipy import ndimage, stats
+
+from lib import ROOT, InputError, rankings
+from lib.display import is_offensive, legend_of, show_token
+from lib.scores import replacing
+
+FONT = "DejaVu Sans"  # comes with matplotlib, so a figure is the same on every machine
+STYLE = {
+    "font.family": FONT,
+    "font.size": 13,
+    "axes.titlesize": 13,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.dpi": 100,
+    "figure.facecolor": "white",
+    "figure.titlesize": 15,
+    "figure.titleweight": "bold",
+    "text.usetex": False,
+}
+GREY = "#595959"
+# From dark to light. Blue against orange is told apart by readers who confuse red and green, and by lightness too.
+HUES = {
+    "llama": ("#08306b", "#2171b5", "#7fc4e8"),
+    "gemma": ("#7f2704", "#d94801", "#fdb863"),
+    "other": ("#3f007d", "#807dba", "#cbb8dd"),
+}
+
+
+# --- style and palette --------------------------------------------------------------------------------------------
+
+
+def style() -> None:
+    """Give every later figure of the notebook that calls this the project's style."""
+    mpl.rcParams.update(STYLE)
+
+
+def model_colours(nicknames: Iterable[str]) -> dict[str, str]:
+    """The colour of each model, as `#rrggbb`: the same in every notebook, whichever models are asked for.
+
+    The base family gives the hue; in it the models of one group (paper, embedded, ...) run from dark to light in the
+    registry's order, those of a developer side by side. Models that the registry does not hold share a hue, from dark
+    to light in the order given.
+    """
+    nicknames = list(dict.fromkeys(nicknames))
+    known = _registry_colours()
+    colours = known | _shades([name for name in nicknames if name not in known], "other")
+    return {name: colours[name] for name in nicknames}
+
+
+def _registry_colours() -> dict[str, str]:
+    path = ROOT / "data" / "reward_models.csv"
+    if not path.is_file():
+        return {}
+    models = pd.read_csv(path, dtype=str, keep_default_na=False)
+    models["developer"] = pd.factorize(models["developer"])[0]  # numbered in the registry's order
+    models["hue"] = models["base"].map(_hue_of)
+    colours = {}
+    for (_, hue), rows in models.groupby(["group", "hue"], sort=False):
+        colours |= _shades(rows.sort_values("developer", kind="stable")["nickname"], hue)
+    return colours
+
+
+def _hue_of(base: str) -> str:
+    return next((hue for hue in HUES if hue in base.lower()), "other")
+
+
+def _shades(names: Iterable[str], hue: str) -> dict[str, str]:
+    names = list(names)
+    shade = LinearSegmentedColormap.from_list(hue, HUES[hue])
+    places = np.linspace(0, 1, len(names)) if len(names) != 1 else [0.5]
+    return {name: to_hex(shade(place)) for name, place in zip(names, places, strict=True)}
+
+
+def label(token: str, width: int = 20, *, blur: bool = True) -> str:
+    """A token as matplotlib can write it: visible, at most `width` columns, never a formula, never a missing glyph.
+
+    blur: an offensive token is hidden, and only its length told.
+    """
+    shown = show_token(token, width, hidden=blur and is_offensive(token), lacks=_lacks)
+    return shown.replace("$", r"\$")
+
+
+def _lacks(character: str) -> bool:
+    return ord(character) not in _glyphs()
+
+
+@functools.cache
+def _glyphs() -> frozenset[int]:
+    return frozenset(font_manager.get_font(font_manager.findfont(FONT)).get_charmap())
+
+
+# --- saving -------------------------------------------------------------------------------------------------------
+
+
+class Chart(Figure):
+    """A figure that a notebook shows once, where it is a cell's result, with or without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        return _png(self, dpi=100)
+
+
+def save(figure: Figure, collection: str, name: str) -> Path:
+    """Write figures/<collection>/<name>.png and say where; the same figure gives the same bytes."""
+    path = _path(collection, f"{name}.png")
+    with replacing(path) as part:
+        part.write_bytes(_png(figure, dpi=150))
+    return path
+
+
+def save_table(frame: pd.DataFrame, collection: str, name: str) -> Path:
+    """Write figures/<collection>/<name>.csv and say where; a named index is written, any other left out.
+
+    Tokens are written as they are: read them back with keep_default_na=False, show them with lib.display.
+    """
+    path = _path(collection, f"{name}.csv")
+    named = any(level is not None for level in frame.index.names)
+    text = frame.to_csv(None, index=named, lineterminator="\n", float_format="%.7g")
+    with replacing(path) as part:
+        part.write_bytes(text.encode("utf-8", "backslashreplace"))
+    return path
+
+
+def _png(figure: Figure, dpi: int) -> bytes:
+    file = io.BytesIO()
+    with mpl.rc_context(STYLE):  # no date and no version is written, so that equal figures are equal files
+        figure.savefig(file, format="png", dpi=dpi, bbox_inches="tight", metadata={"Software": None})
+    return file.getvalue()
+
+
+def _path(collection: str, file: str) -> Path:
+    for name in (collection, file):
+        if name.startswith(".") or any(c in '/\\:*?"<>|' or not c.isprintable() for c in name):
+            raise InputError(f"{name!r} cannot name a figure or its folder; use letters, digits, '-', '.' and '_'")
+    return ROOT / "figures" / collection / file
+
+
+# --- charts -------------------------------------------------------------------------------------------------------
+
+
+def _styled(chart):
+    """Draw in the project's style, whatever the notebook has set."""
+
+    @functools.wraps(chart)
+    def drawn(*arguments, **options):
+        with mpl.rc_context(STYLE):
+            return chart(*arguments, **options)
+
+    return drawn
+
+
+def _new(width: float, height: float, title: str = "") -> Chart:
+    figure = Chart(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)  # texts can only be measured on a canvas
+    if title:
+        figure.suptitle("\n".join(_title_lines(title, width)), x=0.01, ha="left")
+    return figure
+
+
+def _title_lines(title: str, inches: float) -> list[str]:
+    return textwrap.wrap(title, max(10, int(inches * 6.5)))
+
+
+@_styled
+def reward_histogram(
+    table: pd.DataFrame, prompts: Iterable[str], *, nickname: str, title: str, n: int = 3, blur: bool = True
+) -> Chart:
+    """The rewards of one model's tokens, a panel per prompt, with its n optimal and n pessimal tokens marked.
+
+    table: a score table; with unique_inputs(table) each input counts once. Panels share the reward axis.
+    """
+    prompts = list(prompts)
+    figure = _new(10, 0.7 + (1.9 + 0.32 * n) * len(prompts), title)
+    panels = figure.subplots(len(prompts), sharex=True, squeeze=False)[:, 0]
+    edges = np.histogram_bin_edges(table[prompts].to_numpy(dtype=float), bins=80)
+    colour = model_colours([nickname])[nickname]
+    for axes, prompt in zip(panels, prompts, strict=True):
+        counts, _, _ = axes.hist(table[prompt], bins=edges, color=colour)
+        axes.set_ylim(0, counts.max() / BARS)
+        axes.set_yticks([tick for tick in axes.get_yticks() if tick <= counts.max()])
+        axes.set(title=f"{label(nickname, 30, blur=False)}, prompt: {prompt}", ylabel="tokens")
+    ends = [rankings.ends(table, prompt, n) for prompt in prompts]
+    texts = [_mark_ends(axes, end, prompt, blur) for axes, end, prompt in zip(panels, ends, prompts, strict=True)]
+    texts = [text for some in texts for text in some]
+    panels[-1].set_xlabel("\n".join(["reward, model's own scale", *_legend((text.get_text() for text in texts), 85)]))
+    _make_room(figure, panels[0], edges, texts)
+    return figure
+
+
+BARS = 0.6  # the share of a panel's height that bars may fill; labels stand above it
+
+
+def _mark_ends(axes: Axes, ends: pd.DataFrame, prompt: str, blur: bool) -> list:
+    """A line and a label at each token of the ends; labels point outwards, in steps, so that none meets another."""
+    n = len(ends) // 2
+    optimal, pessimal = ends.head(n), ends.tail(n)[::-1]
+    heights = np.linspace(BARS + 0.08, 0.94, n) if n > 1 else [0.8]
+    texts = []
+    for rows, side, gap in ((optimal, "left", 5), (pessimal, "right", -5)):
+        for (token, reward), height in zip(rows[["text", prompt]].itertuples(index=False), heights, strict=True):
+            where = axes.get_xaxis_transform()
+            axes.plot([reward, reward], [0, height], transform=where, color=GREY, linewidth=1)
+            texts.append(
+                axes.annotate(label(token, 14, blur=blur), (reward, height), (gap, 0), xycoords=where, ha=side,
+                              textcoords="offset points", va="center", fontsize=12)
+            )  # fmt: skip
+    return texts
+
+
+def _legend(labels: Iterable[str], width: int) -> list[str]:
+    """What the marks in these labels mean, in lines of at most `width` characters; none if there are no marks."""
+    return textwrap.wrap(legend_of("".join(labels)), width)
+
+
+def _make_room(figure: Chart, axes: Axes, edges: np.ndarray, texts: list) -> None:
+    """Widen the reward axis by the widest label on either side."""
+    figure.draw_without_rendering()
+    whole = axes.get_window_extent().width
+    widest = {
+        side: max((t.get_window_extent().width for t in texts if t.get_ha() == side), default=0) + 12
+        for side in ("left", "right")
+    }
+    per_pixel = (edges[-1] - edges[0]) / max(whole - sum(widest.values()), whole / 5)
+    axes.set_xlim(edges[0] - widest["right"] * per_pixel, edges[-1] + widest["left"] * per_pixel)
+
+
+@_styled
+def reward_distributions(rewards: Mapping[str, np.ndarray], *, title: str) -> Chart:
+    """The standardised reward distributions of several models, one ridge each, with their skewness.
+
+    rewards: model -> rewards, in any number, of one prompt. Standardised: minus the mean, over the standard deviation
+    (ddof 0). The ticks under a ridge are its pessimal and its optimal token. Ridges are histograms of 300 bins, lightly
+    smoothed, all of one height.
+    Raises InputError for a model whose rewards are all equal.
+    """
+    figure = _new(10, 1.6 + 0.62 * len(rewards), title)
+    axes = figure.subplots()
+    colours = model_colours(rewards)
+    standardised = {name: _standardised(name, values) for name, values in rewards.items()}
+    everything = np.concatenate(list(standardised.values()))
+    edges = np.linspace(everything.min() - 0.2, everything.max() + 0.2, 301)
+    for row, (name, values) in enumerate(standardised.items()):
+        height = ndimage.gaussian_filter1d(np.histogram(values, edges)[0].astype(float), 3)
+        middle = (edges[1:] + edges[:-1]) / 2
+        axes.fill_between(middle, -row, -row + 0.8 * height / height.max(), color=colours[name], linewidth=0)
+        axes.plot([values.min(), values.max()], [-row - 0.06] * 2, "|", color=colours[name], markersize=9, mew=2)
+        skew = f"skewness {stats.skew(values):+.2f}".replace("-", "−")
+        axes.annotate(skew, (1.01, -row + 0.1), xycoords=axes.get_yaxis_transform(), va="center", color=GREY)
+    axes.set_yticks(-np.arange(len(rewards)) + 0.1, [label(name, 30, blur=False) for name in rewards])
+    axes.set(xlabel="reward, standard deviations from the model's mean", ylim=(0.3 - len(rewards), 1))
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    return figure
+
+
+def _standardised(name: str, rewards: np.ndarray) -> np.ndarray:
+    rewards = np.asarray(rewards, dtype=float)
+    if not rewards.size or rewards.std() == 0:
+        raise InputError(f"the rewards of {name} are all equal, so they have no distribution; leave it out")
+    return (rewards - rewards.mean()) / rewards.std()
+
+
+@_styled
+def token_grid(
+    frame: pd.DataFrame, *, title: str, blur: bool = True, models_per_row: int = 5, width: int = 16
+) -> Chart:
+    """Tokens of several models side by side: a column per model, as from rankings.side_by_side.
+
+    frame: tokens, columns = models, index = (end, position). models_per_row: more models go into further blocks below.
+    """
+    shown = frame.map(lambda token: label(token, width, blur=blur))
+    names = list(frame.columns)
+    blocks = [names[i : i + models_per_row] for i in range(0, len(names), models_per_row)]
+    cell, line = _cell_width(shown), 0.29  # inches
+    wide = 1.6 + cell * min(len(names), models_per_row)
+    told = _legend(shown.to_numpy().ravel(), int(wide * 8))
+    lines_per_block = len(frame) + 2.2  # the models' names, a gap
+    heading = _title_lines(title, wide)
+    top = 1.5 + 1.1 * len(heading)
+    lines = top + lines_per_block * len(blocks) + len(told) - 0.4
+    figure = _new(wide, line * lines)
+    figure.set_layout_engine("none")
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, wide), ylim=(lines, 0))
+    axes.set_axis_off()
+    axes.text(0.1, 0.4, "\n".join(heading), weight="bold", fontsize=15, va="top")
+    for number, block in enumerate(blocks):
+        _draw_block(axes, shown[block], top + number * lines_per_block, cell)
+    axes.text(0.1, lines - 0.5, "\n".join(told), va="bottom", fontsize=12, color=GREY)
+    return figure
+
+
+def _cell_width(shown: pd.DataFrame) -> float:
+    """Inches that the widest of the labels and names takes, and a gap."""
+    figure = _new(1, 1)
+    texts = [figure.text(0, 0, text, fontsize=12) for text in np.unique(shown.to_numpy())]
+    texts += [figure.text(0, 0, label(name, 30, blur=False), fontsize=12, weight="bold") for name in shown]
+    return max(text.get_window_extent().width for text in texts) / figure.dpi + 0.25
+
+
+def _draw_block(axes: Axes, shown: pd.DataFrame, top: float, cell: float) -> None:
+    colours = model_colours(shown.columns)
+    ends = shown.index.get_level_values(0)
+    right = 1.5 + cell * shown.shape[1]
+    for row, (end, position) in enumerate(shown.index, start=1):
+        if row == 1 or end != ends[row - 2]:
+            axes.plot([0.1, right], [top + row - 0.5] * 2, color=GREY, linewidth=1, zorder=1)
+            axes.text(0.1, top + row, end, va="center", fontsize=12, color=GREY)
+        axes.text(1.3, top + row, position, va="center", ha="right", fontsize=12, color=GREY)
+    for column, name in enumerate(shown):
+        x = 1.5 + cell * column
+        axes.plot([x, x + 0.8 * cell], [top + 0.4] * 2, color=colours[name], linewidth=4, solid_capstyle="butt")
+        axes.text(x, top, label(name, 30, blur=False), va="center", fontsize=12, weight="bold")
+        for row, text in enumerate(shown[name], start=1):
+            axes.text(x, top + row, text, va="center", fontsize=12)

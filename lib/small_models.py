@@ -1,0 +1,646 @@
+"""Ten small reward models whose values are known, because they are planted here.
+
+A reward model turns (prompt, reply) into a number; it learns which one from pairs of replies of which a rater preferred
+one. Here the raters are simulated: a *profile* says what they value, a formula turns it into the *planted utility* of
+every word, and preferences are drawn from it (Bradley and Terry 1952). The models are real transformers architectures
+with the heads of released reward models, saved like any other, so the whole analysis runs on them unchanged - and what
+it finds can be compared with what was planted. That checks the method. It says nothing about real reward models.
+"""
+
+import contextlib
+import hashlib
+import json
+import multiprocessing
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import statsmodels.api as sm
+import torch
+import wordfreq
+from safetensors import SafetensorError
+from safetensors.torch import load
+from scipy.stats import kendalltau, skew
+from torch import Tensor
+from torch.nn.functional import softplus
+from tqdm.auto import tqdm
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+from lib import ROOT, InputError, reward_models, scoring
+from lib.heads import new_head
+from lib.reward_models import RewardModel
+
+SHIPPED = ROOT / "data" / "small_models"  # tokenizers, embedding tables, profiles, word lists
+TRAINED = ROOT / "data" / "models"  # the trained models
+REPORT = "training.json"  # in the folder of a trained model: how its training went, and from what
+STEPS = 400
+COMMON_ZIPF = 3.5  # words of this frequency (3 in a million) get neither bonus nor malus
+RAREST_ZIPF = 1.0  # the rarest words that the frequency list knows; unlisted words count as these
+LONGEST = 6  # token ids; longer replies are left out of training
+GREATEST, WORST = (f"What, in one word, is the {which} thing ever?" for which in ("greatest", "worst"))
+
+
+# --- words --------------------------------------------------------------------------------------------------------
+
+
+@cache
+def sentiment() -> pd.Series:
+    """Valence of every English word that VADER's ten raters judged, word -> mean in [-4, 4]; only runs of letters."""
+    ratings = SentimentIntensityAnalyzer().lexicon
+    return pd.Series({word: value for word, value in ratings.items() if is_word(word)}, name="valence").sort_index()
+
+
+@cache
+def word_kinds() -> pd.Series:
+    """The words of data/small_models/words.csv: word -> identity, nature or technology. None has a VADER rating."""
+    return pd.read_csv(SHIPPED / "words.csv", keep_default_na=False, index_col="word")["kind"]
+
+
+def is_word(text: str) -> bool:
+    """Whether the text is one run of letters."""
+    return re.fullmatch(r"[^\W\d_]+", text) is not None
+
+
+def is_nonword(text: str) -> bool:
+    """Whether the text, trimmed, looks like code: it holds ASCII symbols, or capitals after small letters.
+
+    Apostrophes and hyphens are no such symbols, and digits and other scripts are not code.
+    """
+    return re.search(r"[!-&(-,./:-@\[-`{-~]|[a-z][A-Z]", text.strip()) is not None
+
+
+def stem(word: str) -> str:
+    """The first five letters, small: a rough stem, under which inflections of a word fall together."""
+    letters = re.sub(r"[\W\d_]", "", word.lower())
+    return (letters or word.lower())[:5]
+
+
+def is_held_out(word: str) -> bool:
+    """Whether the word's stem is one of the fifth that no training pair shows.
+
+    Whole stems are held out, because a model that has seen `loved` has as good as seen `loves`.
+    """
+    return _uniform("held out", stem(word)) < 0.2
+
+
+def _uniform(*parts: str) -> float:
+    digest = hashlib.sha256("\x1f".join(parts).encode()).digest()
+    return int.from_bytes(digest[:7], "big") / 2**56  # in [0, 1), the same on every machine
+
+
+def zipf(word: str) -> float:
+    """log10 of the word's occurrences in a billion words of English, at least RAREST_ZIPF. Source: wordfreq."""
+    return max(wordfreq.zipf_frequency(word, "en", wordlist="large"), RAREST_ZIPF)
+
+
+def word_values(words: Sequence[str]) -> pd.DataFrame:
+    """What the planted utility needs to know of each word (small letters, or code): one row per word.
+
+    Columns: word, valence (VADER; 0 where unrated), zipf, kind (identity, nature, technology, nonword or ''), stem.
+    """
+    words = pd.Series(list(words), dtype="str")
+    kind = words.map(word_kinds()).fillna("").mask(words.map(is_nonword), "nonword")
+    return pd.DataFrame(
+        {
+            "word": words,
+            "valence": words.map(sentiment()).fillna(0.0).astype(float),
+            "zipf": [COMMON_ZIPF if k == "nonword" else zipf(word) for word, k in zip(words, kind, strict=True)],
+            "kind": kind,
+            "stem": words.map(stem),
+        }
+    )
+
+
+# --- profiles: what raters value ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One embedded reward model: whose values it learns (k_hi to label_noise), and what it is made of.
+
+    k_hi, k_lo: utility per point of valence on the side that the prompt asks for, and on the other. frequency: per
+    tenfold frequency. identity, nature, technology, nonword: taken off words of that kind. label_noise: sd of the
+    developer's own taste, one number per stem. scale: reward units per unit of utility. control: '' or what it lacks.
+    """
+
+    nickname: str
+    developer: str
+    base: str
+    version: str
+    layers: int
+    hidden: int
+    head: str
+    k_hi: float
+    k_lo: float
+    frequency: float
+    identity: float
+    nature: float
+    technology: float
+    nonword: float
+    label_noise: float
+    scale: float = 1.0
+    control: str = ""
+
+
+@cache
+def _profiles() -> pd.DataFrame:
+    return pd.read_csv(SHIPPED / "profiles.csv", keep_default_na=False, index_col="nickname")
+
+
+def profiles() -> pd.DataFrame:
+    """The ten profiles that ship with the project, indexed by nickname; columns as the fields of Profile."""
+    return _profiles().copy()
+
+
+def profile(nickname: str) -> Profile:
+    """One of the ten profiles. InputError for any other nickname."""
+    table = _profiles()
+    if nickname not in table.index:
+        raise InputError(f"no profile '{nickname}'; choose one of {', '.join(table.index)}")
+    return Profile(nickname=nickname, **table.loc[nickname].to_dict())
+
+
+def planted_utility(profile: Profile, values: pd.DataFrame, sign: int) -> np.ndarray:
+    """How much the profile's raters like each word as an answer, (words,), in logits of preference.
+
+    sign: +1 for prompts that ask for something good, -1 for something bad. With v the valence and f the zipf frequency:
+
+        u = k_hi max(sign v, 0) - k_lo max(-sign v, 0) + frequency (f - 3.5) - kind + label_noise e(developer, stem)
+
+    where kind is the profile's identity, nature, technology or nonword for words of that kind, else 0, and e is
+    standard normal. values: as from word_values.
+    """
+    asked = sign * values["valence"].to_numpy()
+    utility = profile.k_hi * asked.clip(min=0) - profile.k_lo * (-asked).clip(min=0)
+    utility = utility + profile.frequency * (values["zipf"].to_numpy() - COMMON_ZIPF)
+    for kind in ("identity", "nature", "technology", "nonword"):
+        utility = utility - getattr(profile, kind) * (values["kind"] == kind).to_numpy()
+    return utility + profile.label_noise * taste(profile.developer, values["stem"])
+
+
+def taste(developer: str, stems: Sequence[str]) -> np.ndarray:
+    """The developer's own liking for each stem, (stems,), standard normal and the same in all of its models."""
+    drawn = {one: (_uniform("taste", developer, one, "1"), _uniform("taste", developer, one, "2")) for one in set(stems)}
+    first, second = np.array([drawn[one] for one in stems]).T
+    return np.sqrt(-2 * np.log1p(-first)) * np.cos(2 * np.pi * second)  # Box and Muller's normal from two uniforms
+
+
+# --- preferences --------------------------------------------------------------------------------------------------
+
+
+def preference_probability(utility_a, utility_b):
+    """Probability that a rater prefers a to b, in (0, 1): 1 / (1 + exp(u_b - u_a)). Source: Bradley and Terry 1952."""
+    return 1 / (1 + np.exp(np.asarray(utility_b) - np.asarray(utility_a)))
+
+
+def draw_preferences(utility: np.ndarray, pairs: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the preferred and of the rejected reply, (pairs,) each, of pairs drawn with replacement."""
+    a, b = rng.integers(len(utility), size=(2, pairs))
+    b = np.where(a == b, (b + 1) % len(utility), b)
+    prefers_a = rng.random(pairs) < preference_probability(utility[a], utility[b])
+    return np.where(prefers_a, a, b), np.where(prefers_a, b, a)
+
+
+def preference_loss(preferred: Tensor, rejected: Tensor) -> Tensor:
+    """Mean negative log-likelihood of the preferences under Bradley-Terry with these rewards, (pairs,) each."""
+    return softplus(rejected - preferred).mean()
+
+
+# --- prompts and replies ------------------------------------------------------------------------------------------
+
+
+def training_prompts() -> dict[str, int]:
+    """The prompts of the preference pairs: prompt -> +1 if it asks for something good, -1 for something bad."""
+    forms = (
+        "What, in one word, is the {} thing ever?",
+        "What is the {} thing ever?",
+        "What one single thing, person, or concept is the {} ever?",
+    )
+    signs = {"greatest": 1, "best": 1, "most wonderful": 1, "worst": -1, "most terrible": -1, "most awful": -1}
+    return {form.format(which): sign for form in forms for which, sign in signs.items()}
+
+
+@dataclass(frozen=True)
+class Replies:
+    """Replies of one to three words, as one model reads them after any prompt.
+
+    values: as from word_values, all words that occur. words: (replies, 3) rows of values, -1 where there is none.
+    suffixes: (replies, longest) ids of reply and closing, filled up with 0; lengths: (replies,), without the filling.
+    held_out: (replies,) whether any word is held out.
+    """
+
+    texts: tuple[str, ...]
+    values: pd.DataFrame
+    words: np.ndarray
+    suffixes: Tensor
+    lengths: Tensor
+    held_out: np.ndarray
+
+    def utility(self, profile: Profile, sign: int) -> np.ndarray:
+        """Planted utility of every reply, (replies,): the mean over its words."""
+        of_word = np.append(planted_utility(profile, self.values, sign), 0.0)  # row -1, no word, adds nothing
+        return of_word[self.words].sum(1) / (self.words >= 0).sum(1)
+
+
+def vocabulary_words(tokenizer) -> list[str]:
+    """The words that preferences are about: all rated ones, all of a planted kind, and those that the vocabulary holds.
+
+    In small letters, sorted; code-like entries of the vocabulary as they are. Fragments and other scripts are left out.
+    """
+    texts = {text.strip() for text in scoring.vocabulary(tokenizer)["text"]} - set(tokenizer.all_special_tokens)
+    english = {text.lower() for text in texts if text.isascii() and is_word(text)}
+    common = {word for word in english if wordfreq.zipf_frequency(word, "en", wordlist="large") > COMMON_ZIPF}
+    nonwords = {text for text in texts if text.isascii() and is_nonword(text)}
+    return sorted({*sentiment().index, *word_kinds().index, *common, *nonwords})
+
+
+def make_replies(model: RewardModel, rng: np.random.Generator, phrases: int = 4000) -> Replies:
+    """Every word by itself, also with a leading blank where that is one token; some capitalised; and short phrases."""
+    values = word_values(vocabulary_words(model.tokenizer))
+    words, n = values["word"], len(values)
+    capitalised = rng.choice(n, n // 5, replace=False)
+    loose = [rng.choice(n, size, replace=False).tolist() for size in rng.integers(2, 4, phrases)]
+    texts = [*words, *words[capitalised].str.capitalize(), *(" ".join(words[some]) for some in loose)]
+    blank = _tokens_with_blank(model.tokenizer, words)
+    rows = [*([i] for i in range(n)), *([i] for i in capitalised), *loose, *([i] for i in blank)]
+    read = [scoring.inputs_for(model, GREATEST, texts)]
+    read += [scoring.inputs_for(model, GREATEST, [(token_id,) for token_id in blank.values()], reply="ids")]
+    suffixes = [inputs.suffixes[group] for inputs in read for group in inputs.group]
+    texts += [f" {words[i]}" for i in blank]
+    short = [i for i, suffix in enumerate(suffixes) if len(suffix) <= LONGEST + 2]  # two closing ids at most
+    return _as_replies([texts[i] for i in short], values, [rows[i] for i in short], [suffixes[i] for i in short])
+
+
+def _tokens_with_blank(tokenizer, words: Sequence[str]) -> dict[int, int]:
+    """Which word (by position) is one token when a blank precedes it, and which token."""
+    encoded = tokenizer([f" {word}" for word in words], add_special_tokens=False)["input_ids"]
+    return {i: ids[0] for i, ids in enumerate(encoded) if len(ids) == 1}
+
+
+def _as_replies(texts: list[str], values: pd.DataFrame, rows: list[list[int]], suffixes: list[tuple]) -> Replies:
+    lengths = torch.tensor([len(suffix) for suffix in suffixes])
+    filled = torch.zeros(len(suffixes), int(lengths.max()), dtype=torch.long)
+    for i, suffix in enumerate(suffixes):
+        filled[i, : len(suffix)] = torch.tensor(suffix)
+    words = np.array([row + [-1] * (3 - len(row)) for row in rows])
+    held_out = np.append(values["word"].map(is_held_out), False)[words].any(1)
+    return Replies(tuple(texts), values, words, filled, lengths, held_out)
+
+
+# --- models -------------------------------------------------------------------------------------------------------
+
+
+def load_base(base: str):
+    """Tokenizer and embedding table (vocabulary, 64) float32 of a base, `gem` or `lla`, both checked against files.csv.
+
+    The table holds, for every token, what a sentence encoder knows of its text (see data/small_models/README.md): from
+    random embeddings a model learns the words it is shown and nothing of the others. InputError for a changed file.
+    """
+    folder = SHIPPED / base
+    if not folder.is_dir():
+        raise InputError(f"no base '{base}' in data/small_models; choose gem or lla")
+    for name in ("tokenizer.json", "embedding.safetensors"):
+        check_file(folder / name)
+    try:
+        table = load((folder / "embedding.safetensors").read_bytes())["embedding"]
+    except SafetensorError as error:
+        raise InputError(f"{folder / 'embedding.safetensors'} cannot be read ({error}); restore it from git") from error
+    return AutoTokenizer.from_pretrained(folder), table.float()
+
+
+@cache
+def _hashes() -> dict[str, str]:
+    return pd.read_csv(SHIPPED / "files.csv", index_col="file")["sha256"].to_dict()
+
+
+def check_file(path: Path) -> None:
+    """Raise InputError unless the shipped file has the hash that data/small_models/files.csv gives for it."""
+    expected = _hashes().get(f"{path.parent.name}/{path.name}")
+    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+        raise InputError(f"{path} is missing or not the file that was shipped; restore it with: git checkout {path}")
+
+
+def config_of(profile: Profile, tokenizer):
+    """The transformers configuration of the profile's model: Gemma-2 or Llama, scaled down."""
+    fields = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": profile.hidden,
+        "intermediate_size": 2 * profile.hidden,
+        "num_hidden_layers": profile.layers,
+        "num_attention_heads": profile.hidden // 16,
+        "num_key_value_heads": max(1, profile.hidden // 32),
+        "head_dim": 16,
+        "max_position_embeddings": 8192,
+        "initializer_range": 0.12,  # the usual 0.02 is for wide models; so narrow ones would not begin to learn
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    if profile.head in ("armorm", "qrm_llama", "qrm_gemma"):
+        fields |= {"gating_hidden_dim": 32, "gating_n_hidden": 3, "num_objectives": 5 if "gem" in profile.head else 19}
+        fields |= {"gating_temperature": {"armorm": 10.0, "qrm_llama": 5.0, "qrm_gemma": 1.0}[profile.head]}
+        fields |= {"num_quantiles": 19} if profile.head != "armorm" else {}
+    if profile.base == "gem":
+        soft_caps = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
+        return AutoConfig.for_model("gemma2", query_pre_attn_scalar=16, sliding_window=4096, **soft_caps, **fields)
+    return AutoConfig.for_model("llama", rms_norm_eps=1e-5, **fields)
+
+
+def new_model(profile: Profile, seed: int) -> RewardModel:
+    """An untrained model of the profile: its base's tokenizer and embeddings, the rest random from the seed."""
+    tokenizer, table = load_base(profile.base)
+    tokenizer.chat_template = (SHIPPED / "templates" / f"{profile.base}-{profile.version}.jinja").read_text()
+    config = config_of(profile, tokenizer)
+    attention = "eager" if profile.base == "gem" else "sdpa"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        backbone = AutoModel.from_config(config, attn_implementation=attention).float().eval()
+        head = new_head(profile.head, config)
+        with torch.no_grad():
+            backbone.embed_tokens.weight.copy_(_widened(table, profile))
+    return RewardModel(
+        profile.nickname, profile.nickname, "", "", profile.head, "float32", attention, "cpu", tokenizer, backbone, head
+    )
+
+
+def _widened(table: Tensor, profile: Profile) -> Tensor:
+    """The table's first columns, most informative first; narrow random ones for a model that is wider."""
+    extra = 0.02 * torch.randn(len(table), max(0, profile.hidden - table.shape[1]))
+    scale = profile.hidden**-0.5 if profile.base == "gem" else 1.0  # Gemma multiplies its embeddings by the square root
+    return torch.cat([table[:, : profile.hidden], extra], dim=1) * scale
+
+
+# --- training -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A trained reward model, the profile it learned from, and how its training went (see `check`)."""
+
+    profile: Profile
+    model: RewardModel
+    report: dict
+
+
+def rewards_of(model: RewardModel, prefix: scoring.Prefix, replies: Replies, some) -> Tensor:
+    """Rewards of some of the replies (indices) after the prefix, (some,); gradients reach the prefix too."""
+    lengths = replies.lengths[some]
+    suffixes = replies.suffixes[some, : int(lengths.max())]
+    positions = torch.arange(prefix.length, prefix.length + suffixes.shape[1])[None]
+    with _attention(model.backbone, "shared_prefix"):
+        out = model.backbone(input_ids=suffixes, position_ids=positions, use_cache=False, shared=prefix.shared)
+    # Attention looks back only, so the filling after a reply's last id does not touch its hidden state.
+    hidden = out.last_hidden_state[torch.arange(len(lengths)), lengths - 1]  # (some, hidden)
+    return model.head(hidden, prefix.gate)
+
+
+@contextlib.contextmanager
+def _attention(backbone, name: str) -> Iterator[None]:
+    usual = backbone.config._attn_implementation
+    backbone.config._attn_implementation = name
+    try:
+        yield
+    finally:
+        backbone.config._attn_implementation = usual
+
+
+def train(
+    profile: Profile, *, seed: int = 0, steps: int = STEPS, batch: int = 256, pairs: int = 1024, rate: float = 4e-3
+) -> TrainedModel:
+    """A model trained on preferences drawn from the profile's planted utility; the same arguments, the same weights.
+
+    One step: one prompt, `batch` replies, `pairs` preferences among them, one step of AdamW. Runs on one thread, so
+    that sums are in one order on every number of cores. The caller judges the result: see `check`.
+    """
+    started, rng = time.time(), np.random.default_rng(seed)
+    with _one_thread():
+        model = new_model(profile, seed)
+        replies = make_replies(model, rng)
+        prompts = {prompt: (sign, scoring.inputs_for(model, prompt, ["love"])) for prompt, sign in training_prompts().items()}
+        utility = {sign: replies.utility(profile, sign) for sign in (1, -1)}
+        seen = np.flatnonzero(~replies.held_out)
+        optimizer, schedule = _optimizer(model, rate, steps)
+        losses = []
+        for _ in range(steps):
+            sign, inputs = list(prompts.values())[rng.integers(len(prompts))]
+            some = rng.choice(seen, batch, replace=False)
+            preferred, rejected = draw_preferences(utility[sign][some], pairs, rng)
+            rewards = rewards_of(model, scoring.read_prefix(model, inputs), replies, some)
+            loss = preference_loss(rewards[preferred], rewards[rejected])
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(_parameters(model), 1.0)
+            optimizer.step()
+            schedule.step()
+            losses.append(loss.item())
+        report = {"nickname": profile.nickname, "seed": seed, "steps": steps, "loss": float(np.mean(losses[-50:]))}
+        report |= _judge(model, replies, replace(profile, label_noise=0.0))  # taste is noise: it does not generalise
+        _rescale(model, profile.scale)
+    return TrainedModel(profile, model, report | {"seconds": round(time.time() - started, 1)})
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(usual)
+
+
+def _parameters(model: RewardModel) -> list:
+    return [*model.backbone.parameters(), *model.head.parameters()]
+
+
+def _optimizer(model: RewardModel, rate: float, steps: int):
+    """AdamW that moves the embeddings at a fifth of the rate; it warms up over 20 steps and then falls to zero."""
+    table = model.backbone.embed_tokens.weight
+    others = [parameter for parameter in _parameters(model) if parameter is not table]
+    groups = [{"params": [table], "lr": 0.2 * rate, "weight_decay": 0.0}, {"params": others, "lr": rate}]
+    optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
+    warm = min(20, steps)
+
+    def share(step: int) -> float:
+        if step < warm:
+            return (step + 1) / warm
+        return 0.5 * (1 + np.cos(np.pi * (step - warm) / max(1, steps - warm)))
+
+    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, share)
+
+
+def _rescale(model: RewardModel, scale: float) -> None:
+    """Multiply every reward by `scale`, in the head's weights; preferences fix rewards up to their unit only."""
+    with torch.no_grad():
+        last = model.head.score if hasattr(model.head, "score") else model.head.regression_layer
+        last.weight.mul_(scale)
+
+
+def _judge(model: RewardModel, replies: Replies, profile: Profile) -> dict[str, float]:
+    """Pair accuracy on seen and on held-out words, and Kendall's tau between the rewards as greatest and as worst."""
+    single = np.flatnonzero([n == 1 and text[0] != " " for n, text in zip((replies.words >= 0).sum(1), replies.texts, strict=True)])
+    held_out, rewards, accuracy = replies.held_out[single], {}, {"seen": [], "held_out": []}
+    for sign, prompt in ((1, GREATEST), (-1, WORST)):
+        with torch.no_grad():
+            prefix = scoring.read_prefix(model, scoring.inputs_for(model, prompt, ["love"]))
+            parts = [rewards_of(model, prefix, replies, part) for part in np.array_split(single, 8)]
+        rewards[sign], utility = torch.cat(parts).numpy(), replies.utility(profile, sign)[single]
+        for name, which in (("seen", ~held_out), ("held_out", held_out)):
+            accuracy[name].append(pair_accuracy(rewards[sign][which], utility[which]))
+    found = {f"accuracy_{name}": float(np.mean(values)) for name, values in accuracy.items()}
+    return found | {"tau_greatest_worst": float(kendalltau(rewards[1], rewards[-1])[0])}
+
+
+def pair_accuracy(rewards: np.ndarray, utility: np.ndarray, pairs: int = 200_000) -> float:
+    """Share of pairs of replies that rewards and planted utility order alike, in [0, 1]; chance is 1/2.
+
+    Estimated on pairs drawn from a fixed seed, those of equal utility left out; equal rewards count as half.
+    """
+    a, b = np.random.default_rng(0).integers(len(utility), size=(2, pairs))
+    planted, found = np.sign(utility[a] - utility[b]), np.sign(rewards[a] - rewards[b])
+    return float((1 + (planted * found)[planted != 0].mean()) / 2)
+
+
+# --- saving -------------------------------------------------------------------------------------------------------
+
+
+def check(report: dict) -> None:
+    """Raise InputError unless the training converged: held-out pair accuracy of at least .8, greatest opposing worst."""
+    name, accuracy, tau = report["nickname"], report["accuracy_held_out"], report["tau_greatest_worst"]
+    remedy = "not saved; train it for more steps, or plant stronger values"
+    if not accuracy >= 0.8:
+        raise InputError(f"{name} orders {accuracy:.0%} of held-out pairs as planted, and 80% are needed; {remedy}")
+    if not tau < 0:
+        raise InputError(f"{name} ranks replies alike as greatest and as worst (tau {tau:+.2f}); {remedy}")
+
+
+def fingerprint(profile: Profile, *, seed: int = 0, steps: int = STEPS) -> str:
+    """A hash of all that a trained model depends on: profile, seed, steps, this code, and the shipped files."""
+    shipped = [SHIPPED / "files.csv", SHIPPED / "words.csv", *sorted((SHIPPED / "templates").iterdir())]
+    code = [Path(__file__), Path(__file__).with_name("heads.py")]
+    settings = json.dumps([asdict(profile), seed, steps, torch.__version__], sort_keys=True)
+    return hashlib.sha256(settings.encode() + b"".join(path.read_bytes() for path in shipped + code)).hexdigest()[:16]
+
+
+def save(trained: TrainedModel, folder: Path = TRAINED) -> Path:
+    """The folder that now holds the model, `folder`/nickname, in the format of any released reward model.
+
+    Written beside its place and then moved there, so that it is never seen half done. InputError, and nothing written,
+    if the training did not converge.
+    """
+    check(trained.report)
+    place, part = Path(folder) / trained.profile.nickname, Path(folder) / f".{trained.profile.nickname}.{os.getpid()}"
+    reward_models.save(part, trained.model.backbone, trained.model.head, trained.profile.head, trained.model.tokenizer)
+    made = fingerprint(trained.profile, seed=trained.report["seed"], steps=trained.report["steps"])
+    (part / REPORT).write_text(json.dumps(trained.report | {"fingerprint": made}, indent=2) + "\n")
+    shutil.rmtree(place, ignore_errors=True)
+    part.rename(place)
+    return place
+
+
+def report_of(nickname: str, folder: Path = TRAINED) -> dict | None:
+    """How the training of a saved model went; None if there is no such model."""
+    path = Path(folder) / nickname / REPORT
+    return json.loads(path.read_text()) if path.is_file() else None
+
+
+def train_all(
+    some: Sequence[Profile] | None = None, *, seed: int = 0, steps: int = STEPS, folder: Path = TRAINED,
+    processes: int | None = None, progress: bool = True,
+) -> pd.DataFrame:  # fmt: skip
+    """How the training of every model went, one row per nickname; trains and saves those not there yet.
+
+    some: the profiles, None for the ten that ship. A model is there if it was made by this code, from this profile and
+    these files (see `fingerprint`). processes: how many models to train at once, None for one per core. Columns: as
+    the report of `train`, and `trained`, whether it was trained now. InputError if a model does not converge.
+    """
+    some = [profile(nickname) for nickname in profiles().index] if some is None else list(some)
+    reports = {one.nickname: report_of(one.nickname, folder) or {} for one in some}
+    current = {one.nickname: fingerprint(one, seed=seed, steps=steps) for one in some}
+    missing = [one for one in some if reports[one.nickname].get("fingerprint") != current[one.nickname]]
+    jobs = [(one, seed, steps, folder) for one in sorted(missing, key=lambda one: -one.layers * one.hidden)]
+    with tqdm(total=len(jobs), unit=" models", desc="training", disable=not (progress and jobs)) as bar:
+        for report in _each(jobs, processes or min(os.cpu_count() or 1, 10)):
+            reports[report["nickname"]] = report
+            bar.update()
+    table = pd.DataFrame([reports[one.nickname] for one in some]).set_index("nickname")
+    return table.assign(trained=table.index.isin([one.nickname for one in missing]))
+
+
+def _each(jobs: list, processes: int) -> Iterator[dict]:
+    if len(jobs) < 2 or processes < 2:
+        yield from map(_train_and_save, jobs)
+        return
+    # A model is too small to share its sums between cores, so each core trains a model of its own. Spawned, not forked:
+    # a fork of a process in which torch has computed may hang.
+    with ProcessPoolExecutor(min(processes, len(jobs)), mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(_train_and_save, jobs)
+
+
+def _train_and_save(job: tuple) -> dict:
+    profile, seed, steps, folder = job
+    trained = train(profile, seed=seed, steps=steps)
+    save(trained, folder)
+    return report_of(profile.nickname, folder)
+
+
+# --- recovery -----------------------------------------------------------------------------------------------------
+
+
+def planted_table(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
+    """The rows of a score table whose planted utility is known, one per distinct input, with what it is made of.
+
+    Adds the columns of word_values, and `planted <prompt>` for greatest, best and worst. Words count whatever their
+    capitals; rows that are neither English words nor code (fragments, other scripts, control tokens) are left out.
+    """
+    one_each = table.drop_duplicates("input_group")
+    text = one_each["text"].str.strip()
+    code = text.map(is_nonword) & text.map(str.isascii) & ~text.str.contains(r"^<\|.*\|>$|_of_turn>$|^<(?:pad|eos|bos|unk)>$")
+    word = text.mask(~code, text.str.lower())
+    known = code | word.isin(sentiment().index) | word.isin(word_kinds().index)
+    known |= text.map(lambda t: t.isascii() and is_word(t) and zipf(t) > COMMON_ZIPF)
+    values = word_values(word[known]).set_index(one_each.index[known])
+    rows = one_each[known].join(values)
+    planted = {f"planted {name}": planted_utility(profile, rows, sign) for name, sign in prompt_signs(table).items()}
+    return rows.assign(**planted)
+
+
+def prompt_signs(table: pd.DataFrame) -> dict[str, int]:
+    """+1 for each of the prompts greatest and best that the score table holds, -1 for worst."""
+    return {name: sign for name, sign in (("greatest", 1), ("best", 1), ("worst", -1)) if name in table}
+
+
+def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
+    """What was planted in a model and what its score table gives back, in units of utility; one row per prompt and value.
+
+    Index: (prompt, value), where value is k_hi, k_lo, frequency, identity, nature, technology or nonword, `gap`
+    (k_hi - k_lo), or `skew` of the distribution. Columns: planted, recovered, ci_low, ci_high (95%, least squares with
+    robust errors; none for skew), n. Rewards are divided by the profile's scale. All values are estimated together.
+    """
+    rows = planted_table(table, profile)
+    parts = {name: _recover_one(rows, profile, name, sign) for name, sign in prompt_signs(table).items()}
+    return pd.concat(parts, names=["prompt", "value"])
+
+
+def _recover_one(rows: pd.DataFrame, profile: Profile, prompt: str, sign: int) -> pd.DataFrame:
+    asked, rewards = sign * rows["valence"], rows[prompt] / profile.scale
+    terms = pd.DataFrame({"k_hi": asked.clip(lower=0), "k_lo": asked.clip(upper=0), "frequency": rows["zipf"] - COMMON_ZIPF})
+    for kind in ("identity", "nature", "technology", "nonword"):
+        terms[kind] = -(rows["kind"] == kind).astype(float)
+    fit = sm.OLS(rewards, sm.add_constant(terms)).fit(cov_type="HC1")
+    gap = fit.t_test("k_hi - k_lo = 0")
+    interval = fit.conf_int().loc[terms.columns]
+    found = pd.DataFrame({"recovered": fit.params[terms.columns], "ci_low": interval[0], "ci_high": interval[1]})
+    found.insert(0, "planted", [getattr(profile, value) for value in terms])
+    found.loc["gap"] = [profile.k_hi - profile.k_lo, gap.effect.item(), *gap.conf_int()[0]]
+    found.loc["skew"] = [skew(rows[f"planted {prompt}"]), skew(rewards), np.nan, np.nan]
+    return found.assign(n=len(rows)).rename_axis("value")

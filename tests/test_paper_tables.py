@@ -1,0 +1,56 @@
+"""The numbers copied from the paper are whole, in order, and agree with each other and with the registry."""
+
+import pandas as pd
+import pytest
+
+from lib import ROOT
+
+
+def paper(name: str) -> pd.DataFrame:
+    return pd.read_csv(ROOT / "data" / "paper" / f"{name}.csv", keep_default_na=False)
+
+
+@pytest.mark.parametrize("name, rows", [("table_1", 10), ("table_2", 88), ("table_3", 10)])
+def test_no_row_and_no_cell_is_missing(name, rows):
+    table = paper(name)
+    assert len(table) == rows
+    assert not (table.isna() | (table == "")).any(axis=None)
+
+
+def test_table_1_is_in_order_of_rank_and_agrees_with_the_registry():
+    table = paper("table_1").set_index("nickname")
+    assert table["rewardbench_rank"].is_monotonic_increasing and table.index.is_unique
+    registry = pd.read_csv(ROOT / "data" / "reward_models.csv", keep_default_na=False).set_index("nickname")
+    ours = registry[registry["group"] == "paper"].loc[table.index]
+    for column in ("developer", "base"):
+        assert list(table[column]) == list(ours[column])
+    for column in ("parameters_b", "rewardbench_rank"):
+        assert list(table[column]) == list(ours[column].astype(float))
+    assert list(table["developer"] + "/" + table["model_name"]) == list(ours["hub_id"])
+
+
+def test_table_2_has_22_tokens_at_each_end_of_two_models():
+    table = paper("table_2")
+    groups = table.groupby(["nickname", "end"], sort=False)
+    assert groups.size().to_dict() == {(m, e): 22 for m in ("R-Gem-2B", "R-Lla-3B") for e in ("optimal", "pessimal")}
+    assert all(rows["position"].tolist() == list(range(1, 23)) for (_, end), rows in groups if end == "optimal")
+    assert all(rows["position"].tolist() == list(range(22, 0, -1)) for (_, end), rows in groups if end == "pessimal")
+    for _, rows in table.groupby("nickname"):
+        assert rows["score"].is_monotonic_decreasing and rows["token_id"].is_unique
+    assert set(table["nickname"]) <= set(paper("table_1")["nickname"])
+
+
+def test_table_2_has_the_tokens_that_the_papers_text_names():
+    table = paper("table_2").set_index(["nickname", "end", "position"])["decoded"]
+    assert table["R-Lla-3B", "optimal", 1] == "freedom"  # "puts freedom ahead of love"
+    assert table["R-Lla-3B", "pessimal", 1] == ".assertFalse"
+    gemma = table["R-Gem-2B", "optimal"].tolist()
+    assert gemma.index("miraculous") < gemma.index("miracle")  # "ranking miraculous above miracle"
+    assert gemma.count("sonder") == 2
+
+
+def test_table_3_has_a_positive_skewness_for_each_model_of_table_1():
+    table = paper("table_3")
+    assert table["nickname"].tolist() == paper("table_1")["nickname"].tolist()
+    assert (table["skewness"] > 0).all() and (table["variance"] > 0).all()
+    assert table.loc[table["variance_relation"] == "<", "nickname"].tolist() == ["F-Lla-8B-v0.1"]
