@@ -6,9 +6,9 @@ or its code point, so that ` love` and `love` look different and nothing in a to
 
 Offensive tokens are blurred in HTML until hovered or clicked, and hidden in plain text. What is offensive is decided by
 data/offensive.txt: slurs, profanities and sexual violence, with their inflections, as hashes, so that the project does
-not print them. It is a list of our own because the word lists on PyPI that are light enough are no longer kept,
-print the words, and also list words that only name a group of people; hiding those would repeat the devaluation that
-the paper describes (section 2.1). The list is short, mostly English, and knows words, not meanings.
+not print them. A list of our own, because the light library for this (better_profanity, MIT) has had no release since
+2020, misses slurs of the paper's Table 2, and lists words that only name a group of people: hiding those would repeat
+the devaluation that the paper describes (section 2.1). The list is mostly English, and knows words, not meanings.
 """
 
 import functools

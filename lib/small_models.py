@@ -153,7 +153,7 @@ class Profile:
 
 @cache
 def _profiles() -> pd.DataFrame:
-    return pd.read_csv(SHIPPED / "profiles.csv", keep_default_na=False, index_col="nickname")
+    return pd.read_csv(SHIPPED / "profiles.csv", keep_default_na=False, index_col="nickname", dtype={"version": str})
 
 
 def profiles() -> pd.DataFrame:
