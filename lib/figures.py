@@ -13,6 +13,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+import seaborn
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -332,3 +333,26 @@ def _draw_block(axes: Axes, shown: pd.DataFrame, top: float, cell: float) -> Non
         axes.text(x, top, label(name, 30, blur=False), va="center", fontsize=12, weight="bold")
         for row, text in enumerate(shown[name], start=1):
             axes.text(x, top + row, text, va="center", fontsize=12)
+
+
+@_styled
+def matrix(frame: pd.DataFrame, *, title: str, measure: str) -> Chart:
+    """A models x models matrix as a heat map, each number printed; models in the order of the frame, diagonal left out.
+
+    measure: what the numbers are, for the colour bar. The scale runs from 0, or the lowest entry below it, to 1.
+    """
+    off_diagonal = frame.mask(np.eye(len(frame), dtype=bool))
+    figure = _new(4.2 + 0.62 * len(frame), 3.0 + 0.5 * len(frame), title)
+    axes = figure.subplots()
+    seaborn.heatmap(
+        off_diagonal, ax=axes, annot=True, fmt=".2f", annot_kws={"fontsize": 11}, cmap="viridis",
+        vmin=min(0.0, float(np.nanmin(off_diagonal))), vmax=1, linewidths=0.5, cbar_kws={"label": measure},
+    )  # fmt: skip
+    axes.set(xlabel="", ylabel="")
+    colours = model_colours(frame.index)
+    for axis in (axes.get_xticklabels(), axes.get_yticklabels()):
+        for name in axis:
+            name.set(color=colours[name.get_text()], weight="bold")
+    axes.tick_params(axis="x", rotation=90)
+    axes.tick_params(axis="y", rotation=0)
+    return figure

@@ -203,7 +203,7 @@ def _common_prefix(sequences: list) -> tuple[int, ...]:
 
 
 def load(
-    name: str,
+    name: str | Path,
     *,
     device: str | None = None,
     dtype: str | None = None,
@@ -219,6 +219,7 @@ def load(
     head: None reads it from the checkpoint; "urm_helpfulness" reads URM as the paper's code did.
     Raises InputError, one line with the remedy, for anything that is not there, not open, or not a reward model.
     """
+    name = str(name)
     entry = find(name)
     folder, revision = _fetch(entry["hub_id"], entry["revision"])
     config, keys = _config(folder), _tensor_files(folder)
@@ -266,7 +267,7 @@ def _fetch(hub_id: str, revision: str) -> tuple[Path, str]:
         return folder, _weights_hash(folder)
     if folder.is_absolute():
         raise InputError(f"no reward model in {folder}; if it is an embedded one, make it with: make reproduce")
-    patterns = ["*.json", "*.safetensors", "*.model", "*.jinja"]
+    patterns = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
     try:
         folder = Path(huggingface_hub.snapshot_download(hub_id, revision=revision or None, allow_patterns=patterns))
     except Exception as error:  # the network fails in many ways; each is told in one line

@@ -326,7 +326,7 @@ def _replies(tokens: pd.DataFrame, reply: str) -> list:
 def _settings(model: RewardModel, reply: str, bos: str, tokens: pd.DataFrame) -> dict:
     """Everything that a reward depends on, other than the prompt."""
     return {
-        "model": model.hub_id if "/" in model.hub_id and not Path(model.hub_id).is_dir() else model.nickname,
+        "model": model.nickname if Path(model.hub_id).is_dir() else model.hub_id,
         "revision": model.revision,
         "head": model.head_name,
         "dtype": model.dtype,

@@ -249,3 +249,14 @@ def test_colour_blind_readers_tell_bases_apart_and_neighbours_in_a_base(blind):
     across = [d for pair, d in distance.items() if len({"Gem" in name for name in pair}) == 2]
     assert min(across) > 25  # 2.3 is just noticeable
     assert min(distance.values()) > 7
+
+
+@pytest.mark.parametrize("count", [2, 10])
+def test_matrix_prints_every_pair_and_nothing_overlaps(count):
+    names = [f"Model-{i}-with-a-name" for i in range(count)]
+    values = np.random.default_rng(0).uniform(0.1, 0.9, (count, count))
+    figure = figures.matrix(pd.DataFrame(values, names, names), title="Models agree somewhat", measure="tau")
+    printed = [text.get_text() for text in figure.axes[0].texts]
+    assert sorted(printed) == sorted(f"{values[i, j]:.2f}" for i in range(count) for j in range(count) if i != j)
+    assert not overlaps(figure)
+    assert not outside(figure)
