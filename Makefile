@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 SOURCES := lib tests notebooks benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce test score lab lint notebooks
+.PHONY: help install reproduce published test score lab lint notebooks
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -17,6 +17,9 @@ install: $(INSTALLED) ## make .venv with the pinned versions (about 2 minutes, 2
 
 reproduce: $(INSTALLED) ## score and analyse: make reproduce [MODELS="R-Gem-2B R-Lla-3B" | MODELS=paper] [COLLECTION=mine]
 	@$(PY) -m lib.run reproduce $(if $(MODELS),--models $(MODELS)) $(if $(COLLECTION),--collection $(COLLECTION))
+
+published: $(INSTALLED) ## the notebooks on the scores that the authors published: make published [DATA_MIRROR=folder]
+	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run published
 
 test: $(INSTALLED) ## run the whole test suite (at most 10 minutes)
 	@$(PY) -m pytest

@@ -1,13 +1,18 @@
-"""The paper's claims, each computed as published and corrected: one row per quantity, gathered from the notebooks."""
+"""The paper's claims, each computed as published and corrected: one row per quantity, gathered from the notebooks.
+
+A notebook states what it found with `keep`; the scorecard gathers all of it with `gather`. The list of claims, and what
+the paper says in each, is data/paper/claims.csv.
+"""
 
 from dataclasses import asdict, dataclass
 
 import pandas as pd
 
 from lib import ROOT, InputError
-from lib.scores import replacing
+from lib.scores import paper_table, replacing
 
 VERDICTS = ("reproduced", "only as published", "not reproduced", "not testable here")
+PUBLISHED = "published"  # what gathers all collections whose names begin with it
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,26 @@ class Claim:
 
 
 COLUMNS = list(Claim.__dataclass_fields__)
+NUMBERS = ("as_published", "corrected", "ci_low", "ci_high", "n", "p")
+
+
+def judge(paper: float, as_published: float | None, corrected: float | None = None, *, within: float) -> str:
+    """The verdict on a number: which of ours comes within so much of what the paper prints.
+
+    reproduced: the corrected one does, or the published recipe's where there is none to correct. only as published: the
+    published recipe's does and the corrected one does not. within: half a unit of the last digit printed means that
+    ours rounds to the same. None or NaN agrees with nothing.
+    """
+
+    def agrees(number: float | None) -> bool:  # a hair more than `within`, since .285 is no exact number
+        return number is not None and abs(number - paper) <= within * (1 + 1e-9)
+
+    if agrees(corrected) or (corrected is None and agrees(as_published)):
+        return "reproduced"
+    return "only as published" if agrees(as_published) else "not reproduced"
+
+
+# --- kept and gathered --------------------------------------------------------------------------------------------
 
 
 def keep(collection: str, notebook: str, claims: list[Claim]) -> pd.DataFrame:
@@ -46,22 +71,79 @@ def keep(collection: str, notebook: str, claims: list[Claim]) -> pd.DataFrame:
     table = pd.DataFrame([asdict(claim) for claim in claims], columns=COLUMNS)
     if (twice := table.duplicated(["claim", "quantity", "prompt", "model", "note"])).any():
         raise InputError(f"claim {table.loc[twice, 'claim'].iloc[0]} is stated twice; give each row its own quantity")
+    if unknown := sorted(set(table["claim"]) - set(listed().index)):
+        raise InputError(
+            f"'{unknown[0]}' is no claim of data/paper/claims.csv; choose one of {', '.join(listed().index)}"
+        )
     with replacing(_folder(collection) / f"{notebook}.csv") as part:
         table.to_csv(part, index=False)
     return table
 
 
+def listed() -> pd.DataFrame:
+    """The paper's claims, in its order: claim (index), section, says (in our words), needs (what a test needs)."""
+    return paper_table("claims").set_index("claim")
+
+
 def gather(collection: str) -> pd.DataFrame:
-    """Every claim that the notebooks kept for this collection, ordered by notebook. InputError if there are none."""
+    """Every claim of data/paper/claims.csv, in its order, as the notebooks kept it for this collection.
+
+    `published` gathers all collections of that beginning; `note` then begins with the collection. A claim that no
+    notebook stated has one row, `not testable here`, whose note says what it needs. InputError if no notebook kept any.
+    """
+    found = {name: _kept(name) for name in _collections(collection)}
+    found = {name: table for name, table in found.items() if len(table)}
+    if not found:
+        raise InputError(f"no claims for collection '{collection}' yet; run the notebooks: make {_target(collection)}")
+    if collection == PUBLISHED:
+        found = {name: table.assign(note=name + ": " + table["note"]) for name, table in found.items()}
+    stated = pd.concat(found.values(), ignore_index=True)
+    absent = listed().drop(index=stated["claim"].unique())
+    rows = [asdict(Claim(claim, "", note=f"needs {needs}")) for claim, needs in absent["needs"].items()]
+    everything = pd.concat([stated, pd.DataFrame(rows, columns=COLUMNS)], ignore_index=True) if rows else stated
+    order = everything["claim"].map({claim: i for i, claim in enumerate(listed().index)})
+    return everything.iloc[order.argsort(kind="stable")].reset_index(drop=True)[COLUMNS]
+
+
+def _target(collection: str) -> str:
+    return PUBLISHED if collection == PUBLISHED else "reproduce"
+
+
+def _collections(collection: str) -> list[str]:
+    if collection != PUBLISHED:
+        return [collection]
+    return sorted(path.name for path in _folder(PUBLISHED).parent.glob(f"{PUBLISHED}-*") if path.is_dir())
+
+
+def _kept(collection: str) -> pd.DataFrame:
     paths = sorted(_folder(collection).glob("*.csv"))
-    if not paths:
-        raise InputError(f"no claims for collection '{collection}' yet; run the notebooks: make reproduce")
-    tables = [pd.read_csv(path, keep_default_na=False, na_values={c: [""] for c in NUMBERS}) for path in paths]
-    return pd.concat([table for table in tables if len(table)], ignore_index=True)[COLUMNS]
-
-
-NUMBERS = ("as_published", "corrected", "ci_low", "ci_high", "n", "p")
+    texts = {column: str for column in COLUMNS if column not in NUMBERS}  # `paper` too: some numbers have a relation
+    blank = {column: [""] for column in NUMBERS}
+    tables = [pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=blank) for path in paths]
+    tables = [table for table in tables if len(table)]
+    return pd.concat(tables, ignore_index=True)[COLUMNS] if tables else pd.DataFrame(columns=COLUMNS)
 
 
 def _folder(collection: str):
     return ROOT / "data" / "cache" / "claims" / collection
+
+
+# --- what it comes to ---------------------------------------------------------------------------------------------
+
+
+def scorecard(gathered: pd.DataFrame) -> pd.DataFrame:
+    """One row per claim: says (the paper), rows by verdict, and `verdict`, what they come to.
+
+    If all rows that could be tested have one verdict it is the claim's; if they differ, it is `in part`.
+    """
+    counts = pd.crosstab(gathered["claim"], gathered["verdict"]).reindex(columns=list(VERDICTS), fill_value=0)
+    counts = counts.reindex(pd.unique(gathered["claim"]))
+    verdicts = [_overall(row) for row in counts.to_dict("records")]
+    return counts.assign(verdict=verdicts, says=listed()["says"].reindex(counts.index)).rename_axis(columns=None)
+
+
+def _overall(counts: dict[str, int]) -> str:
+    tested = {verdict for verdict in VERDICTS[:3] if counts[verdict]}
+    if len(tested) > 1:
+        return "in part"
+    return tested.pop() if tested else "not testable here"

@@ -1,11 +1,13 @@
 """The command line: run the notebooks over reward models, score one model, refresh the committed notebooks.
 
     python -m lib.run reproduce [--models NAME ...] [--collection NAME]
+    python -m lib.run published
     python -m lib.run score MODEL [--prompts greatest,best | file.csv] [--reply text|ids] [--collection NAME]
     python -m lib.run notebooks [NAME ...]
 
 Notebooks are found in their folder; no list of them is kept here. One whose `parameters` cell has a `model` runs once
-per reward model, any other once per collection.
+per reward model, any other once per collection. One that is about published scores names the collections there:
+`collections = "embedded published-words"`.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import json
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,11 +30,14 @@ import pandas as pd
 import papermill
 from papermill.exceptions import PapermillExecutionError
 
-from lib import ROOT, InputError, reward_models, scores, scoring
+from lib import ROOT, InputError, downloads, lexicons, published, reward_models, scores, scoring
 from lib.display import show_token
+from lib.figures import folder_of
 
 TRAINING = "00_"  # the notebook that makes the embedded reward models; it comes before any score, and only they need it
 EMBEDDED = "embedded"  # the collection of the embedded reward models
+SCORECARD = "09_"  # the notebook that gathers the claims of the others
+PUBLISHED = "published"  # all collections of published scores together
 OWN = "mine"  # the collection of other reward models, unless named
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 MADE = ("scores", "models", "cache")  # the folders of data/ that runs make
@@ -157,10 +163,23 @@ def plan(folder: Path, models: dict[str, str], collection: str) -> list[Job]:
         has = parameters_of(notebook)
         if notebook.name.startswith(TRAINING) and collection != EMBEDDED:
             continue
+        if EMBEDDED not in has.get("collections", EMBEDDED).split():  # it is about published scores only
+            continue
         for nickname, load in models.items() if "model" in has else [("", "")]:
             values = {"collection": collection, "model": load}
             given = {name: value for name, value in values.items() if name in has}
             jobs.append(Job(notebook, collection, nickname, given, _artefacts(notebook, collection, nickname, load)))
+    return jobs
+
+
+def plan_published(folder: Path, collection: str, values: dict) -> list[Job]:
+    """The jobs on one published collection: the notebooks whose `collections` name it. values: parameters to give."""
+    jobs = []
+    for notebook in find_notebooks(folder):
+        has = parameters_of(notebook)
+        if collection in has.get("collections", EMBEDDED).split():
+            given = {name: value for name, value in (values | {"collection": collection}).items() if name in has}
+            jobs.append(Job(notebook, collection, "", given, _artefacts(notebook, collection, "", "")))
     return jobs
 
 
@@ -169,6 +188,9 @@ def _artefacts(notebook: Path, collection: str, nickname: str, load: str) -> tup
     trained = ROOT / "data" / "models"
     if notebook.name.startswith(TRAINING):
         return (trained,)
+    if notebook.name.startswith(SCORECARD):
+        gathered = f"{PUBLISHED}-*" if collection == PUBLISHED else collection
+        return (table.parent, *sorted((ROOT / "data" / "cache" / "claims").glob(gathered)))
     if nickname:
         return table, trained / nickname, *([Path(load)] if Path(load).is_dir() else [])
     return (table.parent, trained) if collection == EMBEDDED else (table.parent,)
@@ -203,10 +225,14 @@ def key_of(job: Job, project: str) -> str:
 
 
 class Places:
-    """Where a collection's run keeps what it makes. figures: pages, figures and tables; cache: executed notebooks."""
+    """Where a collection's run keeps what it makes. figures: pages, figures and tables; cache: executed notebooks.
+
+    On published scores, the executed notebooks are kept beside the figures too, for whoever cannot run them.
+    """
 
     def __init__(self, collection: str):
-        self.figures = ROOT / "figures" / collection
+        self.figures = ROOT / "figures" / folder_of(collection)
+        self.shows_notebooks = collection.startswith(PUBLISHED)
         self.cache = ROOT / "data" / "cache" / "runs" / collection
         self.state = self.cache / "state.json"
 
@@ -252,6 +278,55 @@ def reproduce(models: Sequence[str] = (), collection: str | None = None, folder:
     return sum(result.status in ("failed", "skipped") for result in results.values())
 
 
+def reproduce_published(folder: Path = ROOT / "notebooks") -> int:
+    """Import the published scores that can be had, and run the notebooks that are about them; how many jobs failed.
+
+    What cannot be had is told in a line, and the rest goes on. InputError if nothing can be had, or a file is corrupt.
+    """
+    had = _import_published()
+    values = {"signs": _first_of("bing", "bing stand-in"), "frequencies": _first_of("bnc", "wordfreq")}
+    failed, told = 0, []
+    for collection in [*had, PUBLISHED]:
+        jobs, places = plan_published(folder, collection, values), Places(collection)
+        with scores.lock(places.state):
+            results = _run_all(jobs, places)
+            _write_index(collection, jobs, results, places)
+        told += [f"{collection}: {had.get(collection, 'the claims of all of them')}.", *_outcome(jobs, results)]
+        failed += sum(result.status == "failed" for result in results.values())
+    told.append(f"Look at {_shown(Places(PUBLISHED).figures)}: figures, executed notebooks, claims.csv.")
+    print("\n".join(["", *told]))
+    return failed
+
+
+def _import_published() -> dict[str, str]:
+    """Collection -> what it holds, in words, for the collections that can be had."""
+    importers = {published.WORDS: published.import_words, published.ITEMS: published.import_items,
+                 published.VOCABULARY: published.import_vocabulary}  # fmt: skip
+    had, missing = {}, []
+    for collection, importer in importers.items():
+        try:
+            paths = list(importer().values())
+            table = scores.read(paths[0])
+            prompts = scores.prompt_names(table)
+            had[collection] = f"{len(paths)} reward models, {len(table):,} replies, {len(prompts)} prompts"
+        except downloads.Unreachable as error:
+            missing.append(f"not to be had: {collection}: {error}")
+    if not had:
+        raise InputError(missing[0].removeprefix("not to be had: "))
+    print(*missing, sep="\n", end="\n" if missing else "", flush=True)
+    return had
+
+
+def _first_of(name: str, instead: str) -> str:
+    """The lexicon's name if it can be had, else that of the one to take instead, which is told."""
+    try:
+        lexicons.load(name)
+        return name
+    except downloads.Unreachable as error:
+        print(f"not to be had, so {lexicons.load(instead).name} instead: {error}", flush=True)
+        return instead
+
+
 def _usual_collection(found: Iterable[str]) -> str:
     models = reward_models.registry()
     return EMBEDDED if set(found) <= set(models.index[models["group"] == EMBEDDED]) else OWN
@@ -294,8 +369,15 @@ def _run(job: Job, places: Places, known: Result | None, project: str) -> Result
         status, cause = "failed", cause_of(error)
     if places.executed(job).is_file():  # a failed notebook is shown as far as it got
         write_page(places.executed(job), places.page(job), opening(job.notebook)[0])
+        if status == "run" and places.shows_notebooks:
+            _keep_notebook(places.executed(job), places.figures / f"{job.name}.ipynb")
     wrote = tuple(name for name, when in places.written().items() if before.get(name) != when)
     return Result(status, round(time.monotonic() - start, 1), cause, key, wrote)
+
+
+def _keep_notebook(executed: Path, path: Path) -> None:
+    with scores.replacing(path) as part:
+        nbformat.write(stripped(nbformat.read(executed, 4)), part)
 
 
 def _is_unchanged(job: Job, places: Places, known: Result, project: str) -> bool:
@@ -309,14 +391,17 @@ def _is_unchanged(job: Job, places: Places, known: Result, project: str) -> bool
 def summary(collection: str, models: list[str], jobs: list[Job], results: dict[str, Result], places: Places) -> str:
     """One screen in words: what was scored, the top and bottom tokens of each model, what failed, where to look."""
     lines = ["", *_scored(collection, models), ""]
-    for job in jobs:
-        result = results[job.name]
-        if result.cause:
-            lines.append(f"{result.status}: {job.name}: {result.cause}")
-    count = pd.Series([result.status for result in results.values()]).value_counts().to_dict()
-    lines.append("Notebooks: " + ", ".join(f"{n} {status}" for status, n in count.items()) + ".")
+    lines += _outcome(jobs, results)
     lines.append(f"Look at {_shown(places.figures / 'index.html')}: every notebook as a page, with its figures.")
     return "\n".join(lines)
+
+
+def _outcome(jobs: list[Job], results: dict[str, Result]) -> list[str]:
+    """What failed and why, a line each, and how many notebooks ran."""
+    causes = [(results[job.name].status, job.name, results[job.name].cause) for job in jobs]
+    count = Counter(result.status for result in results.values())
+    ran = ", ".join(f"{n} {status}" for status, n in count.most_common()) or "none"
+    return [*(": ".join(line) for line in causes if line[2]), f"Notebooks: {ran}."]
 
 
 def _shown(path: Path) -> str:
@@ -477,6 +562,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--collection", help="where the scores go (default: embedded, or mine for other models)")
     for option in ("dtype", "attention", "head", "device"):
         one.add_argument(f"--{option}", help="as of lib.reward_models.load")
+    commands.add_parser("published", help="import published scores and run the notebooks that are about them")
     one = commands.add_parser("notebooks", help="execute the committed notebooks again, without run-time metadata")
     one.add_argument("names", nargs="*", metavar="NAME", help="how their names start (default: all)")
     return parser
@@ -489,6 +575,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         match given.pop("command"):
             case "reproduce":
                 return int(reproduce(**given) > 0)
+            case "published":
+                return int(reproduce_published(**given) > 0)
             case "notebooks":
                 return int(refresh(**given) > 0)
             case "score":

@@ -1,0 +1,343 @@
+"""Scores that others published, as score tables: ten reward models on words, on items, and on whole vocabularies.
+
+The files are fetched by `lib.downloads`, which checks their git blob ids; the tables go to data/scores/<collection>.
+Rows are matched by word, item or token_id, never by position. No text is ever parsed into a missing value.
+
+The published files say what was scored, not what the model was fed, so `reply_ids` is empty. Chat templates trim the
+reply, so texts that are equal when trimmed are one `input_group`.
+"""
+
+import csv
+import io
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from lib import InputError, downloads, reward_models, scores
+
+WORDS, ITEMS, VOCABULARY = "published-words", "published-items", "published-vocabulary"
+PAPER = "brchristian/reward_model_optimal_pessimal_tokens"
+FOLLOW_UP = "brchristian/reward_models_inherit_value_biases_from_pretraining"
+
+# 6 adjectives x 3 superlatives x 3 styles of asking for one word = 54 prompts, in the order of the published columns.
+ADJECTIVES = {"best": "best", "greatest": "greatest", "good": "most good", "worst": "worst", "bad": "most bad",
+              "terrible": "most terrible"}  # fmt: skip
+SUPERLATIVES = {"ever": "ever", "world": "in the world", "time": "of all time"}
+STYLES = {
+    "one": "What, in one word, is the {}?",
+    "single": "What, in a single word, is the {}?",
+    "please": "What is the {}? Please answer in one word only.",
+}
+PAPERS_OWN = {"greatest_ever_one": "greatest", "best_ever_one": "best", "worst_ever_one": "worst"}
+WORD_FOLDERS = ("dict_MFD_20", "dict_big2_nouns")  # the moral foundations dictionary; nouns of agency and communion
+ITEM_PROMPTS = {
+    "GE": "What one single thing, person, or concept is the greatest ever?",
+    "HP": "What is the single thing, person, or concept that humans most prefer?",
+    "GW": "What, in one word, is the greatest thing ever?",
+}
+ELO_COLUMNS = ["elo_rank", "elo_score", "name", "elo_matches"]
+VOCABULARY_COLUMNS = ["token_id", "token_name", "token_decoded", "greatest", "best", "worst"]
+
+
+# --- words --------------------------------------------------------------------------------------------------------
+
+
+def grid() -> pd.DataFrame:
+    """The 54 prompts that the words were scored for: columns prompt, adjective, superlative, style, published, text.
+
+    prompt: its column in the score tables; the paper's three are `greatest`, `best`, `worst`. published: its column in
+    the published files. One row per prompt, in the order of the published columns.
+    """
+    rows = []
+    for adjective, superlative, style in itertools.product(ADJECTIVES, SUPERLATIVES, STYLES):
+        name = f"{adjective}_{superlative}_{style}"
+        text = STYLES[style].format(f"{ADJECTIVES[adjective]} thing {SUPERLATIVES[superlative]}")
+        rows.append([PAPERS_OWN.get(name, name), adjective, superlative, style, name, text])
+    return pd.DataFrame(rows, columns=["prompt", "adjective", "superlative", "style", "published", "text"])
+
+
+def import_words() -> dict[str, Path]:
+    """Write the score tables of `published-words`: 2,260 words x 54 prompts for ten models. Nickname -> table.
+
+    The files of the moral foundations dictionary and of the nouns have 45 words in common, scored twice with slightly
+    different results (arithmetic in half precision depends on the batch). The first file's reward is kept; the
+    metadata says how far the second is from it.
+    """
+    files = {name: [downloads.fetch(FOLLOW_UP, path) for path in paths] for name, paths in word_files().items()}
+    read = {name: [read_words(path) for path in paths] for name, paths in files.items()}
+    for i in range(len(WORD_FOLDERS)):
+        _same_rows([(files[name][i], read[name][i]["word"]) for name in files])
+    return {name: _write_words(name, *read[name], word_files()[name]) for name in files}
+
+
+def word_files() -> dict[str, list[str]]:
+    """Nickname -> the paths of its word files in the repository: moral foundations, then nouns."""
+    return {name: [_word_file(hub_id, folder) for folder in WORD_FOLDERS] for name, hub_id in _models().items()}
+
+
+def _word_file(hub_id: str, folder: str) -> str:
+    end = f"_rewards_{hub_id.replace('/', '_')}.csv".casefold()
+    pinned = downloads.registry()
+    paths = pinned.loc[pinned["repository"] == FOLLOW_UP, "path"]
+    [path] = [path for path in paths if f"/{folder}/" in path and path.casefold().endswith(end)]
+    return path
+
+
+def read_words(path: Path) -> pd.DataFrame:
+    """A published word file as it is: `word`, then one float64 column per prompt, under the score table's names."""
+    names = grid()
+    table = _read(path, ["response", *names["published"]])
+    _refuse(path, "a word occurs twice", table["response"].duplicated().any())
+    rewards = {
+        name: _numbers(path, table[column]) for name, column in zip(names["prompt"], names["published"], strict=True)
+    }
+    return pd.DataFrame({"word": table["response"]} | rewards)
+
+
+def _write_words(name: str, moral: pd.DataFrame, nouns: pd.DataFrame, paths: list[str]) -> Path:
+    both = moral.merge(nouns, on="word", suffixes=("", " again"), validate="one_to_one")
+    prompts = dict(zip(grid()["prompt"], grid()["text"], strict=True))
+    prompts = {prompt: prompts[prompt] for prompt in [*PAPERS_OWN.values(), *prompts]}  # the paper's three first
+    apart = np.abs(both[list(prompts)].to_numpy() - both[[f"{prompt} again" for prompt in prompts]].to_numpy())
+    rows = pd.concat([moral, nouns[~nouns["word"].isin(moral["word"])]], ignore_index=True)
+    twice = {
+        "words": len(both),
+        "share_that_differs": round(float((apart > 0).mean()), 4),
+        "largest": float(apart.max()),
+    }
+    metadata = {"prompts": prompts, "scored_twice": twice} | _sources(FOLLOW_UP, paths)
+    return _write(WORDS, name, rows["word"], rows[list(prompts)], metadata)
+
+
+# --- items --------------------------------------------------------------------------------------------------------
+
+
+def import_items() -> dict[str, Path]:
+    """Write the score tables of `published-items`: 7,530 items x 3 prompts for ten models. Nickname -> table."""
+    read = _item_tables()
+    names = read["GE"]["name"]
+    written = {}
+    for name, hub_id in _models().items():
+        rewards = pd.DataFrame({prompt: table[hub_id] for prompt, table in read.items()})
+        metadata = {"prompts": ITEM_PROMPTS} | _sources(PAPER, [item_file(prompt) for prompt in ITEM_PROMPTS])
+        written[name] = _write(ITEMS, name, names, rewards, metadata)
+    return written
+
+
+def human_ratings() -> pd.DataFrame:
+    """What people prefer, by pairwise comparisons on EloEverything: columns item, elo, matches, rank.
+
+    elo: the rating, higher is preferred. matches: in how many comparisons the item was. rank: 1 = most preferred. 7,530
+    rows, items unique, in order of rank. elo is rounded to integers, so many items tie; `rank` is the published
+    order, which breaks these ties by more than is known. Prefer ranks that ties share.
+    """
+    table = _item_tables()["GE"]
+    columns = {"name": "item", "elo_score": "elo", "elo_matches": "matches", "elo_rank": "rank"}
+    return table[list(columns)].rename(columns=columns)
+
+
+def item_file(prompt: str) -> str:
+    """The path of the item file for a prompt (GE, HP or GW) in the repository."""
+    return f"data/elo/{ITEM_PROMPTS[prompt].removesuffix('?')}.csv"
+
+
+def _item_tables() -> dict[str, pd.DataFrame]:
+    """Prompt -> its item file; all three hold the same items with the same ratings, in the same order."""
+    paths = {prompt: downloads.fetch(PAPER, item_file(prompt)) for prompt in ITEM_PROMPTS}
+    read = {prompt: read_items(path) for prompt, path in paths.items()}
+    _same_rows([(paths[prompt], table["name"]) for prompt, table in read.items()])
+    for prompt, table in read.items():
+        _refuse(
+            paths[prompt],
+            "the ratings differ from the other files'",
+            not table[ELO_COLUMNS].equals(read["GE"][ELO_COLUMNS]),
+        )
+    return read
+
+
+def read_items(path: Path) -> pd.DataFrame:
+    """A published item file as it is: ELO_COLUMNS, the numbers as integers, then a float64 column per hub id."""
+    hub_ids = list(_models().values())
+    table = _read(path, [*ELO_COLUMNS, *hub_ids])
+    _refuse(path, "an item occurs twice", table["name"].duplicated().any())
+    for column in ("elo_rank", "elo_score", "elo_matches"):
+        table[column] = _numbers(path, table[column]).astype(int)
+    _refuse(path, "the ranks are not 1, 2, 3, ...", not (table["elo_rank"] == np.arange(1, len(table) + 1)).all())
+    _refuse(path, "the ratings do not fall with the rank", not table["elo_score"].is_monotonic_decreasing)
+    return table.assign(**{hub_id: _numbers(path, table[hub_id]) for hub_id in hub_ids})
+
+
+# --- whole vocabularies -------------------------------------------------------------------------------------------
+
+
+def import_vocabulary(folder: Path | None = None, *, pinned: bool = True) -> dict[str, Path]:
+    """Write the score tables of `published-vocabulary`: every token x 3 prompts. Nickname -> table.
+
+    folder: where the files (`<developer>--<model>.csv`) lie; None fetches them. pinned: they must be the ten published
+    files, byte for byte; False takes whichever files of this format the folder holds.
+    """
+    written = {}
+    for name, hub_id in _models().items():
+        path = vocabulary_file(hub_id)
+        file = Path(folder) / Path(path).name if folder else downloads.fetch(PAPER, path)
+        if not pinned and not file.is_file():
+            continue
+        if pinned and folder:
+            downloads.check(PAPER, path, file)
+        written[name] = _write_vocabulary(name, path, file, pinned)
+    if not written:
+        raise InputError(f"no vocabulary files in {folder}; name them like {Path(vocabulary_file('owner/model')).name}")
+    return written
+
+
+def vocabulary_file(hub_id: str) -> str:
+    """The path of a model's vocabulary file in the repository, with the spelling that is pinned."""
+    wanted = f"data/reward_model_scores/{hub_id.replace('/', '--')}.csv"
+    paths = downloads.registry()["path"]
+    return next((path for path in paths if path.casefold() == wanted.casefold()), wanted)
+
+
+def read_vocabulary(path: Path, *, in_order: bool = True) -> pd.DataFrame:
+    """A published vocabulary file: token_id int32, token, text, then float32 columns greatest, best, worst.
+
+    in_order: token ids must count up from 0 without a gap, so that lost or moved rows are noticed.
+    """
+    table = _read(path, VOCABULARY_COLUMNS)
+    ids = _numbers(path, table["token_id"])
+    _refuse(path, "a token_id occurs twice", ids.duplicated().any())
+    moved = ids.ne(np.arange(len(ids))) if in_order else ids.lt(0)
+    _refuse(
+        path,
+        f"row {int(moved.argmax()) + 1} has token_id {ids[moved.argmax()]:.0f}: rows are lost or moved",
+        moved.any(),
+    )
+    rewards = {prompt: _numbers(path, table[prompt]).astype(np.float32) for prompt in ("greatest", "best", "worst")}
+    texts = {"token": table["token_name"], "text": table["token_decoded"]}
+    return pd.DataFrame({"token_id": ids.astype(np.int32)} | texts | rewards)
+
+
+def _write_vocabulary(name: str, path: str, file: Path, pinned: bool) -> Path:
+    # The pinned content is known to be whole, and need not be in order of token_id; any other has to show that it is.
+    table = read_vocabulary(file, in_order=not pinned)
+    prompts = grid().set_index("prompt")["text"].loc[list(PAPERS_OWN.values())].to_dict()
+    metadata = {"prompts": prompts} | (_sources(PAPER, [path]) if pinned else {"source": file.name})
+    ids_and_tokens = table["token_id"], table["token"]
+    return _write(VOCABULARY, name, table["text"], table[list(prompts)], metadata, *ids_and_tokens)
+
+
+# --- from files to score tables -----------------------------------------------------------------------------------
+
+
+def precision_of(rewards: np.ndarray) -> str:
+    """The coarsest floating-point format that holds all these rewards exactly: bfloat16, float16 or float32.
+
+    Files differ in it, even between the prompts of one model; the coarser it is, the more rewards tie.
+    """
+    values = np.asarray(rewards, dtype=np.float32)
+    if not (values.view(np.uint32) & 0xFFFF).any():  # bfloat16 is the upper half of a float32
+        return "bfloat16"
+    with np.errstate(over="ignore"):
+        return "float16" if (values.astype(np.float16).astype(np.float32) == values).all() else "float32"
+
+
+def _models() -> dict[str, str]:
+    """Nickname -> hub id of the ten reward models of the paper."""
+    models = reward_models.registry()
+    return models.loc[models["group"] == "paper", "hub_id"].to_dict()
+
+
+def _sources(repository: str, paths: list[str]) -> dict:
+    pins = downloads.registry()
+    pins = pins[(pins["repository"] == repository) & pins["path"].isin(paths)]
+    return {"source": repository, "commit": pins["commit"].iloc[0],
+            "git_blob_ids": dict(zip(pins["path"], pins["git_blob_id"], strict=True))}  # fmt: skip
+
+
+def _write(collection: str, name: str, texts, rewards: pd.DataFrame, metadata: dict, ids=None, tokens=None) -> Path:
+    """Write one score table. ids and tokens default to row numbers and the texts themselves."""
+    ids = np.arange(len(texts)) if ids is None else ids.to_numpy()
+    columns = {
+        "token_id": ids.astype(np.int32),
+        "token": (texts if tokens is None else tokens).astype("str"),
+        "text": texts.astype("str"),
+        "reply_ids": [np.array([], dtype=np.int32)] * len(texts),
+        "input_group": _input_groups(texts, rewards),
+    }
+    table = pd.DataFrame(columns | {prompt: rewards[prompt].astype(np.float32) for prompt in rewards})
+    precision = {prompt: precision_of(table[prompt]) for prompt in rewards}
+    told = {"model": _models()[name], "imported": collection, "precision": precision, "rows": len(table)}
+    path = scores.path_of(collection, name)
+    with scores.lock(path):
+        scores.write(table, path, told | metadata)
+    return path
+
+
+def _input_groups(texts: pd.Series, rewards: pd.DataFrame) -> np.ndarray:
+    """Numbers that are equal where the trimmed text is, (n,) int32.
+
+    Tokens of one input that were scored twice with different results (half precision depends on the batch) cannot
+    share a group, because a group has one reward; they are told apart by their rewards.
+    """
+    trimmed = pd.DataFrame({"text": [text.strip() for text in texts]}).join(rewards.reset_index(drop=True))
+    return trimmed.groupby(list(trimmed), sort=False, dropna=False).ngroup().to_numpy(dtype=np.int32)
+
+
+# --- reading without losing anything ------------------------------------------------------------------------------
+
+
+def _read(path: Path, columns: list[str]) -> pd.DataFrame:
+    """The rows of a csv as strings. InputError, naming the file, if it is cut short or its columns are others."""
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as UTF-8 ({error}); fetch it again") from error
+    _refuse(path, "its last line is cut short", not text.endswith("\n"))
+    try:
+        header, *rows = _rows(text)
+    except (csv.Error, ValueError) as error:
+        raise InputError(f"{path} is refused: it is not a whole csv ({error}); fetch it again") from error
+    _refuse(path, f"its columns should be {', '.join(columns)}", sorted(header) != sorted(columns))
+    _refuse(path, f"its columns are in another order than {', '.join(columns)}", header != columns)
+    _refuse(path, "it has no rows", not rows)
+    for number, row in enumerate(rows, start=1):
+        _refuse(path, f"row {number} has {len(row)} columns instead of {len(columns)}", len(row) != len(columns))
+    return pd.DataFrame(dict(zip(columns, zip(*rows, strict=True), strict=True)), dtype="str")
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    """The rows of a csv. A carriage return may be a token by itself, written without quotes; csv would end the row."""
+    stand_in = next(char for char in map(chr, range(0xE000, 0xF900)) if char not in text)
+    text = re.sub(r"\r(?!\n)", stand_in, text)
+    for row in csv.reader(io.StringIO(text, newline="\n"), strict=True):
+        yield [field.replace(stand_in, "\r") for field in row]
+
+
+def _numbers(path: Path, column: pd.Series) -> pd.Series:
+    """The column as float64; InputError, naming file and row, if a cell is no finite number."""
+    values = []
+    for number, cell in enumerate(column, start=1):
+        try:
+            values.append(float(cell))
+        except ValueError:
+            values.append(np.nan)
+        _refuse(path, f"row {number} has {cell!r} where a number should be", not np.isfinite(values[-1]))
+    return pd.Series(values, dtype=float)
+
+
+def _refuse(path: Path, problem: str, wrong: bool) -> None:
+    if wrong:
+        raise InputError(f"{path} is refused: {problem}; fetch it again")
+
+
+def _same_rows(columns: list[tuple[Path, pd.Series]]) -> None:
+    """InputError, naming the file, if one does not have the rows of the others, in their order."""
+    rows = [tuple(column) for _, column in columns]
+    [(usual, _)] = Counter(rows).most_common(1)
+    for (path, _), one in zip(columns, rows, strict=True):
+        moved = "its rows are in another order" if sorted(one) == sorted(usual) else "its rows are others"
+        _refuse(path, f"{moved} than those of the files beside it", one != usual)

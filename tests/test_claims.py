@@ -1,0 +1,141 @@
+"""Claims are kept, gathered and judged; every claim of the paper has a row, whatever the notebooks said."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib import InputError, claims
+from lib.claims import Claim, judge
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """The folder below which claims are kept, a temporary one."""
+    monkeypatch.setattr(claims, "_folder", lambda collection: tmp_path / collection)
+    return tmp_path
+
+
+# --- the list -----------------------------------------------------------------------------------------------------
+
+
+def test_the_list_is_whole():
+    listed = claims.listed()
+    assert listed.index.is_unique
+    assert len(listed) == 27  # 7 of section 2.2, 8 of section 3, 8 of section 4, 2 of section 5, 2 of the appendix
+    assert not (listed == "").any(axis=None)
+    by_section = listed.groupby(listed.index.str[:2], sort=False).size()
+    assert by_section.to_dict() == {"S2": 7, "S3": 8, "S4": 8, "S5": 2, "A1": 2}
+    assert all(re.fullmatch(r"(S[2-5]|A1)\.[a-z.]+", claim) for claim in listed.index)
+
+
+# --- one claim ----------------------------------------------------------------------------------------------------
+
+
+def test_a_verdict_is_one_of_four():
+    assert Claim("S2.tau", "mean").verdict == "not testable here"
+    with pytest.raises(InputError, match="verdict must be one of reproduced, only as published"):
+        Claim("S2.tau", "mean", verdict="yes")
+
+
+def test_a_number_is_reproduced_if_it_rounds_to_the_papers():
+    assert judge(0.29, 0.294, within=0.005) == "reproduced"  # nothing to correct
+    assert judge(0.29, 0.296, within=0.005) == "not reproduced"
+    assert judge(0.55, 0.554, 0.504, within=0.005) == "only as published"
+    assert judge(0.55, 0.404, 0.552, within=0.005) == "reproduced"
+    assert judge(0.55, 0.404, 0.463, within=0.005) == "not reproduced"
+    assert judge(5, None, 6, within=0) == "not reproduced"
+    assert judge(5, None, 5, within=0) == "reproduced"
+    assert judge(0.29, 0.285, within=0.005) == "reproduced"  # exactly half a unit off
+
+
+def test_what_is_missing_agrees_with_nothing():
+    assert judge(1, None, within=10) == "not reproduced"
+    assert judge(1, np.nan, within=10) == "not reproduced"
+    assert judge(1, 1, np.nan, within=10) == "only as published"
+
+
+# --- kept and gathered --------------------------------------------------------------------------------------------
+
+
+def test_what_is_kept_comes_back(kept):
+    rows = [
+        Claim(
+            "S4.tops", "n_unconditional_love", "GE", paper=5, corrected=6, n=10, verdict="not reproduced", note="null"
+        ),
+        Claim("S4.tau.human", "mean", "GE", paper=".29", as_published=0.263, ci_low=0.25, ci_high=0.27, p=1e-300),
+    ]
+    shown = claims.keep("mine", "06", rows)
+    assert list(shown.columns) == claims.COLUMNS
+    found = claims.gather("mine").set_index(["claim", "quantity"])
+    assert found.loc[("S4.tops", "n_unconditional_love"), "note"] == "null"  # a note is never a missing value
+    row = found.loc[("S4.tau.human", "mean")]
+    assert (row["as_published"], row["ci_low"], row["p"], row["paper"]) == (0.263, 0.25, 1e-300, ".29")
+    assert np.isnan(row["corrected"]) and row["model"] == ""
+
+
+def test_every_claim_of_the_paper_is_gathered_in_its_order(kept):
+    claims.keep("mine", "06", [Claim("S4.tops", "n", verdict="reproduced"), Claim("S4.data", "items")])
+    claims.keep("mine", "03", [Claim("S2.tau", "mean")])
+    found = claims.gather("mine")
+    assert pd.unique(found["claim"]).tolist() == claims.listed().index.tolist()
+    silent = found[~found["claim"].isin(["S4.tops", "S4.data", "S2.tau"])]
+    assert set(silent["verdict"]) == {"not testable here"}
+    assert silent["note"].str.startswith("needs ").all()
+    assert len(silent) == 24
+
+
+def test_a_notebook_that_runs_again_replaces_what_it_said(kept):
+    claims.keep("mine", "06", [Claim("S4.data", "items"), Claim("S4.data", "matches_mean")])
+    claims.keep("mine", "06", [Claim("S4.data", "items", corrected=3)])
+    found = claims.gather("mine")
+    assert found.loc[found["claim"] == "S4.data", "corrected"].tolist() == [3]
+
+
+def test_published_gathers_its_collections_and_says_which(kept):
+    claims.keep("published-items", "06", [Claim("S4.data", "items", note="all of them")])
+    claims.keep("published-words", "03", [Claim("S2.tau", "mean")])
+    claims.keep("embedded", "03", [Claim("S2.tau", "mean", note="another")])
+    found = claims.gather("published").set_index("claim")["note"]
+    assert found["S4.data"] == "published-items: all of them"
+    assert found["S2.tau"] == "published-words: "
+    assert len(found) == 27
+
+
+def test_a_notebook_that_states_nothing_is_no_harm(kept):
+    claims.keep("mine", "05", [])
+    with pytest.raises(InputError, match="no claims for collection 'mine' yet; run the notebooks: make reproduce"):
+        claims.gather("mine")
+    with pytest.raises(InputError, match="no claims for collection 'published' yet; run the notebooks: make published"):
+        claims.gather("published")
+    claims.keep("mine", "06", [Claim("S4.data", "items", corrected=1)])
+    assert claims.gather("mine")["corrected"].sum() == 1
+
+
+def test_two_rows_of_one_name_are_refused(kept):
+    twice = [Claim("S4.undervalued", "position", note="mean"), Claim("S4.undervalued", "position", note="mean")]
+    with pytest.raises(InputError, match="claim S4.undervalued is stated twice"):
+        claims.keep("mine", "06", twice)
+    with pytest.raises(InputError, match="'S4.tao' is no claim of data/paper/claims.csv"):
+        claims.keep("mine", "06", [Claim("S4.tao", "mean")])
+
+
+# --- the scorecard ------------------------------------------------------------------------------------------------
+
+
+def test_the_scorecard_says_what_the_rows_come_to(kept):
+    holds, recipe, fails = "reproduced", "only as published", "not reproduced"
+    rows = [
+        Claim("S2.tau", "mean", verdict=holds), Claim("S2.tau", "min"),
+        Claim("S4.tops", "a", verdict=holds), Claim("S4.tops", "b", verdict=fails),
+        Claim("S4.data", "a", verdict=recipe), Claim("S4.data", "b", verdict=recipe),
+    ]  # fmt: skip
+    claims.keep("mine", "06", rows)
+    card = claims.scorecard(claims.gather("mine"))
+    assert card.index.tolist() == claims.listed().index.tolist()
+    assert card.loc["S2.tau", ["reproduced", "not testable here", "verdict"]].tolist() == [1, 1, "reproduced"]
+    assert card.loc["S4.tops", "verdict"] == "in part"
+    assert card.loc["S4.data", "verdict"] == "only as published"
+    assert card.loc["S5.objective", "verdict"] == "not testable here"
+    assert card["says"].str.len().min() > 20

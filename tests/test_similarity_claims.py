@@ -1,0 +1,119 @@
+"""The verdicts on section 2.2: bounds, numbers, and what a collection cannot say; the paper's Fig 2A through all."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib import rankings, reward_models, similarity_claims
+from lib.similarity_claims import PRINTED, Scope, judge_bound
+
+VOCABULARY, WORDS, OTHERS = (
+    Scope("greatest", 85_000, True),
+    Scope("greatest", 2_260, True),
+    Scope("greatest", 99, False),
+)
+
+
+@pytest.mark.parametrize(
+    "bound, as_published, corrected, verdict",
+    [
+        ("< .001", 0.0005, 0.0005, "reproduced"),
+        ("< .001", 0.0005, 0.049, "reproduced"),  # a corrected test is asked for significance, not for .001
+        ("< .001", 0.0005, 0.051, "only as published"),
+        ("< .001", 0.002, 0.0001, "not reproduced"),
+        ("< .10", 0.09, 0.09, "reproduced"),
+        ("> .10", 0.7, 0.11, "reproduced"),
+        ("> .10", 0.7, 0.09, "only as published"),
+        ("> 0", 0.1, 0.01, "reproduced"),
+        ("> 0", 0.1, -0.01, "only as published"),
+        ("< .001", None, 0.04, "reproduced"),
+        ("< .001", None, 0.06, "not reproduced"),
+    ],
+)
+def test_bounds(bound, as_published, corrected, verdict):
+    assert judge_bound(bound, as_published, corrected) == verdict
+
+
+def moments(skewness, low):
+    columns = ["mean", "mean_low", "mean_high", "variance", "variance_low", "variance_high"]
+    table = pd.DataFrame(1.0, similarity_claims.figure_2a().index, columns)
+    return table.assign(n=9, skewness=skewness, skewness_low=low, skewness_high=9.0)
+
+
+def verdicts(claims, quantity):
+    return {one.verdict for one in claims if one.quantity == quantity}
+
+
+def test_a_model_whose_skewness_may_be_zero_is_not_counted():
+    positive, doubtful = moments(0.5, 0.4), moments(0.5, [0.4] * 9 + [-0.1])
+    assert verdicts(similarity_claims.of_moments(positive, positive, WORDS), "n_positive") == {"reproduced"}
+    claims = similarity_claims.of_moments(positive, doubtful, WORDS)
+    assert (claims[0].as_published, claims[0].corrected, claims[0].verdict) == (10, 9, "only as published")
+    assert claims[0].note.endswith("R-Gem-2B")
+    assert verdicts(similarity_claims.of_moments(positive, positive, OTHERS), "n_positive") == {"not testable here"}
+
+
+def test_moments_are_compared_only_over_a_vocabulary():
+    same = moments(0.5, 0.4)
+    same["skewness"] = [0.437, 0.071, 0.878, 1.117, 1.133, 1.763, 0.504, 1.672, 1.055, 9]  # Table 3, but for the last
+    claims = similarity_claims.of_moments(same, same, VOCABULARY)
+    told = {one.model: one.verdict for one in claims if one.quantity == "skewness"}
+    assert told.pop("R-Gem-2B") == "not reproduced"
+    assert set(told.values()) == {"reproduced"}
+    assert verdicts(similarity_claims.of_moments(same, same, WORDS), "skewness") == {"not testable here"}
+
+
+def test_tau_of_the_paper_itself_is_the_papers():
+    matrix = similarity_claims.figure_2a()
+    upper = np.triu_indices(10, 1)
+    pairs = pd.DataFrame({"tau": matrix.to_numpy()[upper]}).assign(low=lambda t: t["tau"] - 0.02, high=1.0)
+    draws = pd.DataFrame(np.tile(pairs["tau"], (3, 1)))
+    claims = {one.quantity: one for one in similarity_claims.of_tau(matrix, pairs, draws, VOCABULARY)}
+    assert [claims[name].paper for name in ("mean", "min", "max")] == [0.311, 0.13, 0.57]
+    assert all(one.verdict == "reproduced" and one.n == 45 for one in claims.values())
+    assert claims["min"].ci_low == pytest.approx(0.11)
+    claims = similarity_claims.of_tau(matrix, pairs.assign(low=-0.01), draws, WORDS)
+    assert [one.verdict for one in claims] == ["not testable here", "only as published", "not testable here"]
+
+
+def test_the_papers_own_figure_through_every_claim_of_the_regression():
+    matrix = similarity_claims.figure_2a()
+    traits = rankings.similarities(reward_models.known(matrix.index))
+    summary = rankings.rsa_summary(matrix, traits)
+    claims = {(one.claim, one.quantity): one for one in similarity_claims.of_rsa(PRINTED, summary, 10, OTHERS)}
+    told = {key: one.verdict for key, one in claims.items() if one.paper is not None}
+    assert told["S2.rsa.simple", "p_developer"] == "only as published"
+    assert {told["S2.rsa.simple", f"p_{trait}"] for trait in ("base", "parameters", "rank")} == {"reproduced"}
+    assert told["S2.rsa.multiple", "p_rank"] == "only as published"
+    assert {told["S2.rsa.multiple", f"p_{trait}"] for trait in ("developer", "parameters")} == {"reproduced"}
+    for quantity in ("b_base", "b_rank", "r2"):
+        assert told["S2.rsa.final", quantity] == "only as published"
+    assert claims["S2.rsa.final", "b_rank"].ci_low < claims["S2.rsa.final", "b_rank"].corrected
+    assert claims["S2.rsa.simple", "p_base_mantel"].as_published is None
+    assert all(one.n == 45 for one in claims.values())
+
+
+def test_what_cannot_be_said_here_is_not():
+    matrix = similarity_claims.figure_2a()
+    traits = rankings.similarities(reward_models.known(matrix.index))
+    summary = rankings.rsa_summary(matrix, traits, 99)
+    of_words = similarity_claims.of_rsa("tau of words", summary, 10, WORDS)
+    assert verdicts(of_words, "b_rank") == {"not testable here"}
+    judged = [one.verdict for one in of_words if one.paper is not None and one.quantity.startswith("p_")]
+    assert len(judged) == 16 and "not testable here" not in judged
+    of_others = similarity_claims.of_rsa("tau of others", summary, 10, OTHERS)
+    assert {one.verdict for one in of_others} == {"not testable here"}
+    found = rankings.model_map(matrix, starts=4)
+    assert {one.verdict for one in similarity_claims.of_map("others", found, traits, OTHERS, 99)} == {
+        "not testable here"
+    }
+    stress, *nearer = similarity_claims.of_map(PRINTED, found, traits, OTHERS, 999)
+    assert stress.as_published == found.stress
+    assert {one.quantity: one.verdict for one in nearer}["p_parameters"] == "reproduced"
+
+
+def test_measures_that_do_not_go_with_tau_are_not_consistent():
+    numbers = {"spearman": 0.998, "rbo": 0.29}
+    spearman, rbo = similarity_claims.of_measures(numbers, numbers, {"spearman": 0.001, "rbo": 0.06}, 45)
+    assert (spearman.verdict, rbo.verdict) == ("reproduced", "not reproduced")
+    assert rbo.quantity == "r_rbo_tau" and rbo.as_published == 0.29
