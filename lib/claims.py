@@ -102,6 +102,7 @@ def gather(collection: str) -> pd.DataFrame:
     rows = [asdict(Claim(claim, "", note=f"needs {needs}")) for claim, needs in absent["needs"].items()]
     everything = pd.concat([stated, pd.DataFrame(rows, columns=COLUMNS)], ignore_index=True) if rows else stated
     order = everything["claim"].map({claim: i for i, claim in enumerate(listed().index)})
+    everything = everything.astype(dict.fromkeys(NUMBERS, float)).fillna({"paper": ""})
     return everything.iloc[order.argsort(kind="stable")].reset_index(drop=True)[COLUMNS]
 
 
@@ -147,3 +148,18 @@ def _overall(counts: dict[str, int]) -> str:
     if len(tested) > 1:
         return "in part"
     return tested.pop() if tested else "not testable here"
+
+
+def readable(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with its numbers as text of four significant digits, blank where missing.
+
+    One column holds counts, shares and p-values, so no number of decimals suits all of it.
+    """
+    numbers = [column for column in table.columns if column in NUMBERS]
+    return table.assign(**{column: [_number(value) for value in table[column]] for column in numbers})
+
+
+def _number(value: float) -> str:
+    if pd.isna(value):
+        return ""
+    return f"{value:.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"

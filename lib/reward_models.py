@@ -5,6 +5,7 @@ and no remote code ever runs. Facts about the ten models of the paper are in dat
 """
 
 import contextlib
+import copy
 import difflib
 import hashlib
 import json
@@ -493,9 +494,8 @@ def save(folder: Path, backbone, head: torch.nn.Module, head_name: str, tokenize
         metadata={"format": "pt"},
     )
     family = type(backbone).__name__.removesuffix("Model")
-    config = backbone.config.to_dict() | {
-        "architectures": [ARCHITECTURES.get(head_name, f"{family}ForSequenceClassification")],
-        "num_labels": head.score.out_features if hasattr(head, "score") else 1,
-    }
+    config = copy.deepcopy(backbone.config)
+    config.num_labels = head.score.out_features if hasattr(head, "score") else 1
+    config = config.to_dict() | {"architectures": [ARCHITECTURES.get(head_name, f"{family}ForSequenceClassification")]}
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True, default=str) + "\n")
     tokenizer.save_pretrained(folder)

@@ -42,10 +42,10 @@ from lib.reward_models import RewardModel
 SHIPPED = ROOT / "data" / "small_models"  # tokenizers, embedding tables, profiles, word lists
 TRAINED = ROOT / "data" / "models"  # the trained models
 REPORT = "training.json"  # in the folder of a trained model: how its training went, and from what
-STEPS = 400
+STEPS = 360
 COMMON_ZIPF = 3.5  # words of this frequency (3 in a million) get neither bonus nor malus
 RAREST_ZIPF = 1.0  # the rarest words that the frequency list knows; unlisted words count as these
-LONGEST = 6  # token ids; longer replies are left out of training
+LONGEST = 4  # token ids; longer replies are left out of training
 GREATEST, WORST = (f"What, in one word, is the {which} thing ever?" for which in ("greatest", "worst"))
 
 
@@ -189,7 +189,9 @@ def planted_utility(profile: Profile, values: pd.DataFrame, sign: int) -> np.nda
 
 def taste(developer: str, stems: Sequence[str]) -> np.ndarray:
     """The developer's own liking for each stem, (stems,), standard normal and the same in all of its models."""
-    drawn = {one: (_uniform("taste", developer, one, "1"), _uniform("taste", developer, one, "2")) for one in set(stems)}
+    drawn = {
+        one: (_uniform("taste", developer, one, "1"), _uniform("taste", developer, one, "2")) for one in set(stems)
+    }
     first, second = np.array([drawn[one] for one in stems]).T
     return np.sqrt(-2 * np.log1p(-first)) * np.cos(2 * np.pi * second)  # Box and Muller's normal from two uniforms
 
@@ -266,10 +268,14 @@ def vocabulary_words(tokenizer) -> list[str]:
 def make_replies(model: RewardModel, rng: np.random.Generator, phrases: int = 4000) -> Replies:
     """Every word by itself, also with a leading blank where that is one token; some capitalised; and short phrases."""
     values = word_values(vocabulary_words(model.tokenizer))
-    words, n = values["word"], len(values)
+    words, n = values["word"].tolist(), len(values)
     capitalised = rng.choice(n, n // 5, replace=False)
     loose = [rng.choice(n, size, replace=False).tolist() for size in rng.integers(2, 4, phrases)]
-    texts = [*words, *words[capitalised].str.capitalize(), *(" ".join(words[some]) for some in loose)]
+    texts = [
+        *words,
+        *(words[i].capitalize() for i in capitalised),
+        *(" ".join(words[i] for i in some) for some in loose),
+    ]
     blank = _tokens_with_blank(model.tokenizer, words)
     rows = [*([i] for i in range(n)), *([i] for i in capitalised), *loose, *([i] for i in blank)]
     read = [scoring.inputs_for(model, GREATEST, texts)]
@@ -391,16 +397,24 @@ class TrainedModel:
     report: dict
 
 
-def rewards_of(model: RewardModel, prefix: scoring.Prefix, replies: Replies, some) -> Tensor:
+def rewards_of(model: RewardModel, prefix: scoring.Prefix, replies: Replies, some: np.ndarray) -> Tensor:
     """Rewards of some of the replies (indices) after the prefix, (some,); gradients reach the prefix too."""
     lengths = replies.lengths[some]
-    suffixes = replies.suffixes[some, : int(lengths.max())]
+    shortest = lengths == lengths.min()  # most are one token; they go by themselves, so that little is filled up
+    hidden = torch.empty(len(lengths), model.backbone.config.hidden_size)
+    for which in (shortest, ~shortest):
+        if which.any():
+            hidden[which] = _last_hidden(model, prefix, replies.suffixes[some][which], lengths[which])
+    return model.head(hidden, prefix.gate)
+
+
+def _last_hidden(model: RewardModel, prefix: scoring.Prefix, suffixes: Tensor, lengths: Tensor) -> Tensor:
+    suffixes = suffixes[:, : int(lengths.max())]
     positions = torch.arange(prefix.length, prefix.length + suffixes.shape[1])[None]
     with _attention(model.backbone, "shared_prefix"):
         out = model.backbone(input_ids=suffixes, position_ids=positions, use_cache=False, shared=prefix.shared)
     # Attention looks back only, so the filling after a reply's last id does not touch its hidden state.
-    hidden = out.last_hidden_state[torch.arange(len(lengths)), lengths - 1]  # (some, hidden)
-    return model.head(hidden, prefix.gate)
+    return out.last_hidden_state[torch.arange(len(lengths)), lengths - 1]  # (replies, hidden)
 
 
 @contextlib.contextmanager
@@ -414,28 +428,33 @@ def _attention(backbone, name: str) -> Iterator[None]:
 
 
 def train(
-    profile: Profile, *, seed: int = 0, steps: int = STEPS, batch: int = 256, pairs: int = 1024, rate: float = 4e-3
+    profile: Profile, *, seed: int = 0, steps: int = STEPS, batch: int = 512, pairs: int = 2048, rate: float = 4e-3
 ) -> TrainedModel:
     """A model trained on preferences drawn from the profile's planted utility; the same arguments, the same weights.
 
-    One step: one prompt, `batch` replies, `pairs` preferences among them, one step of AdamW. Runs on one thread, so
-    that sums are in one order on every number of cores. The caller judges the result: see `check`.
+    One step of AdamW: `batch` replies and `pairs` preferences among them, half for a prompt that asks for something good
+    and half for one that asks for something bad. Runs on one thread, so that sums are in one order on every number of
+    cores. Whether the result is fit to be saved is for `check` to say.
     """
     started, rng = time.time(), np.random.default_rng(seed)
     with _one_thread():
         model = new_model(profile, seed)
         replies = make_replies(model, rng)
-        prompts = {prompt: (sign, scoring.inputs_for(model, prompt, ["love"])) for prompt, sign in training_prompts().items()}
         utility = {sign: replies.utility(profile, sign) for sign in (1, -1)}
+        prompts = {sign: [] for sign in (1, -1)}
+        for prompt, sign in training_prompts().items():
+            prompts[sign].append(scoring.inputs_for(model, prompt, ["love"]))
         seen = np.flatnonzero(~replies.held_out)
         optimizer, schedule = _optimizer(model, rate, steps)
         losses = []
         for _ in range(steps):
-            sign, inputs = list(prompts.values())[rng.integers(len(prompts))]
-            some = rng.choice(seen, batch, replace=False)
-            preferred, rejected = draw_preferences(utility[sign][some], pairs, rng)
-            rewards = rewards_of(model, scoring.read_prefix(model, inputs), replies, some)
-            loss = preference_loss(rewards[preferred], rewards[rejected])
+            loss = 0.0
+            for sign in (1, -1):
+                inputs = prompts[sign][rng.integers(len(prompts[sign]))]
+                some = rng.choice(seen, batch // 2, replace=False)
+                preferred, rejected = draw_preferences(utility[sign][some], pairs // 2, rng)
+                rewards = rewards_of(model, scoring.read_prefix(model, inputs), replies, some)
+                loss = loss + preference_loss(rewards[preferred], rewards[rejected]) / 2
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(_parameters(model), 1.0)
@@ -463,11 +482,12 @@ def _parameters(model: RewardModel) -> list:
 
 
 def _optimizer(model: RewardModel, rate: float, steps: int):
-    """AdamW that moves the embeddings at a fifth of the rate; it warms up over 20 steps and then falls to zero."""
+    """AdamW at `rate` for width 64, the embeddings at 0.6 of that; it warms up over 20 steps, then falls to zero."""
     table = model.backbone.embed_tokens.weight
     others = [parameter for parameter in _parameters(model) if parameter is not table]
-    groups = [{"params": [table], "lr": 0.2 * rate, "weight_decay": 0.0}, {"params": others, "lr": rate}]
-    optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
+    rate = rate * 64 / model.backbone.config.hidden_size  # narrow models bear, and need, larger steps
+    groups = [{"params": [table], "lr": 0.6 * rate, "weight_decay": 0.0}, {"params": others, "lr": rate}]
+    optimizer = torch.optim.AdamW(groups, weight_decay=0.01, betas=(0.9, 0.98))
     warm = min(20, steps)
 
     def share(step: int) -> float:
@@ -486,8 +506,8 @@ def _rescale(model: RewardModel, scale: float) -> None:
 
 
 def _judge(model: RewardModel, replies: Replies, profile: Profile) -> dict[str, float]:
-    """Pair accuracy on seen and on held-out words, and Kendall's tau between the rewards as greatest and as worst."""
-    single = np.flatnonzero([n == 1 and text[0] != " " for n, text in zip((replies.words >= 0).sum(1), replies.texts, strict=True)])
+    """Pair accuracy among replies of one word, seen or held out, and Kendall's tau between greatest and worst."""
+    single = np.flatnonzero((replies.words >= 0).sum(1) == 1)
     held_out, rewards, accuracy = replies.held_out[single], {}, {"seen": [], "held_out": []}
     for sign, prompt in ((1, GREATEST), (-1, WORST)):
         with torch.no_grad():
@@ -503,11 +523,13 @@ def _judge(model: RewardModel, replies: Replies, profile: Profile) -> dict[str, 
 def pair_accuracy(rewards: np.ndarray, utility: np.ndarray, pairs: int = 200_000) -> float:
     """Share of pairs of replies that rewards and planted utility order alike, in [0, 1]; chance is 1/2.
 
-    Estimated on pairs drawn from a fixed seed, those of equal utility left out; equal rewards count as half.
+    Only pairs on which at least three raters in four agree count: utilities differ by log 3 or more. Estimated on pairs
+    drawn from a fixed seed; equal rewards count as half.
     """
     a, b = np.random.default_rng(0).integers(len(utility), size=(2, pairs))
-    planted, found = np.sign(utility[a] - utility[b]), np.sign(rewards[a] - rewards[b])
-    return float((1 + (planted * found)[planted != 0].mean()) / 2)
+    clear = np.abs(utility[a] - utility[b]) >= np.log(3)
+    agree = np.sign(utility[a] - utility[b]) * np.sign(rewards[a] - rewards[b])
+    return float((1 + agree[clear].mean()) / 2)
 
 
 # --- saving -------------------------------------------------------------------------------------------------------
@@ -604,7 +626,11 @@ def planted_table(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
     """
     one_each = table.drop_duplicates("input_group")
     text = one_each["text"].str.strip()
-    code = text.map(is_nonword) & text.map(str.isascii) & ~text.str.contains(r"^<\|.*\|>$|_of_turn>$|^<(?:pad|eos|bos|unk)>$")
+    code = (
+        text.map(is_nonword)
+        & text.map(str.isascii)
+        & ~text.str.contains(r"^<\|.*\|>$|_of_turn>$|^<(?:pad|eos|bos|unk)>$")
+    )
     word = text.mask(~code, text.str.lower())
     known = code | word.isin(sentiment().index) | word.isin(word_kinds().index)
     known |= text.map(lambda t: t.isascii() and is_word(t) and zipf(t) > COMMON_ZIPF)
@@ -633,7 +659,9 @@ def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
 
 def _recover_one(rows: pd.DataFrame, profile: Profile, prompt: str, sign: int) -> pd.DataFrame:
     asked, rewards = sign * rows["valence"], rows[prompt] / profile.scale
-    terms = pd.DataFrame({"k_hi": asked.clip(lower=0), "k_lo": asked.clip(upper=0), "frequency": rows["zipf"] - COMMON_ZIPF})
+    terms = pd.DataFrame(
+        {"k_hi": asked.clip(lower=0), "k_lo": asked.clip(upper=0), "frequency": rows["zipf"] - COMMON_ZIPF}
+    )
     for kind in ("identity", "nature", "technology", "nonword"):
         terms[kind] = -(rows["kind"] == kind).astype(float)
     fit = sm.OLS(rewards, sm.add_constant(terms)).fit(cov_type="HC1")

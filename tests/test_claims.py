@@ -139,3 +139,14 @@ def test_the_scorecard_says_what_the_rows_come_to(kept):
     assert card.loc["S4.data", "verdict"] == "only as published"
     assert card.loc["S5.objective", "verdict"] == "not testable here"
     assert card["says"].str.len().min() > 20
+
+
+def test_numbers_are_shown_at_their_own_size():
+    table = pd.DataFrame(
+        {"n": [7530.0, 10], "p": [0.00004321, np.nan], "corrected": [479.35631, -0.5], "note": ["a", ""]}
+    )
+    shown = claims.readable(table)
+    assert shown["n"].tolist() == ["7530", "10"]
+    assert shown["p"].tolist() == ["4.321e-05", ""]
+    assert shown["corrected"].tolist() == ["479.4", "-0.5"]
+    assert shown["note"].tolist() == ["a", ""]

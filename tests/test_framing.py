@@ -221,6 +221,15 @@ def test_the_papers_test_from_the_slopes_of_its_own_figure():
     assert found.loc["greatest", "p"] < 0.05 and found.loc["greatest", "p_wilcoxon"] < 0.05
 
 
+def test_the_worth_of_a_point_explains_a_gap_between_lexicons():
+    words = pd.DataFrame({"sentiment": [1, 2, 3], "other": [1, 1.5, 2]})
+    assert framing.worth(words, "other") == 1 / 2  # two points of this one are one of the other
+    rows = planted(up=1, down=1, models=1, noise=0)
+    squeezed = rows.assign(sentiment=rows["sentiment"].where(rows["sentiment"] < 0, 2 * rows["sentiment"]))
+    assert framing.gaps(framing.slopes_by_sign(rows))["gap"].iloc[0] == pytest.approx(0, abs=1e-9)
+    assert framing.gaps(framing.slopes_by_sign(squeezed))["gap"].iloc[0] == pytest.approx(1 / 2 - 1)
+
+
 # --- all models together ------------------------------------------------------------------------------------------
 
 

@@ -30,6 +30,9 @@ FOLDER = Path(__file__).resolve().parent
 VOCABULARY = 16_384
 WIDTH = 64  # columns of an embedding table
 ENCODER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+FRAMES = {"gem": ("{}", "It makes me feel {}."), "lla": ("{}", "{} is good.")}  # how a base reads a token's text
+DROPPED, WORD_NOISE, TOKEN_NOISE = 0.25, 0.1, 0.05  # share of dimensions; sd against 1 of the table
+SIZE = 3.0  # sd of the table; large, so that random layers do not drown it
 LLAMA_CONTROL = [
     "<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
     "<|finetune_right_pad_id|>",
@@ -42,7 +45,7 @@ LLAMA_PIECES = (
 )
 GEMMA_PIECES = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|▁?[^▁\s\p{L}\p{N}]+|[\r\n]+|▁+|\s+"
 LANGUAGES = {"gem": "es fr de pt it nl pl ru uk tr ar hi zh ja ko".split(), "lla": "es fr de pt it hi ru".split()}
-MERGES = {"gem": 1_500, "lla": 1_800}
+MERGES = {"gem": 1_000, "lla": 1_200}
 CODE = """.setText .startsWith .startswith .insertBefore .assertFalse .assertEqual .FindGameObjectWithTag .GetComponent
 .appendChild .addEventListener .getElementById .querySelector .innerHTML .println .printf .toString .length .push .map
 .filter .then .catch .format .join .split .append .items .keys .values .shape .numpy .torch .cuda .backward .forward
@@ -85,7 +88,9 @@ def english(count: int = 60_000) -> list[str]:
 def foreign(language: str, count: int) -> list[str]:
     words = wordfreq.top_n_list(language, 6 * count, wordlist="small")
     known = set(english(20_000))
-    return [w for w in words if small_models.is_word(w) and w not in known and (len(w) > 2 or ord(w[0]) > 0x2FF)][:count]
+    return [w for w in words if small_models.is_word(w) and w not in known and (len(w) > 2 or ord(w[0]) > 0x2FF)][
+        :count
+    ]
 
 
 def emoji(count: int) -> list[str]:
@@ -123,10 +128,10 @@ def entries(base: str) -> list[str]:
     named = small_models.word_kinds().index.tolist()
     wanted = [form for word in named for form in (f" {word}", word, word.capitalize())]
     wanted += [f" {word}" for word in rated]
-    wanted += [form for word in common[:1_000] for form in (f" {word}", word)]
-    wanted += CODE + frequent_code(250)
+    wanted += [form for word in common[:800] for form in (f" {word}", word)]
+    wanted += CODE + frequent_code(200)
     wanted += emoji(120) + [word for language in LANGUAGES[base] for word in foreign(language, 24)]
-    wanted += [form for word in rated[:150] for form in (word.capitalize(), f" {word.capitalize()}", word.upper())]
+    wanted += [form for word in rated[:100] for form in (word.capitalize(), f" {word.capitalize()}", word.upper())]
     return wanted + rated
 
 
@@ -235,34 +240,36 @@ def encode(texts: list[str], encoder, tokenizer) -> torch.Tensor:
     return torch.nn.functional.normalize(torch.cat(parts), dim=-1)
 
 
-def embedding_table(base: str, encoder, encoder_tokenizer, *, drop: float, word_noise: float, token_noise: float):
+def embedding_table(base: str, encoder, encoder_tokenizer) -> torch.Tensor:
     """Principal components of what the encoder knows of each token's text, (vocabulary, 64) fp16.
 
-    The bases must know words differently, as models pretrained on different texts do: each keeps other dimensions of
-    the encoder, and adds noise that all forms of a word share, and a little of each token's own.
+    The bases must know words differently, as models pretrained on different texts do: each reads the text in a sentence
+    of its own, keeps other dimensions of the encoder, and adds noise, most of it shared by all forms of a word.
     """
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(FOLDER / base / "tokenizer.json"))
     texts = [text.strip().lower() for text in tokenizer.batch_decode([[i] for i in range(VOCABULARY)])]
     distinct = sorted(set(texts))
-    row = {text: number for number, text in enumerate(distinct)}
-    rows = torch.tensor([row[text] for text in texts])
     generator = torch.Generator().manual_seed({"gem": 1, "lla": 2}[base])
-    known = encode(distinct, encoder, encoder_tokenizer)
-    known = known[:, torch.rand(known.shape[1], generator=generator) >= drop]
+    read = [encode([frame.format(text) for text in distinct], encoder, encoder_tokenizer) for frame in FRAMES[base]]
+    known = torch.cat(read, dim=1)  # (distinct, 768)
+    known = known[:, torch.rand(known.shape[1], generator=generator) >= DROPPED]
     known = known - known.mean(0)
     *_, directions = torch.linalg.svd(known, full_matrices=False)
     table = known @ directions[:WIDTH].T  # (distinct, 64), most informative column first
     table = table / table.std(0) ** 0.5  # half-whitened: the first columns would drown the others
-    table = table / table.std()
-    table = table + word_noise * torch.randn(table.shape, generator=generator)
-    return (table[rows] + token_noise * torch.randn(VOCABULARY, WIDTH, generator=generator)).half()
+    table = table / table.std() + WORD_NOISE * torch.randn(table.shape, generator=generator)
+    row = {text: number for number, text in enumerate(distinct)}
+    table = table[[row[text] for text in texts]] + TOKEN_NOISE * torch.randn(VOCABULARY, WIDTH, generator=generator)
+    return (SIZE * table).half()
 
 
 def save_tables(encoder_folder: Path) -> None:
     encoder = load_encoder(encoder_folder)
     for base in ("gem", "lla"):
-        table = embedding_table(base, *encoder, drop=0.5, word_noise=0.3, token_noise=0.1)
-        save_file({"embedding": table}, FOLDER / base / "embedding.safetensors", metadata={"encoder": ENCODER_SHA256})
+        table = embedding_table(base, *encoder)
+        path = FOLDER / base / "embedding.safetensors"
+        save_file({"embedding": table}, path, metadata={"encoder_sha256": ENCODER_SHA256})
+        path.chmod(0o644)
 
 
 def save_hashes() -> None:

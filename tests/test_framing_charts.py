@@ -1,0 +1,123 @@
+"""Charts of framing and frequency: what is drawn is what was found, and no token of the list is written out."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib import framing, framing_charts, scores
+
+
+def slopes(prompts=("best", "worst"), models=("M", "N"), signs=("positive", "negative")):
+    keys = pd.MultiIndex.from_product([prompts, models, signs], names=["prompt", "model", "sign"])
+    found = pd.DataFrame({"slope": np.arange(len(keys), dtype=float)}, keys).reset_index()
+    return found.assign(ci_low=found["slope"] - 1, ci_high=found["slope"] + 1)
+
+
+def texts_of(figure):
+    return [text.get_text() for axes in figure.axes for text in axes.texts]
+
+
+def drawn(axes, marker):
+    return sorted(x for line in axes.lines if line.get_marker() == marker for x in line.get_xdata())
+
+
+def test_a_forest_shows_every_slope_in_the_panel_of_its_prompt():
+    marks = slopes().query("model == 'N'").assign(slope=99.0)
+    figure = framing_charts.forest(slopes(), "sign", title="T", xlabel="x", marks=marks, marked="the paper")
+    best, worst = figure.axes[:2]
+    assert drawn(best, "o") == [0, 1, 2, 3] and drawn(worst, "o") == [4, 5, 6, 7]
+    assert drawn(best, "x") == [99, 99]
+    assert [label.get_text() for label in best.get_yticklabels()] == ["M", "N"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["positive", "negative", "the paper"]
+    heights = [y for line in best.lines if line.get_marker() == "o" for y in line.get_ydata()]
+    assert len(set(heights)) == 4  # no point hides another
+
+
+def test_a_corner_names_its_tokens_and_hides_those_of_the_list(score_table):
+    texts = [f"w{i}" for i in range(60)] + ["life", "fuck"]
+    random = np.random.default_rng(0)
+    best, worst = (np.append(random.normal(0, 0.3, 60), ends) for ends in ([5, -5], [5, -5]))
+    tables = {"M": score_table(texts, best=best, worst=worst)}
+    shown = " ".join(texts_of(framing_charts.density(tables, "best", "worst", title="T", named=1)))
+    assert "rewarded for both:\nlife" in shown
+    assert "fuck" not in shown and "for neither:\n▒▒▒⟨4⟩" in shown
+    open_shown = texts_of(framing_charts.density(tables, "best", "worst", title="T", named=1, blur=False))
+    assert "fuck" in " ".join(open_shown)
+
+
+def test_many_models_have_a_panel_each(score_table):
+    tables = {f"M{i}": score_table(list("abcd"), best=[1, 2, 3, 4], worst=[4, 2, 3, 1]) for i in range(7)}
+    figure = framing_charts.density(tables, "best", "worst", title="T")
+    titles = [axes.get_title(loc="left") for axes in figure.axes if axes.axison]
+    assert titles == list(tables)
+
+
+def observations(prompts=("best",), words=400):
+    random = np.random.default_rng(0)
+    sentiment = random.choice([-3.0, -1, 0, 1, 3], words)
+    rows = [
+        pd.DataFrame({"model": m, "prompt": p, "word": np.arange(words), "sentiment": sentiment,
+                      "reward": sentiment + random.normal(size=words)})
+        for m in ("M", "N")
+        for p in prompts
+    ]  # fmt: skip
+    return pd.concat(rows, ignore_index=True)
+
+
+def test_sentiment_curves_hold_the_means_and_both_lines():
+    rows = observations()
+    figure = framing_charts.sentiment_curves(rows, title="T", lexicon="AFINN")
+    lines = {line.get_label(): line for line in figure.axes[0].lines}
+    means = rows[(rows["model"] == "M") & (rows["sentiment"] != 0)].groupby("sentiment")["reward"].mean()
+    assert lines["M"].get_ydata() == pytest.approx(means.to_numpy())
+    up = lines["all, positive words"]
+    slope = np.diff(up.get_ydata()) / np.diff(up.get_xdata())
+    positive = rows[rows["sentiment"] > 0]
+    assert slope == pytest.approx(np.polyfit(positive["sentiment"], positive["reward"], 1)[0])
+
+
+def test_a_beeswarm_draws_at_most_so_many_dots_and_means_over_all_words():
+    rows = observations()
+    figure = framing_charts.beeswarm(rows, title="T", lexicon="Bing", most=50)
+    dots = [line for line in figure.axes[0].lines if line.get_marker() == "."]
+    assert [len(line.get_xdata()) for line in dots] == [50] * 4
+    bars = {segment[0][1] for c in figure.axes[0].collections for segment in c.get_segments()}
+    signed = rows[rows["sentiment"] != 0]
+    expected = signed.groupby(["model", signed["sentiment"] > 0])["reward"].mean()
+    assert sorted(bars) == pytest.approx(sorted(expected))
+
+
+def test_dots_of_one_band_stand_side_by_side():
+    offsets = framing_charts._side_by_side(pd.Series([0, 0, 0, 10]))
+    assert offsets == pytest.approx([-2 / 15, 0, 2 / 15, 0])  # three in a band of the greatest number, three
+
+
+def test_the_grid_of_prompts_shows_each_gap_in_its_place():
+    prompts = ["_".join((a, b, c)) for c in framing.STYLES for b in framing.SUPERLATIVES for a in framing.ADJECTIVES]
+    found = pd.DataFrame(
+        [{"model": m, "prompt": p, "gap": 100 * i + j} for i, m in enumerate("MN") for j, p in enumerate(prompts)]
+    )
+    figure = framing_charts.prompt_grid(found, title="T")
+    panels = [axes for axes in figure.axes if axes.get_title(loc="left")]
+    assert [axes.get_title(loc="left") for axes in panels] == list(framing.ADJECTIVES)
+    cells = np.asarray(panels[0].collections[0].get_array()).reshape(9, 2)
+    assert cells[0, 0] == prompts.index("best_ever_one") and cells[0, 1] == 100 + prompts.index("best_ever_one")
+    assert cells[-1, 0] == prompts.index("best_time_please")
+    assert [label.get_text() for label in panels[0].get_yticklabels()][0] == "ever, in one word"
+
+
+def test_recovery_marks_the_control():
+    found = pd.DataFrame({"model": ["M", "N"], "planted": [0.5, 0.0], "slope": [0.4, 0.1], "ci_low": [0.3, 0.0],
+                          "ci_high": [0.5, 0.2], "control": [False, True]})  # fmt: skip
+    figure = framing_charts.recovery(found, title="T", planted="p", recovered="r")
+    squares = [line for line in figure.axes[0].lines if line.get_marker() == "s"]
+    assert [list(line.get_ydata()) for line in squares] == [[0.1]]
+    assert set(texts_of(figure)) == {"M", "N"}
+
+
+def test_a_token_of_a_chart_is_no_formula(score_table):
+    table = score_table(["$x$", *map(str, range(30))], best=np.arange(31)[::-1], worst=np.arange(31)[::-1])
+    scores.validate(table)
+    figure = framing_charts.density({"M": table}, "best", "worst", title="T", named=1)
+    figure.draw_without_rendering()
+    assert any(r"\$x\$" in text for text in texts_of(figure))
