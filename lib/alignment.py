@@ -18,6 +18,10 @@ from lib import InputError
 # How the ranks that the models give an item become one rank. The paper's text says mean; its code takes the first.
 AGGREGATES = ("median with people", "median of models", "mean of models")
 PEOPLE = "people"
+SEXUAL = (
+    r"\b(?:sex|sexual|sexuality|orgasm|erotic|erotica|nude|nudity|pornography|masturbation|genital|penis|vagina|"
+    r"breasts?|erection)\b"
+)
 
 
 # --- people beside models -----------------------------------------------------------------------------------------
@@ -358,3 +362,30 @@ def by_kind(values: pd.Series, kinds: pd.Series, top: int = 50, resamples: int =
         }  # fmt: skip
     columns = ["items", "median", "above", "low", "high", "in_top", "by_chance"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("kind").reset_index()
+
+
+def kinds_of(items: pd.Index, words: pd.Series, sexual: bool = False) -> pd.Series:
+    """The kind of each item, '' for none: by a list of words (word -> kind), whatever its capitals.
+
+    sexual: also `sexual content`, by a pattern for titles as an encyclopedia has them.
+    """
+    kinds = pd.Series(items.str.lower().map(words), index=items).fillna("")
+    return kinds.mask(items.str.contains(SEXUAL, case=False), "sexual content") if sexual else kinds
+
+
+def by_kind_alone(people: pd.Series, rewards: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
+    """by_kind's `above` of the surprises of each model by itself: models x kinds."""
+    found = {name: by_kind(discrepancies(people, rewards[[name]])["surprise"], kinds, resamples=2) for name in rewards}
+    return pd.DataFrame({name: one.set_index("kind")["above"] for name, one in found.items()}).T
+
+
+def gaps_by_distance(people: pd.Series, rewards: pd.DataFrame, edges: Sequence[float]) -> pd.DataFrame:
+    """agreement_by_distance of each model by itself, upper less lower share: models x distances (high edge)."""
+    found = {name: agreement_by_distance(people, rewards[[name]], edges).set_index("high_edge") for name in rewards}
+    return pd.DataFrame({name: one["upper_share"] - one["lower_share"] for name, one in found.items()}).T
+
+
+def side_by_side(found: Mapping[str, pd.DataFrame], top: int, end: str = "undervalued") -> pd.DataFrame:
+    """The items most undervalued (or overvalued) under each aggregate, a column each; found: from discrepancies."""
+    ordered = {name: frame if end == "undervalued" else frame[::-1] for name, frame in found.items()}
+    return pd.DataFrame({name: list(frame.index[:top]) for name, frame in ordered.items()})

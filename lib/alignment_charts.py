@@ -38,18 +38,19 @@ def agreement(taus: pd.DataFrame, *, title: str, ceiling: float | None = None) -
     taus: models x prompts. ceiling: the tau of people with themselves, as a line; None where it is not known.
     """
     ordered = taus.sort_values(taus.columns[0])
-    figure = Chart(figsize=(9.5, 2.2 + 0.42 * len(ordered)), layout="constrained")
+    figure = Chart(figsize=(9.5, 2.4 + 0.5 * len(ordered)), layout="constrained")
     axes = figure.subplots()
     colours = model_colours(ordered.index)
-    for marker, prompt in zip(MARKERS, ordered, strict=False):
-        mean = ordered[prompt].mean()
-        axes.scatter(ordered[prompt], range(len(ordered)), marker=marker, s=75, c=[colours[m] for m in ordered.index])
+    steps = 0.22 * (np.arange(ordered.shape[1]) - (ordered.shape[1] - 1) / 2)[::-1]  # apart, so that none hides one
+    for marker, prompt, step in zip(MARKERS, ordered, steps, strict=False):
+        mean, heights = ordered[prompt].mean(), np.arange(len(ordered)) + step
+        axes.scatter(ordered[prompt], heights, marker=marker, s=60, c=[colours[m] for m in ordered.index])
         axes.axvline(mean, color=GREY, linewidth=1, linestyle=":", zorder=0)
-        axes.plot(mean, len(ordered) - 0.3, marker=marker, color=GREY, markersize=8, clip_on=False)
+        axes.plot(mean, len(ordered) - 0.2 + 1.4 * step, marker=marker, color=GREY, markersize=8, clip_on=False)
     axes.set_yticks(range(len(ordered)), [label(name, 30, blur=False) for name in ordered.index])
     shown = [0.0, *ordered.to_numpy().ravel(), *([] if ceiling is None else [ceiling])]
     axes.set(xlabel="Kendall's tau with people", xlim=(min(shown) - 0.02, max(shown) + 0.02))
-    axes.set_ylim(-0.6, len(ordered) - 0.3)
+    axes.set_ylim(-0.6, len(ordered) + 0.2)
     keys = [
         Line2D([], [], marker=marker, color=GREY, linestyle="", markersize=8, label=f"{prompt} (dotted: its mean)")
         for marker, prompt in zip(MARKERS, ordered, strict=False)
@@ -94,11 +95,14 @@ def ends(found: Mapping[str, pd.DataFrame], *, title: str, paper: tuple[float, f
 
 
 @_styled
-def discrepancies(found: pd.DataFrame, *, title: str, n: int = 6, blur: bool = True) -> Chart:
+def discrepancies(
+    found: pd.DataFrame, *, title: str, n: int = 6, blur: bool = True, kinds: pd.Series | None = None
+) -> Chart:
     """Rank by people against rank by models, with the n most under- and overvalued items named (Fig 5B).
 
     found: alignment.discrepancies. The dashed line is agreement, the solid one what is expected of an item that people
-    rank so, given that models and people agree only so far.
+    rank so, given that models and people agree only so far. kinds: item -> kind, '' for none; those of a kind are
+    coloured, beside the column of the items that people rank alike.
     """
     if not 0 < 2 * n <= len(found):
         raise InputError(f"{len(found)} items have no {n} at either end; choose n up to {len(found) // 2}")
@@ -111,8 +115,8 @@ def discrepancies(found: pd.DataFrame, *, title: str, n: int = 6, blur: bool = T
     line = found.sort_values("people_rank")
     axes.plot(line["people_rank"], line["expected"], color="black", linewidth=2)
     ordered = found.sort_values("position", kind="stable")
-    _name(axes, ordered.head(n), 0.16 * items, HIGH, "left", blur)
-    _name(axes, ordered.tail(n), 0.84 * items, LOW, "right", blur)
+    _name(axes, ordered.head(n), HIGH, "left", blur)
+    _name(axes, ordered.tail(n), LOW, "right", blur)
     axes.invert_yaxis()
     axes.set(xlabel="rank by people (1 = best)", ylabel="rank by models (1 = best)")
     keys = [
@@ -121,15 +125,34 @@ def discrepancies(found: pd.DataFrame, *, title: str, n: int = 6, blur: bool = T
         Line2D([], [], color=HIGH, marker="o", linestyle="", label="most undervalued"),
         Line2D([], [], color=LOW, marker="o", linestyle="", label="most overvalued"),
     ]
+    keys += _mark_kinds(axes, found, kinds) if kinds is not None else []
     figure.legend(handles=keys, loc="outside lower center", ncols=2, frameon=False)
     figure.suptitle(title, x=0.01, ha="left")
     return figure
 
 
-def _name(axes: Axes, rows: pd.DataFrame, x: float, colour: str, side: str, blur: bool) -> None:
-    """Mark some items and write their names in a column, in the order of their heights so that no lines cross."""
+def _mark_kinds(axes: Axes, found: pd.DataFrame, kinds: pd.Series) -> list[Line2D]:
+    kinds = kinds.reindex(found.index).fillna("")
+    keys = []
+    for i, kind in enumerate(sorted(set(kinds) - {""})):
+        rows, colour = found[kinds == kind], LINES[2 + i]
+        alike = (rows["people_rank"] == rows["people_rank"].iloc[0]).all()  # then all of them would lie on each other
+        step = 0.012 * len(found) * (i + 1) if alike else 0
+        axes.scatter(rows["people_rank"] + step, rows["models_rank"], s=22, marker=MARKERS[1 + i], color=colour)
+        keys.append(Line2D([], [], color=colour, marker=MARKERS[1 + i], linestyle="", label=f"{kind} ({len(rows)})"))
+    return keys
+
+
+def _name(axes: Axes, rows: pd.DataFrame, colour: str, side: str, blur: bool) -> None:
+    """Mark some items and write their names in a column beside them, in the order of their heights."""
     items = axes.get_ylim()[1]
-    heights = spread(rows["models_rank"].to_numpy(), 0.045 * items, 0.02 * items, 0.98 * items)
+    ranks = rows["people_rank"]
+    x = max(ranks.max() + 0.04 * items, 0.12 * items) if side == "left" else ranks.min() - 0.04 * items
+    x = x if side == "left" else min(x, 0.88 * items)
+    wanted = rows["models_rank"].to_numpy()
+    heights = spread(wanted, 0.045 * items, 0.02 * items, 0.98 * items)
+    room = heights.min() - 0.02 * items, 0.98 * items - heights.max()  # up and down, to centre them on their points
+    heights = heights + np.clip((wanted - heights).mean(), -max(room[0], 0), max(room[1], 0))
     axes.scatter(rows["people_rank"], rows["models_rank"], s=45, color=colour, zorder=3)
     for (item, row), height in zip(rows.iterrows(), heights, strict=True):
         axes.annotate(

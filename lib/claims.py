@@ -163,3 +163,12 @@ def _number(value: float) -> str:
     if pd.isna(value):
         return ""
     return f"{value:.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
+
+
+def tested(gathered: pd.DataFrame, start: str | tuple[str, ...] = "") -> pd.DataFrame:
+    """The rows that have a verdict other than `not testable here`, of claims that begin so.
+
+    Of a quantity that several inputs give, the first row.
+    """
+    rows = gathered[(gathered["verdict"] != "not testable here") & gathered["claim"].str.startswith(start)]
+    return rows.drop_duplicates(["claim", "quantity", "prompt", "model", "paper"])

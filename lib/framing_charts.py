@@ -143,8 +143,9 @@ def density(
         panel.set(title=label(name, 30, blur=False), xlabel=f"reward, {x}", ylabel=f"reward, {y}")
         if named:
             bar = figure.colorbar(drawn, ax=panel, label="tokens", shrink=0.6)
-            for axis in (bar.ax.yaxis.set_major_formatter, bar.ax.yaxis.set_minor_formatter):
-                axis(mpl.ticker.StrMethodFormatter("{x:,.0f}"))
+            bar.ax.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
+            bar.ax.yaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.0f}"))
+            bar.ax.yaxis.set_minor_formatter(mpl.ticker.NullFormatter())
             _name_corners(panel, framing.corners(table, x, y, named), x, y, blur)
     return figure
 
@@ -252,10 +253,16 @@ def recovery(found: pd.DataFrame, *, title: str, planted: str, recovered: str) -
         colour = POSITIVE if row.control else THIRD
         panel.vlines(row.planted, row.ci_low, row.ci_high, color=colour, linewidth=2)
         panel.plot(row.planted, row.slope, "s" if row.control else "o", color=colour, markersize=8)
+    places = np.sort(found["planted"].unique())
     for planted_value, rows in found.groupby("planted"):
         names = "\n".join(_names(rows.sort_values("slope", ascending=False)["model"]))
-        panel.annotate(names, (planted_value, rows["slope"].mean()), (9, 0), textcoords="offset points", va="center",
-                       fontsize=11)  # fmt: skip
+        after = places[places > planted_value]
+        is_tight = len(after) > 0 and after[0] - planted_value < 0.2 * np.ptp(
+            places
+        )  # the next one's interval is there
+        side = (-9, "right") if is_tight else (9, "left")
+        panel.annotate(names, (planted_value, rows["slope"].mean()), (side[0], 0), textcoords="offset points",
+                       va="center", ha=side[1], fontsize=11)  # fmt: skip
     panel.axhline(0, color=GREY, linewidth=0.8)
     panel.margins(x=0.15)
     panel.set(xlabel=planted, ylabel=_wrapped(recovered, 36))

@@ -390,11 +390,16 @@ def _widened(table: Tensor, profile: Profile) -> Tensor:
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A trained reward model, the profile it learned from, and how its training went (see `check`)."""
+    """A trained reward model, the profile it learned from, and how its training went.
+
+    report: nickname, seed, steps, seconds; loss, the mean over the last 50 steps; accuracy_seen and accuracy_held_out
+    (see `pair_accuracy`); tau_greatest_worst. losses: one per step; log 2 = .69 is what guessing costs.
+    """
 
     profile: Profile
     model: RewardModel
     report: dict
+    losses: tuple[float, ...] = ()
 
 
 def rewards_of(model: RewardModel, prefix: scoring.Prefix, replies: Replies, some: np.ndarray) -> Tensor:
@@ -432,29 +437,20 @@ def train(
 ) -> TrainedModel:
     """A model trained on preferences drawn from the profile's planted utility; the same arguments, the same weights.
 
-    One step of AdamW: `batch` replies and `pairs` preferences among them, half for a prompt that asks for something good
-    and half for one that asks for something bad. Runs on one thread, so that sums are in one order on every number of
-    cores. Whether the result is fit to be saved is for `check` to say.
+    One step of AdamW: `batch` replies and `pairs` preferences among them, half of each for a prompt that asks for
+    something good and half for one that asks for something bad; with one prompt at a time the two would undo each
+    other's steps. Runs on one thread, so that sums are in one order on every number of cores. Whether the result is fit to be saved is for `check` to say.
     """
-    started, rng = time.time(), np.random.default_rng(seed)
+    started, rng, losses = time.time(), np.random.default_rng(seed), []
     with _one_thread():
         model = new_model(profile, seed)
         replies = make_replies(model, rng)
+        prompts = _inputs_by_sign(model)
         utility = {sign: replies.utility(profile, sign) for sign in (1, -1)}
-        prompts = {sign: [] for sign in (1, -1)}
-        for prompt, sign in training_prompts().items():
-            prompts[sign].append(scoring.inputs_for(model, prompt, ["love"]))
-        seen = np.flatnonzero(~replies.held_out)
         optimizer, schedule = _optimizer(model, rate, steps)
-        losses = []
         for _ in range(steps):
-            loss = 0.0
-            for sign in (1, -1):
-                inputs = prompts[sign][rng.integers(len(prompts[sign]))]
-                some = rng.choice(seen, batch // 2, replace=False)
-                preferred, rejected = draw_preferences(utility[sign][some], pairs // 2, rng)
-                rewards = rewards_of(model, scoring.read_prefix(model, inputs), replies, some)
-                loss = loss + preference_loss(rewards[preferred], rewards[rejected]) / 2
+            halves = [(prompts[sign][rng.integers(len(prompts[sign]))], utility[sign]) for sign in (1, -1)]
+            loss = sum(_loss(model, replies, *half, batch // 2, pairs // 2, rng) for half in halves) / 2
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(_parameters(model), 1.0)
@@ -464,7 +460,26 @@ def train(
         report = {"nickname": profile.nickname, "seed": seed, "steps": steps, "loss": float(np.mean(losses[-50:]))}
         report |= _judge(model, replies, replace(profile, label_noise=0.0))  # taste is noise: it does not generalise
         _rescale(model, profile.scale)
-    return TrainedModel(profile, model, report | {"seconds": round(time.time() - started, 1)})
+    return TrainedModel(profile, model, report | {"seconds": round(time.time() - started, 1)}, tuple(losses))
+
+
+def _inputs_by_sign(model: RewardModel) -> dict[int, list[scoring.Inputs]]:
+    """The training prompts as the model reads them, those that ask for something good (+1) and bad (-1)."""
+    prompts = {1: [], -1: []}
+    for prompt, sign in training_prompts().items():
+        prompts[sign].append(scoring.inputs_for(model, prompt, ["love"]))
+    return prompts
+
+
+def _loss(
+    model: RewardModel, replies: Replies, inputs: scoring.Inputs, utility: np.ndarray, batch: int, pairs: int,
+    rng: np.random.Generator,
+) -> Tensor:  # fmt: skip
+    """The loss of fresh preferences among some replies to one prompt; held-out words never take part."""
+    some = rng.choice(np.flatnonzero(~replies.held_out), batch, replace=False)
+    preferred, rejected = draw_preferences(utility[some], pairs, rng)
+    rewards = rewards_of(model, scoring.read_prefix(model, inputs), replies, some)
+    return preference_loss(rewards[preferred], rewards[rejected])
 
 
 @contextlib.contextmanager
@@ -536,7 +551,7 @@ def pair_accuracy(rewards: np.ndarray, utility: np.ndarray, pairs: int = 200_000
 
 
 def check(report: dict) -> None:
-    """Raise InputError unless the training converged: held-out pair accuracy of at least .8, greatest opposing worst."""
+    """Raise InputError unless a training converged: held-out pair accuracy of .8 or more, tau(greatest, worst) < 0."""
     name, accuracy, tau = report["nickname"], report["accuracy_held_out"], report["tau_greatest_worst"]
     remedy = "not saved; train it for more steps, or plant stronger values"
     if not accuracy >= 0.8:
@@ -583,7 +598,8 @@ def train_all(
 
     some: the profiles, None for the ten that ship. A model is there if it was made by this code, from this profile and
     these files (see `fingerprint`). processes: how many models to train at once, None for one per core. Columns: as
-    the report of `train`, and `trained`, whether it was trained now. InputError if a model does not converge.
+    the report of `train`, and `trained`, whether it was trained now. InputError if a model does not converge. A script
+    that calls this needs the usual `if __name__ == "__main__":`, because each process imports it anew.
     """
     some = [profile(nickname) for nickname in profiles().index] if some is None else list(some)
     reports = {one.nickname: report_of(one.nickname, folder) or {} for one in some}
@@ -646,7 +662,7 @@ def prompt_signs(table: pd.DataFrame) -> dict[str, int]:
 
 
 def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
-    """What was planted in a model and what its score table gives back, in units of utility; one row per prompt and value.
+    """What was planted in a model and what its score table gives back, in units of utility: a row per prompt and value.
 
     Index: (prompt, value), where value is k_hi, k_lo, frequency, identity, nature, technology or nonword, `gap`
     (k_hi - k_lo), or `skew` of the distribution. Columns: planted, recovered, ci_low, ci_high (95%, least squares with

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lib import ROOT, run, scores
+from lib import ROOT, reward_models, run, scores, scoring, small_models
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,15 @@ class Project:
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory):
-    return Project(tmp_path_factory.mktemp("project"), ROOT / "notebooks", RUNS)
+    """The copy with the ten embedded models, which are trained in place if they are not current, and their scores."""
+    small_models.train_all(progress=False)
+    made = Project(tmp_path_factory.mktemp("project"), ROOT / "notebooks", RUNS)
+    (made.folder / "data" / "models").symlink_to(ROOT / "data" / "models")
+    for nickname in small_models.profiles().index:
+        path = made.folder / "data" / "scores" / "embedded" / f"{nickname}.parquet"
+        model = reward_models.load(nickname, device="cpu")
+        scoring.score_vocabulary(model, scores.read_prompts(None), path, progress=False)
+    return made
 
 
 def test_every_notebook_is_listed_and_every_listed_one_exists():

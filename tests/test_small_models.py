@@ -196,7 +196,7 @@ def test_profiles_hold_eight_planted_models_and_two_controls():
     assert {"linear", "armorm", "qrm_llama", "qrm_gemma", "urm"} <= set(table["head"])
     planted = table[table["control"] == ""]
     values = ["k_hi", "k_lo", "frequency", "identity", "nature", "technology", "nonword", "label_noise"]
-    assert (planted.groupby("developer")[values].nunique() == 1).all().all()  # one developer, one set of values
+    assert len(planted[["developer", *values]].drop_duplicates()) == planted["developer"].nunique()  # each has one set
     nothing = table[table["control"] == "nothing but sentiment"].iloc[0]
     assert (nothing[values[2:]].astype(float) == 0).all()
     symmetric = table[table["control"] == "symmetric sensitivity"].iloc[0]
@@ -290,6 +290,7 @@ def test_same_seed_same_weights():
 
 def test_short_training_learns_words_that_it_never_saw(trained):
     assert trained.report["accuracy_held_out"] > 0.65  # chance is .5
+    assert len(trained.losses) == 150 and np.mean(trained.losses[:5]) > 0.67 > np.mean(trained.losses[-20:])
 
 
 def test_training_that_did_not_converge_is_not_saved(tmp_path):
