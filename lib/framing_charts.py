@@ -260,9 +260,11 @@ def recovery(found: pd.DataFrame, *, title: str, planted: str, recovered: str) -
         is_tight = len(after) > 0 and after[0] - planted_value < 0.2 * np.ptp(
             places
         )  # the next one's interval is there
-        side = (-9, "right") if is_tight else (9, "left")
-        panel.annotate(names, (planted_value, rows["slope"].mean()), (side[0], 0), textcoords="offset points",
-                       va="center", ha=side[1], fontsize=11)  # fmt: skip
+        if is_tight:
+            place, shift, align = rows["ci_high"].max(), (0, 4), {"ha": "center", "va": "bottom"}
+        else:
+            place, shift, align = rows["slope"].mean(), (9, 0), {"ha": "left", "va": "center"}
+        panel.annotate(names, (planted_value, place), shift, textcoords="offset points", fontsize=11, **align)
     panel.axhline(0, color=GREY, linewidth=0.8)
     panel.margins(x=0.15)
     panel.set(xlabel=planted, ylabel=_wrapped(recovered, 36))

@@ -439,7 +439,8 @@ def train(
 
     One step of AdamW: `batch` replies and `pairs` preferences among them, half of each for a prompt that asks for
     something good and half for one that asks for something bad; with one prompt at a time the two would undo each
-    other's steps. Runs on one thread, so that sums are in one order on every number of cores. Whether the result is fit to be saved is for `check` to say.
+    other's steps. Runs on one thread, so that sums are in one order on every number of cores. Whether the result is
+    fit to be saved is for `check` to say.
     """
     started, rng, losses = time.time(), np.random.default_rng(seed), []
     with _one_thread():
