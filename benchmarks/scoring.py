@@ -178,7 +178,7 @@ def speed_on_cpu() -> pd.DataFrame:
         tokenizer = tokenizer_of(16_384, family)
         for dtype in (torch.float32, torch.bfloat16):
             model = random_model(family, tokenizer, dtype, SMALL)
-            rows += [compare(model, prefix, 8_192, 1_024) for prefix in (25, 50)]
+            rows += [compare(model, prefix, 4_096, 512) for prefix in (25, 50)]
     return pd.DataFrame(rows)
 
 
