@@ -57,7 +57,8 @@ def registry() -> pd.DataFrame:
 
 def known(nicknames: Iterable[str]) -> pd.DataFrame:
     """The registry's rows for these models, in this order; blank where the registry does not hold a model."""
-    return _registry().reindex(list(nicknames)).fillna("")
+    rows = _registry().reindex(list(nicknames))
+    return rows.fillna({column: "" for column in rows.columns if not pd.api.types.is_numeric_dtype(rows[column])})
 
 
 # --- conversations ------------------------------------------------------------------------------------------------
