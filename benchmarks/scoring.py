@@ -238,7 +238,7 @@ def machine(device: str) -> str:
     names = [
         line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
     ]
-    processor = torch.cuda.get_device_name() if device == "cuda" else f"{names[0]}, {torch.get_num_threads()} threads"
+    processor = torch.cuda.get_device_name() if device == "cuda" else f"{names[0]}, threads: {torch.get_num_threads()}"
     return (
         f"{processor}; Python {platform.python_version()}, torch {torch.__version__.split('+')[0]}, "
         f"transformers {transformers.__version__}"
