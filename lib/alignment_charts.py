@@ -3,35 +3,22 @@
 Items are texts that nobody has checked, so they go through figures.label; an offensive one is hidden unless blur=False.
 """
 
-import functools
 from collections.abc import Mapping, Sequence
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from lib import InputError
-from lib.figures import GREY, STYLE, Chart, label, model_colours
+from lib.figures import GREY, Chart, label, model_colours, styled
 
 MARKERS = ("o", "s", "^", "D", "v", "P")
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")  # Okabe and Ito's, for any eyes
 HIGH, LOW = "#0072b2", "#d55e00"
 
 
-def _styled(chart):
-    """Draw in the project's style, whatever the notebook has set."""
-
-    @functools.wraps(chart)
-    def drawn(*arguments, **options):
-        with mpl.rc_context(STYLE):
-            return chart(*arguments, **options)
-
-    return drawn
-
-
-@_styled
+@styled
 def agreement(taus: pd.DataFrame, *, title: str, ceiling: float | None = None) -> Chart:
     """Each model's tau with people, a marker per prompt; the best one for the first prompt is on top (Fig A5).
 
@@ -63,7 +50,7 @@ def agreement(taus: pd.DataFrame, *, title: str, ceiling: float | None = None) -
     return figure
 
 
-@_styled
+@styled
 def ends(found: Mapping[str, pd.DataFrame], *, title: str, paper: tuple[float, float] | None = None) -> Chart:
     """Agreement with people among the items they rate highest and lowest, by how many are taken; a panel per prompt.
 
@@ -94,7 +81,7 @@ def ends(found: Mapping[str, pd.DataFrame], *, title: str, paper: tuple[float, f
     return figure
 
 
-@_styled
+@styled
 def discrepancies(
     found: pd.DataFrame, *, title: str, n: int = 6, blur: bool = True, kinds: pd.Series | None = None
 ) -> Chart:
@@ -167,7 +154,7 @@ def item_label(item: str, width: int, blur: bool) -> str:
     return label(item, width, blur=blur).replace("␣", " ")
 
 
-@_styled
+@styled
 def trajectories(ranks: pd.DataFrame, groups: Mapping[str, Sequence[str]], *, title: str, blur: bool = True) -> Chart:
     """The ranks of some items from people to model to model, a panel per group of items (Fig 5C).
 

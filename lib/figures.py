@@ -169,7 +169,7 @@ def folder_of(collection: str) -> str:
 # --- charts -------------------------------------------------------------------------------------------------------
 
 
-def _styled(chart):
+def styled(chart):
     """Draw in the project's style, whatever the notebook has set."""
 
     @functools.wraps(chart)
@@ -192,7 +192,7 @@ def _title_lines(title: str, inches: float) -> list[str]:
     return textwrap.wrap(title, max(10, int(inches * 6.5)))
 
 
-@_styled
+@styled
 def reward_histogram(
     table: pd.DataFrame, prompts: Iterable[str], *, nickname: str, title: str, n: int = 3, blur: bool = True
 ) -> Chart:
@@ -255,7 +255,7 @@ def _make_room(figure: Chart, axes: Axes, edges: np.ndarray, texts: list) -> Non
     axes.set_xlim(edges[0] - widest["right"] * per_pixel, edges[-1] + widest["left"] * per_pixel)
 
 
-@_styled
+@styled
 def reward_distributions(rewards: Mapping[str, np.ndarray], *, title: str) -> Chart:
     """The standardised reward distributions of several models, one ridge each, with their skewness.
 
@@ -291,7 +291,7 @@ def _standardised(name: str, rewards: np.ndarray) -> np.ndarray:
     return (rewards - rewards.mean()) / rewards.std()
 
 
-@_styled
+@styled
 def token_grid(
     frame: pd.DataFrame, *, title: str, blur: bool = True, models_per_row: int = 5, width: int = 16
 ) -> Chart:
@@ -345,7 +345,7 @@ def _draw_block(axes: Axes, shown: pd.DataFrame, top: float, cell: float) -> Non
             axes.text(x, top + row, text, va="center", fontsize=12)
 
 
-@_styled
+@styled
 def matrix(frame: pd.DataFrame, *, title: str, measure: str) -> Chart:
     """A models x models matrix as a heat map, each number printed; models in the order of the frame, diagonal left out.
 
@@ -368,7 +368,7 @@ def matrix(frame: pd.DataFrame, *, title: str, measure: str) -> Chart:
     return figure
 
 
-@_styled
+@styled
 def violins(rewards: Mapping[str, np.ndarray], *, title: str, panels_per_row: int = 5) -> Chart:
     """The reward distribution of each model as a violin on the model's own scale, a panel each (Fig 1).
 
@@ -400,7 +400,7 @@ def violins(rewards: Mapping[str, np.ndarray], *, title: str, panels_per_row: in
     return figure
 
 
-@_styled
+@styled
 def similarities(frames: Mapping[str, pd.DataFrame], *, title: str) -> Chart:
     """The theoretical similarity matrices side by side, as from rankings.similarities (Fig 2C)."""
     wide = 4.5 + 2.8 * len(frames)
@@ -417,7 +417,7 @@ def similarities(frames: Mapping[str, pd.DataFrame], *, title: str) -> Chart:
     return figure
 
 
-@_styled
+@styled
 def model_map(found: rankings.ModelMap, models: pd.DataFrame, *, title: str) -> Chart:
     """The map of the models, names beside their points, a marker per developer (Fig 2B).
 
@@ -473,7 +473,7 @@ def _common_area(one: Bbox, other: Bbox) -> float:
     return 0.0 if common is None else common.width * common.height
 
 
-@_styled
+@styled
 def coefficients(tables: Mapping[str, pd.DataFrame], *, title: str) -> Chart:
     """Regression coefficients as published and corrected, a panel per table of rankings.rsa, a row per predictor.
 

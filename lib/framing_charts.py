@@ -1,6 +1,5 @@
 """The charts of the framing and frequency notebooks: bends, forests, densities with named corners, beeswarms, grids."""
 
-import functools
 import itertools
 from collections.abc import Iterable, Mapping
 
@@ -12,22 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from lib import figures, framing
-from lib.figures import GREY, Chart, label
+from lib.figures import GREY, Chart, label, styled
 
 POSITIVE, NEGATIVE, THIRD = "#d95f02", "#1f78b4", "#4d4d4d"  # told apart by lightness too
 SIDES = {"positive": POSITIVE, "negative": NEGATIVE}
 COUNTS = mpl.colors.LinearSegmentedColormap.from_list("counts", ["#9ecae1", "#2171b5", "#08306b", "#000000"])
-
-
-def _styled(chart):
-    """Draw in the project's style, whatever the notebook has set."""
-
-    @functools.wraps(chart)
-    def drawn(*arguments, **options):
-        with mpl.rc_context(figures.STYLE):
-            return chart(*arguments, **options)
-
-    return drawn
 
 
 def _panels(rows: int, columns: int, width: float, height: float, title: str, **shared) -> tuple[Chart, np.ndarray]:
@@ -50,7 +38,7 @@ def _names(names: Iterable[str]) -> list[str]:
     return [label(name, 30, blur=False) for name in names]
 
 
-@_styled
+@styled
 def sentiment_curves(rows: pd.DataFrame, *, title: str, lexicon: str) -> Chart:
     """Mean standardised reward by sentiment, a thin line per model, a panel per prompt, with the mean's two lines.
 
@@ -82,7 +70,7 @@ def _line(axes: Axes, rows: pd.DataFrame, colour: str, told: str) -> None:
     axes.plot(ends, height + slope * ends, color=colour, linewidth=5, alpha=0.75, solid_capstyle="round", label=told)
 
 
-@_styled
+@styled
 def forest(
     found: pd.DataFrame, by: str, *, title: str, xlabel: str, marks: pd.DataFrame | None = None, marked: str = ""
 ) -> Chart:
@@ -122,7 +110,7 @@ def _crosses(axes: Axes, rows: pd.DataFrame, models: list[str], offset: float) -
     axes.plot(rows["slope"], rows["model"].map(models.index) + offset, "x", color="black", markersize=6, zorder=3)
 
 
-@_styled
+@styled
 def density(
     tables: Mapping[str, pd.DataFrame], x: str, y: str, *, title: str, named: int = 0, blur: bool = True
 ) -> Chart:
@@ -167,7 +155,7 @@ def _name_corners(axes: Axes, corners: pd.DataFrame, x: str, y: str, blur: bool)
         axes.text(left, top, "\n".join([f"{told}:", *names]), transform=axes.transAxes, ha=across, va=down, fontsize=12)
 
 
-@_styled
+@styled
 def beeswarm(rows: pd.DataFrame, *, title: str, lexicon: str, most: int = 120, seed: int = 0) -> Chart:
     """Standardised rewards of positive and negative words, a dot per word, a panel per prompt (Figs A3 and A4).
 
@@ -208,7 +196,7 @@ def _side_by_side(values: pd.Series, width: float = 0.2, bands: int = 40) -> np.
     return offsets
 
 
-@_styled
+@styled
 def prompt_grid(found: pd.DataFrame, *, title: str) -> Chart:
     """The gap between slopes for every model and prompt of the grid, as a heatmap with a panel per adjective.
 
@@ -241,7 +229,7 @@ def _matrix(rows: pd.DataFrame, models: list[str]) -> pd.DataFrame:
     return pd.DataFrame({name: by_model[name] for name in models}).loc[rows["told"].unique()]
 
 
-@_styled
+@styled
 def recovery(found: pd.DataFrame, *, title: str, planted: str, recovered: str) -> Chart:
     """What the regression found over what was planted, a labelled point with an interval per model.
 
