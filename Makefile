@@ -4,8 +4,11 @@ PY := .venv/bin/python
 INSTALLED := .venv/.installed
 SOURCES := lib tests notebooks benchmarks
 
+# Threads that wait for each other give way to other work; otherwise a busy machine is many times slower.
+export OMP_WAIT_POLICY ?= PASSIVE
+
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce published test score lab lint notebooks
+.PHONY: help install reproduce published verify test score lab lint notebooks
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -28,6 +31,11 @@ score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=great
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make score MODEL=<nickname, hub id or folder>" >&2; exit 2; }
 	@$(PY) -m lib.run score "$(MODEL)" $(if $(PROMPTS),--prompts "$(PROMPTS)") $(if $(REPLY),--reply $(REPLY)) \
 		$(if $(COLLECTION),--collection $(COLLECTION))
+
+verify: $(INSTALLED) ## run a real model beside its published scores: make verify MODEL=R-Gem-2B [SAMPLE=200] [DTYPE=float32]
+	@test -n "$(MODEL)" || { echo "error: which model? Say: make verify MODEL=<one of the paper's ten>" >&2; exit 2; }
+	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run verify "$(MODEL)" \
+		$(if $(SAMPLE),--sample $(SAMPLE)) $(if $(DTYPE),--dtype $(DTYPE))
 
 lab: $(INSTALLED) ## open the notebooks in JupyterLab
 	@$(PY) -m jupyter lab notebooks

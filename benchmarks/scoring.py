@@ -12,6 +12,7 @@ import platform
 import re
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -210,23 +211,26 @@ def _memory_of_one(size: int, report) -> None:
     model = random_model("llama", tokenizer_of(size, "llama"), torch.float32, SMALL | {"hidden_size": 128})
     scoring.score_replies(model, "Why?", ["a", "b"])
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading (Linux)
-    before = _peak_kilobytes()
+    before = peak_kilobytes()
     with tempfile.TemporaryDirectory() as folder:
         prompts = {"greatest": QUESTION}
         scoring.score_vocabulary(model, prompts, Path(folder) / "table.parquet", progress=False)
-    report.put({"vocabulary": len(model.tokenizer), "above the loaded model, MB": (_peak_kilobytes() - before) / 1024})
+    report.put({"vocabulary": len(model.tokenizer), "above the loaded model, MB": (peak_kilobytes() - before) / 1024})
 
 
-def _peak_kilobytes() -> int:
+def peak_kilobytes() -> int:
     return int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1])
 
 
-def peak_memory() -> pd.DataFrame:
-    """Peak memory above the loaded model and tokenizer, for a small and a large vocabulary, each in its own process."""
+def peak_memory(memory_of_one: Callable, cases: Sequence) -> pd.DataFrame:
+    """Peak memory above the loaded model and tokenizer, a row per case, each in its own process.
+
+    memory_of_one: called with a case and a queue, on which it puts its row.
+    """
     context, rows = multiprocessing.get_context("spawn"), []
-    for size in (16_384, 256_000):
+    for case in cases:
         report = context.Queue()
-        process = context.Process(target=_memory_of_one, args=(size, report))
+        process = context.Process(target=memory_of_one, args=(case, report))
         process.start()
         rows.append(report.get())
         process.join()
@@ -270,7 +274,8 @@ def main() -> None:
     if device == "cuda":
         write_report("scoring on a gpu", f"{machine(device)}\n\n{table(speed_on_gpu())}")
         return
-    parts = [machine(device), table(speed_on_cpu()), table(preparing_inputs()), table(peak_memory())]
+    memory = peak_memory(_memory_of_one, (16_384, 256_000))
+    parts = [machine(device), table(speed_on_cpu()), table(preparing_inputs()), table(memory)]
     write_report("scoring on a cpu", "\n\n".join(parts))
 
 

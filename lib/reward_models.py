@@ -114,9 +114,7 @@ class RewardModel:
         try:
             return self.tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE)
         except jinja2.TemplateError as error:
-            raise InputError(
-                f"{self.name}: the chat template fails ({_first_line(error)}); give another one"
-            ) from error
+            raise InputError(f"{self.name}: the chat template fails ({first_line(error)}); give another one") from error
 
     def conversation(self, prompt: str, bos: str = "single") -> Conversation:
         """The prompt rendered with a gap for the reply.
@@ -223,15 +221,16 @@ def load(
     """
     name = str(name)
     entry = find(name)
-    folder, revision = _fetch(entry["hub_id"], entry["revision"])
-    config, keys = _config(folder), _tensor_files(folder)
-    device, dtype = _device(device), _dtype(dtype or entry["dtype"], device, config)
+    folder, revision = fetch(entry["hub_id"], entry["revision"])
+    config, keys = config_of(folder), tensor_files(folder)
+    device = device_for(device)
+    dtype = dtype_for(dtype or entry["dtype"], device, config)
     head_name = head or head_name_of(config, set(keys))
     _check_head_name(name, head_name, entry["head"], config)
-    attention = _set_attention(config, attention)
+    attention = set_attention(config, attention)
     tokenizer = _tokenizer(folder, head_name)
     load_parts = _load_classifier if head_name == "classifier" else _load_backbone_and_head
-    with _quiet_transformers():
+    with quiet_transformers():
         backbone, head_module = load_parts(folder, config, keys, head_name, dtype, attention)
     if attention != "uncapped":
         attention = backbone.config._attn_implementation
@@ -245,7 +244,16 @@ def load(
 
 def find(name: str) -> dict:
     """What is known of the model of that nickname, hub id or folder: a row of the registry, or as much as is given."""
-    models = registry().reset_index()
+    return find_in(registry(), name, "reward model")
+
+
+def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
+    """What a registry of models of this kind holds of that nickname or hub id; of another, what its name says.
+
+    A hub id or a folder that the registry does not hold has group `other` and '' in all other columns. InputError, with
+    the nearest nickname, for what is neither.
+    """
+    models = models.reset_index()
     for column in ("nickname", "hub_id"):
         if len(rows := models[models[column] == name]):
             entry = rows.iloc[0].to_dict()
@@ -253,16 +261,16 @@ def find(name: str) -> dict:
                 entry["hub_id"] = str(ROOT / entry["hub_id"])
             return entry
     if Path(name).is_dir() or "/" in name:
-        nickname = Path(name).name
-        return {"nickname": nickname, "hub_id": name, "revision": "", "head": "", "dtype": "", "group": "other"}
+        given = {"nickname": Path(name).name, "hub_id": name, "group": "other"}
+        return dict.fromkeys(models.columns, "") | given
     nearest = difflib.get_close_matches(name, models["nickname"], n=1, cutoff=0)[0]
     raise InputError(
-        f"unknown reward model '{name}'; did you mean '{nearest}'? Give a nickname of data/reward_models.csv, "
+        f"unknown {kind} '{name}'; did you mean '{nearest}'? Give a nickname of data/{kind.replace(' ', '_')}s.csv, "
         "a hub id (owner/name) or a folder"
     )
 
 
-def _fetch(hub_id: str, revision: str) -> tuple[Path, str]:
+def fetch(hub_id: str, revision: str) -> tuple[Path, str]:
     """The folder that holds the checkpoint, and its resolved revision."""
     folder = Path(hub_id)
     if folder.is_dir():
@@ -298,23 +306,25 @@ def _weights_hash(folder: Path) -> str:
     return f"sha256:{digest.hexdigest()[:16]}"
 
 
-def _device(device: str | None) -> str:
+def device_for(device: str | None) -> str:
+    """The device asked for, or for None the best there is. InputError if it cannot be used."""
     if device is None:
         mps = "mps" if torch.backends.mps.is_available() else "cpu"
         return "cuda" if torch.cuda.is_available() else mps
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise InputError(f"device '{device}' cannot be used ({_first_line(error)}); leave device out") from error
+        raise InputError(f"device '{device}' cannot be used ({first_line(error)}); leave device out") from error
     return device
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:150]
 
 
 @contextlib.contextmanager
-def _quiet_transformers():
+def quiet_transformers():
+    """While this lasts, transformers prints neither reports nor progress bars."""
     # It reports head tensors as unexpected in a backbone; what was loaded is checked here, and more strictly.
     verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_error()
@@ -327,26 +337,28 @@ def _quiet_transformers():
             transformers_logging.enable_progress_bar()
 
 
-def _dtype(wanted: str, device: str, config) -> str:
+def dtype_for(wanted: str, device: str, config) -> str:
+    """The dtype to compute in: the wanted one, or for '' the checkpoint's; float16 becomes float32 on a cpu."""
     dtype = wanted or str(config.dtype or "float32").removeprefix("torch.")
     if dtype not in ("float32", "bfloat16", "float16", "float64"):
         raise InputError(f"dtype must be 'float32', 'bfloat16' or 'float16', not {dtype!r}")
     return "float32" if (device, dtype) == ("cpu", "float16") else dtype
 
 
-def _config(folder: Path):
+def config_of(folder: Path):
+    """The checkpoint's configuration. InputError if it has none, or one that transformers does not know."""
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder} holds no config.json; give the folder of a saved transformers checkpoint")
     try:
         return AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except (ValueError, KeyError, OSError) as error:
         raise InputError(
-            f"{folder}/config.json is not of an architecture that transformers knows ({_first_line(error)}); "
+            f"{folder}/config.json is not of an architecture that transformers knows ({first_line(error)}); "
             "give a *ForSequenceClassification checkpoint, or a newer transformers"
         ) from error
 
 
-def _tensor_files(folder: Path) -> dict[str, Path]:
+def tensor_files(folder: Path) -> dict[str, Path]:
     """Which safetensors file holds each tensor of the checkpoint. InputError if one is missing or cut short."""
     index = folder / "model.safetensors.index.json"
     listed = set(json.loads(index.read_text())["weight_map"].values()) if index.is_file() else set()
@@ -360,7 +372,7 @@ def _tensor_files(folder: Path) -> dict[str, Path]:
             with safe_open(path, "pt") as tensors:
                 found |= dict.fromkeys(tensors.keys(), path)
         except (SafetensorError, OSError) as error:
-            raise InputError(f"{path} is not a whole safetensors file ({_first_line(error)}); download it") from error
+            raise InputError(f"{path} is not a whole safetensors file ({first_line(error)}); download it") from error
     return found
 
 
@@ -390,7 +402,7 @@ def _check_head_name(name: str, head_name: str, expected: str, config) -> None:
         raise InputError(f"{name}: head 'urm_helpfulness' reads URM only; leave head out")
 
 
-def _set_attention(config, attention: str | None) -> str:
+def set_attention(config, attention: str | None) -> str:
     """The attention to run, written into the config where soft-capping is to be dropped."""
     may_cap = hasattr(config, "attn_logit_softcapping")  # Gemma-2
     if attention == "uncapped":
@@ -409,7 +421,7 @@ def _tokenizer(folder: Path, head_name: str):
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{folder} holds no tokenizer that transformers can open ({_first_line(error)}); save tokenizer.json there"
+            f"{folder} holds no tokenizer that transformers can open ({first_line(error)}); save tokenizer.json there"
         ) from error
     if head_name == "classifier" and tokenizer.pad_token_id is None:
         raise InputError(f"{folder}: the tokenizer has no pad token, which an encoder needs; name one in its config")
@@ -431,7 +443,7 @@ def _load_backbone_and_head(folder: Path, config, keys: dict, head_name: str, dt
     ours = {key for key in keys if key.startswith(prefix)}
     known = {f"{prefix}{key}" for key in backbone.state_dict()}
     extra = {key for key in ours - known if not key.endswith(("rotary_emb.inv_freq", "attn.bias", "masked_bias"))}
-    _refuse_unloaded(folder, report, extra)
+    refuse_unloaded(folder, report, extra)
     return backbone, _load_head({key: path for key, path in keys.items() if key not in ours}, config, head_name)
 
 
@@ -442,11 +454,12 @@ def _load_classifier(folder: Path, config, keys: dict, head_name: str, dtype: st
         folder, config=config, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False,
         output_loading_info=True, ignore_mismatched_sizes=True,
     )  # fmt: skip
-    _refuse_unloaded(folder, report, report["unexpected_keys"])
+    refuse_unloaded(folder, report, report["unexpected_keys"])
     return model, None
 
 
-def _refuse_unloaded(folder: Path, report: dict, extra: Iterable[str]) -> None:
+def refuse_unloaded(folder: Path, report: dict, extra: Iterable[str]) -> None:
+    """InputError if the loading report names a tensor that is missing or misshapen, or if any is left over."""
     misshapen = [key[0] if isinstance(key, tuple) else str(key) for key in report["mismatched_keys"]]
     for problem, wrong in (("lacks", report["missing_keys"]), ("misshapes", misshapen), ("has unexpected", extra)):
         if wrong:

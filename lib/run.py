@@ -3,6 +3,7 @@
     python -m lib.run reproduce [--models NAME ...] [--collection NAME]
     python -m lib.run published
     python -m lib.run score MODEL [--prompts greatest,best | file.csv] [--reply text|ids] [--collection NAME]
+    python -m lib.run verify MODEL [--sample 200] [--dtype float32]
     python -m lib.run notebooks [NAME ...]
 
 Notebooks are found in their folder; no list of them is kept here. One whose `parameters` cell has a `model` runs once
@@ -30,7 +31,7 @@ import pandas as pd
 import papermill
 from papermill.exceptions import PapermillExecutionError
 
-from lib import ROOT, InputError, downloads, lexicons, published, reward_models, scores, scoring
+from lib import ROOT, InputError, downloads, lexicons, published, reward_models, scores, scoring, verify
 from lib.display import show_token
 from lib.figures import folder_of
 
@@ -185,15 +186,16 @@ def plan_published(folder: Path, collection: str, values: dict) -> list[Job]:
 
 def _artefacts(notebook: Path, collection: str, nickname: str, load: str) -> tuple[Path, ...]:
     table = scores.path_of(collection, nickname or "any")
-    trained = ROOT / "data" / "models"
+    models = reward_models.registry()  # what else lies beside them, as language models, is no artefact of these
+    trained = tuple(ROOT / place for place in models.loc[models["group"] == EMBEDDED, "hub_id"])
     if notebook.name.startswith(TRAINING):
-        return (trained,)
+        return trained
     if notebook.name.startswith(SCORECARD):
         gathered = f"{PUBLISHED}-*" if collection == PUBLISHED else collection
         return (table.parent, *sorted((ROOT / "data" / "cache" / "claims").glob(gathered)))
     if nickname:
-        return table, trained / nickname, *([Path(load)] if Path(load).is_dir() else [])
-    return (table.parent, trained) if collection == EMBEDDED else (table.parent,)
+        return table, ROOT / "data" / "models" / nickname, *([Path(load)] if Path(load).is_dir() else [])
+    return (table.parent, *trained) if collection == EMBEDDED else (table.parent,)
 
 
 # --- what is unchanged --------------------------------------------------------------------------------------------
@@ -285,9 +287,11 @@ def reproduce_published(folder: Path = ROOT / "notebooks") -> int:
     """
     had = _import_published()
     values = {"signs": _first_of("bing", "bing stand-in"), "frequencies": _first_of("bnc", "wordfreq")}
+    prompts = {published.ITEMS: {"prompt": "GW"}}  # there it is what `greatest` is in the others, word for word
     failed, told = 0, []
     for collection in [*had, PUBLISHED]:
-        jobs, places = plan_published(folder, collection, values), Places(collection)
+        jobs = plan_published(folder, collection, values | prompts.get(collection, {}))
+        places = Places(collection)
         with scores.lock(places.state):
             results = _run_all(jobs, places)
             _write_index(collection, jobs, results, places)
@@ -498,6 +502,19 @@ def score(
     return path
 
 
+# --- verify -------------------------------------------------------------------------------------------------------
+
+
+def verify_model(name: str, **options) -> bool:
+    """Print how a real model, run here, compares with its published scores; whether a setting reproduces them.
+
+    options: as of lib.verify.verify.
+    """
+    report = verify.verify(name, **options)
+    print("\n".join(verify.lines(report)))
+    return bool(report.reproduced)
+
+
 # --- the committed notebooks --------------------------------------------------------------------------------------
 
 
@@ -562,6 +579,12 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--collection", help="where the scores go (default: embedded, or mine for other models)")
     for option in ("dtype", "attention", "head", "device"):
         one.add_argument(f"--{option}", help="as of lib.reward_models.load")
+    one = commands.add_parser("verify", help="compare a real model, run here, with the scores published for it")
+    one.add_argument("model", help="nickname or hub id of one of the paper's ten")
+    one.add_argument("--sample", type=int, default=200, help="how many EloEverything items (default: 200)")
+    one.add_argument("--seed", type=int, default=0, help="draws the items (default: 0)")
+    for option in ("dtype", "device"):
+        one.add_argument(f"--{option}", help="as of lib.reward_models.load")
     commands.add_parser("published", help="import published scores and run the notebooks that are about them")
     one = commands.add_parser("notebooks", help="execute the committed notebooks again, without run-time metadata")
     one.add_argument("names", nargs="*", metavar="NAME", help="how their names start (default: all)")
@@ -583,6 +606,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 given["prompts"] = scores.read_prompts(given["prompts"])
                 score(given.pop("model"), given.pop("prompts"), **given)
                 return 0
+            case "verify":
+                return int(not verify_model(given.pop("model"), **given))
     except (InputError, OSError) as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

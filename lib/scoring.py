@@ -25,10 +25,12 @@ from tqdm import tqdm
 from transformers import AttentionInterface, DynamicCache
 
 from lib import InputError, scores
+from lib.cores import one_thread
 from lib.reward_models import DATE, Conversation, RewardModel
 
 TOKENS_PER_BATCH = {"cpu": 2048, "mps": 8192, "cuda": 32768}  # new tokens in one pass of the backbone
 TEXTS_AT_ONCE = 8192  # conversations tokenised before their common prefix is dropped again
+SMALL = 10_000_000  # parameters; a model with fewer computes on one thread
 REPLIES_PER_SHARD = 8192  # rewards that are written to disk together
 
 
@@ -163,12 +165,22 @@ def read_prefix(model: RewardModel, inputs: Inputs) -> Prefix:
     return Prefix(length, shared, None if position is None else model.head.gate(hidden[position].float()))
 
 
-def hidden_after(model: RewardModel, prefix: Prefix, suffixes: Tensor) -> Tensor:
-    """The backbone's output at the last position of prefix + suffix. suffixes: (batch, length) ids; out: (batch, d)."""
+def hidden_after(model: RewardModel, prefix: Prefix, suffixes: Tensor, last: Tensor | None = None) -> Tensor:
+    """The backbone's output at the last position of prefix + suffix, (batch, d).
+
+    suffixes: (batch, length) ids, or (batch, length, d) embeddings, through which gradients then flow. last: where each
+    suffix ends if some are filled up, (batch,); what fills them comes later and so does not touch the output there.
+    """
     positions = torch.arange(prefix.length, prefix.length + suffixes.shape[1], device=suffixes.device)[None]
+    given = {_input_name(suffixes): suffixes}
     with _shared_prefix(model.backbone):
-        out = model.backbone(input_ids=suffixes, position_ids=positions, use_cache=False, shared=prefix.shared)
-    return out.last_hidden_state[:, -1]
+        out = model.backbone(**given, position_ids=positions, use_cache=False, shared=prefix.shared)
+    hidden = out.last_hidden_state
+    return hidden[:, -1] if last is None else hidden[torch.arange(len(last)), last]
+
+
+def _input_name(suffixes: Tensor) -> str:
+    return "inputs_embeds" if suffixes.is_floating_point() else "input_ids"
 
 
 # --- rewards ------------------------------------------------------------------------------------------------------
@@ -179,19 +191,20 @@ class Scorer:
 
     def __init__(self, model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None):
         self.model, self.inputs = model, inputs
+        self.small = torch.device(model.device).type == "cpu" and model.backbone.num_parameters() < SMALL
         self.tokens_per_batch = tokens_per_batch or TOKENS_PER_BATCH.get(torch.device(model.device).type, 4096)
-        with torch.inference_mode():
+        with torch.no_grad():  # not inference_mode: gradients of replies pass through the prefix
             self.prefix = read_prefix(model, inputs) if model.causal else None
-            self.shares_prefix = model.causal and self._agrees_with_whole()
+            self.shares_prefix = model.causal and self._fits_window(1) and self._agrees_with_whole()
 
     def __call__(self, suffixes: Sequence[tuple[int, ...]]) -> np.ndarray:
         """Rewards of prefix + suffix, (n,) float32. The suffixes have one length."""
-        ids = torch.tensor(suffixes, device=self.model.device)  # (n, length)
+        ids = torch.as_tensor(suffixes, device=self.model.device)  # (n, length)
         done, rewards = 0, []
         while done < len(ids):
             batch = ids[done : done + max(1, self.tokens_per_batch // ids.shape[1])]
             try:
-                with torch.inference_mode():
+                with torch.inference_mode(), one_thread(self.small):
                     rewards.append(self._rewards(batch).float().cpu().numpy())
             except RuntimeError as error:
                 self._halve(error, len(batch))
@@ -199,26 +212,40 @@ class Scorer:
             done += len(batch)
         return np.concatenate(rewards)
 
+    def gradient(self, suffix: Sequence[int]) -> Tensor:
+        """The gradient of the reward of prefix + suffix by the embeddings of the suffix, (length, d) float32.
+
+        By the embedding module's own output: some modules scale what stands in their table (Gemma's by sqrt(d)).
+        """
+        ids = torch.as_tensor(suffix, device=self.model.device)[None]
+        embeddings = self.model.backbone.get_input_embeddings()(ids).detach().requires_grad_()
+        with one_thread(self.small):
+            return torch.autograd.grad(self._rewards(embeddings).sum(), embeddings)[0][0].float()
+
     def _rewards(self, suffixes: Tensor) -> Tensor:
         if self.model.head is None:
             return self._classifier_rewards(suffixes)
-        hidden = hidden_after(self.model, self.prefix, suffixes) if self.shares_prefix else self._whole(suffixes)
+        apart = self.shares_prefix and self._fits_window(suffixes.shape[1])
+        hidden = hidden_after(self.model, self.prefix, suffixes) if apart else self._whole(suffixes)
         return self.model.head(hidden.float(), self.prefix.gate)
 
     def _whole(self, suffixes: Tensor) -> Tensor:
-        return self.model.backbone(input_ids=self._with_prefix(suffixes), use_cache=False).last_hidden_state[:, -1]
+        return self.model.backbone(**self._with_prefix(suffixes), use_cache=False).last_hidden_state[:, -1]
 
-    def _with_prefix(self, suffixes: Tensor) -> Tensor:
-        prefix = torch.tensor([self.inputs.prefix_ids], device=suffixes.device, dtype=suffixes.dtype)
-        return torch.cat([prefix.expand(len(suffixes), -1), suffixes], dim=1)
+    def _with_prefix(self, suffixes: Tensor) -> dict[str, Tensor]:
+        prefix = torch.tensor([self.inputs.prefix_ids], device=suffixes.device)
+        if suffixes.is_floating_point():
+            prefix = self.model.backbone.get_input_embeddings()(prefix)
+        whole = torch.cat([prefix.expand(len(suffixes), *prefix.shape[1:]), suffixes], dim=1)
+        return {_input_name(suffixes): whole}
 
     def _classifier_rewards(self, suffixes: Tensor) -> Tensor:
-        ids = self._with_prefix(suffixes)
-        types = {}
+        given, length = self._with_prefix(suffixes), len(self.inputs.prefix_ids) + suffixes.shape[1]
+        given["attention_mask"] = torch.ones(len(suffixes), length, dtype=torch.long, device=suffixes.device)
         if getattr(self.model.backbone.config, "type_vocab_size", 0) > 1:
-            in_reply = torch.arange(ids.shape[1], device=ids.device) >= len(self.inputs.conversation.prefix_ids)
-            types = {"token_type_ids": in_reply.long().expand_as(ids)}
-        return self.model.backbone(input_ids=ids, attention_mask=torch.ones_like(ids), **types).logits[:, 0]
+            in_reply = torch.arange(length, device=suffixes.device) >= len(self.inputs.conversation.prefix_ids)
+            given["token_type_ids"] = in_reply.long().expand(len(suffixes), -1)
+        return self.model.backbone(**given).logits[:, 0]
 
     def _agrees_with_whole(self) -> bool:
         """Whether prefix and replies read apart give what they give when read whole, on the first few inputs."""
@@ -232,9 +259,12 @@ class Scorer:
             apart = hidden_after(self.model, self.prefix, some).float()
         except (TypeError, ValueError, KeyError):
             apart = torch.full_like(whole, torch.nan)  # an architecture without pluggable attention
+        return bool((apart - whole).norm() <= tolerance * whole.norm())
+
+    def _fits_window(self, length: int) -> bool:
+        """Whether prefix and suffix lie within a sliding window, so that attention to all of them is what is meant."""
         window = getattr(self.model.backbone.config, "sliding_window", None)
-        fits = window is None or self.prefix.length + len(first) < window
-        return bool(fits and (apart - whole).norm() <= tolerance * whole.norm())
+        return window is None or self.prefix.length + length < window
 
     def _halve(self, error: RuntimeError, batch: int) -> None:
         told = str(error).lower()

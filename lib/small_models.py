@@ -7,16 +7,13 @@ with the heads of released reward models, saved like any other, so the whole ana
 it finds can be compared with what was planted. That checks the method. It says nothing about real reward models.
 """
 
-import contextlib
 import hashlib
 import json
-import multiprocessing
 import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -36,6 +33,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from lib import ROOT, InputError, reward_models, scoring
+from lib.cores import each, one_thread
 from lib.heads import new_head
 from lib.reward_models import RewardModel
 
@@ -409,27 +407,9 @@ def rewards_of(model: RewardModel, prefix: scoring.Prefix, replies: Replies, som
     hidden = torch.empty(len(lengths), model.backbone.config.hidden_size)
     for which in (shortest, ~shortest):
         if which.any():
-            hidden[which] = _last_hidden(model, prefix, replies.suffixes[some][which], lengths[which])
+            suffixes, last = replies.suffixes[some][which][:, : int(lengths[which].max())], lengths[which] - 1
+            hidden[which] = scoring.hidden_after(model, prefix, suffixes, last)
     return model.head(hidden, prefix.gate)
-
-
-def _last_hidden(model: RewardModel, prefix: scoring.Prefix, suffixes: Tensor, lengths: Tensor) -> Tensor:
-    suffixes = suffixes[:, : int(lengths.max())]
-    positions = torch.arange(prefix.length, prefix.length + suffixes.shape[1])[None]
-    with _attention(model.backbone, "shared_prefix"):
-        out = model.backbone(input_ids=suffixes, position_ids=positions, use_cache=False, shared=prefix.shared)
-    # Attention looks back only, so the filling after a reply's last id does not touch its hidden state.
-    return out.last_hidden_state[torch.arange(len(lengths)), lengths - 1]  # (replies, hidden)
-
-
-@contextlib.contextmanager
-def _attention(backbone, name: str) -> Iterator[None]:
-    usual = backbone.config._attn_implementation
-    backbone.config._attn_implementation = name
-    try:
-        yield
-    finally:
-        backbone.config._attn_implementation = usual
 
 
 def train(
@@ -443,7 +423,7 @@ def train(
     fit to be saved is for `check` to say.
     """
     started, rng, losses = time.time(), np.random.default_rng(seed), []
-    with _one_thread():
+    with one_thread():
         model = new_model(profile, seed)
         replies = make_replies(model, rng)
         prompts = _inputs_by_sign(model)
@@ -481,16 +461,6 @@ def _loss(
     preferred, rejected = draw_preferences(utility[some], pairs, rng)
     rewards = rewards_of(model, scoring.read_prefix(model, inputs), replies, some)
     return preference_loss(rewards[preferred], rewards[rejected])
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    usual = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(usual)
 
 
 def _parameters(model: RewardModel) -> list:
@@ -608,21 +578,11 @@ def train_all(
     missing = [one for one in some if reports[one.nickname].get("fingerprint") != current[one.nickname]]
     jobs = [(one, seed, steps, folder) for one in sorted(missing, key=lambda one: -one.layers * one.hidden)]
     with tqdm(total=len(jobs), unit=" models", desc="training", disable=not (progress and jobs)) as bar:
-        for report in _each(jobs, processes or min(os.cpu_count() or 1, 10)):
+        for report in each(_train_and_save, jobs, processes or os.cpu_count() or 1):
             reports[report["nickname"]] = report
             bar.update()
     table = pd.DataFrame([reports[one.nickname] for one in some]).set_index("nickname")
     return table.assign(trained=table.index.isin([one.nickname for one in missing]))
-
-
-def _each(jobs: list, processes: int) -> Iterator[dict]:
-    if len(jobs) < 2 or processes < 2:
-        yield from map(_train_and_save, jobs)
-        return
-    # A model is too small to share its sums between cores, so each core trains a model of its own. Spawned, not forked:
-    # a fork of a process in which torch has computed may hang.
-    with ProcessPoolExecutor(min(processes, len(jobs)), mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(_train_and_save, jobs)
 
 
 def _train_and_save(job: tuple) -> dict:

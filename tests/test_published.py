@@ -272,7 +272,7 @@ def project(mirror, monkeypatch, write_notebook):
     words = 'collections = "embedded published-words published-vocabulary"\ncollection = "embedded"\n'
     write_notebook(notebooks / "02_ends.ipynb", "1 / 0")  # names no collections, so it is about whole vocabularies
     write_notebook(notebooks / "03_words.ipynb", KEEP.format("S2.tau"), parameters=words + 'signs = "bing stand-in"')
-    items = 'collections = "published-items"\ncollection = "published-items"'
+    items = 'collections = "published-items"\ncollection = "published-items"\nprompt = "greatest"'
     write_notebook(notebooks / "06_items.ipynb", KEEP.format("S4.tau.human"), parameters=items)
     scorecard = 'collections = "embedded published"\ncollection = "embedded"'
     write_notebook(notebooks / "09_scorecard.ipynb", GATHER, parameters=scorecard)
@@ -322,7 +322,7 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
     assert run.reproduce_published(mirror.project / "notebooks") == 0
     assert project == [
         ("03_words", {"collection": "published-words", "signs": "bing"}),
-        ("06_items", {"collection": "published-items"}),
+        ("06_items", {"collection": "published-items", "prompt": "GW"}),  # its name for the prompt `greatest`
         ("09_scorecard", {"collection": "published"}),
     ]
     figures_made = mirror.project / "figures" / "published"

@@ -1,0 +1,245 @@
+"""Does a real reward model, run here, give the scores that were published for it, and with which settings?
+
+The paper's code fed two beginning-of-sequence tokens where a template brings its own, dropped Gemma-2's soft-capping,
+and read one model's helpfulness instead of its reward. Each of these is a setting here; a sample of EloEverything items
+is scored under the three published prompts with all of them.
+
+Two runs in half precision never agree to the last digit. 45 words were scored twice under 54 prompts for the published
+word files, so how far two runs of the authors' own are apart is known. As a share of the model's largest reward, the
+differences that are not zero are, in the median and at most: .0084 and .036 in bfloat16 (five models), .00045 and .0022
+in float16 (three), .0000012 and .000006 in float32 (two). TOLERANCES are about twice that; in float32, where another
+order of summing shows, eight times.
+"""
+
+import contextlib
+import gc
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.stats import kendalltau
+from tqdm import tqdm
+
+from lib import InputError, published, reward_models, scores, scoring
+from lib.display import show_token
+
+TOLERANCES = {  # precision -> the median and the largest difference allowed, as shares of the largest published reward
+    "bfloat16": (0.016, 0.07),
+    "float16": (0.0009, 0.0045),
+    "float32": (0.00001, 0.00005),
+    "float64": (0.00001, 0.00005),  # what it is compared with was made in float32 at best
+}
+BYTES = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to run a model. head, attention: as of reward_models.load; bos: as of scoring.score_replies."""
+
+    head: str
+    attention: str
+    bos: str
+
+    def __str__(self) -> str:
+        read = "helpfulness alone, " if self.head == "urm_helpfulness" else ""
+        return f"{read}{self.attention} attention, {self.bos} bos"
+
+
+@dataclass(frozen=True)
+class Report:
+    """How the settings of one model compare with what was published.
+
+    told: what was run, in lines. table: a row per setting and prompt, as of `compared`, in the order of running.
+    """
+
+    told: list[str]
+    table: pd.DataFrame
+
+    @property
+    def reproduced(self) -> list[str]:
+        """The settings that stay within the tolerance under every prompt, the nearest first."""
+        within = self.table.groupby("setting")["within"].all()
+        return [setting for setting in self.nearest if within[setting]]
+
+    @property
+    def nearest(self) -> list[str]:
+        """All settings, by their median difference as a share of the largest reward, averaged over prompts."""
+        shares = self.table["median"] / self.table["scale"]
+        return list(shares.groupby(self.table["setting"], sort=False).mean().sort_values(kind="stable").index)
+
+
+# --- what is compared ---------------------------------------------------------------------------------------------
+
+
+def verify(
+    name: str, *, sample: int = 200, seed: int = 0, device: str | None = None, dtype: str | None = None
+) -> Report:
+    """The model of that nickname or hub id, run here with every setting, beside its published scores.
+
+    name: one of the paper's ten. sample: how many items, spread over their ranking by people; seed draws them. device,
+    dtype: as of reward_models.load, which is called once per head and attention. InputError, with the remedy, for
+    another model, weights that cannot be had, or too little memory.
+    """
+    entry = _one_of_the_ten(name)
+    items = spread_sample(_published(entry["nickname"]), sample, seed)
+    prompts = items.attrs["metadata"]["prompts"]
+    told, rows = [], []
+    for head, attention in tqdm(readings(entry), unit=" loads", desc=entry["nickname"], disable=None):
+        named = head if head == "urm_helpfulness" else None  # any other is read from the checkpoint, and checked
+        with _enough_memory(entry, dtype):
+            model = reward_models.load(name, device=device, dtype=dtype, attention=attention, head=named)
+            for bos in bos_modes(model, prompts):
+                ours = {prompt: scoring.score_replies(model, text, items["text"].tolist(), bos=bos)
+                        for prompt, text in prompts.items()}  # fmt: skip
+                setting = str(Setting(head, attention, bos))
+                rows += [{"setting": setting} | row for row in compared(items, ours, entry["dtype"], model.dtype)]
+            told = told or [_what_runs(entry, model, items, prompts, seed), *_what_is_no_setting(entry, model, prompts)]
+            del model  # before the next one is loaded
+    return Report(told, pd.DataFrame(rows))
+
+
+def _one_of_the_ten(name: str) -> dict:
+    models = reward_models.registry()
+    ten = models[models["group"] == "paper"]
+    if name not in ten.index and name not in set(ten["hub_id"]):
+        raise InputError(
+            f"scores were published for ten reward models, and '{name}' is not one of them; "
+            f"choose from {', '.join(ten.index)}"
+        )
+    return reward_models.find(name)
+
+
+def _published(nickname: str) -> pd.DataFrame:
+    path = scores.path_of(published.ITEMS, nickname)
+    if not path.is_file():
+        published.import_items()
+    return scores.read(path)
+
+
+def spread_sample(table: pd.DataFrame, n: int, seed: int = 0) -> pd.DataFrame:
+    """n rows of a score table, one drawn from each of n stretches of nearly equal length, in the table's order."""
+    if not 2 <= n <= len(table):
+        raise InputError(f"a sample of {n} items cannot be drawn; choose 2 to {len(table)}")
+    edges = np.linspace(0, len(table), n + 1).astype(int)
+    return table.iloc[np.random.default_rng(seed).integers(edges[:-1], edges[1:])].reset_index(drop=True)
+
+
+def readings(entry: dict) -> list[tuple[str, str]]:
+    """The (head, attention) pairs in which a model of the registry can be run: one to load for each."""
+    heads = ["urm", "urm_helpfulness"] if entry["head"] == "urm" else [entry["head"]]
+    attentions = ["eager", "uncapped"] if entry["attention"] == "eager" else [entry["attention"]]
+    return [(head, attention) for head in heads for attention in attentions]
+
+
+def bos_modes(model: reward_models.RewardModel, prompts: dict[str, str]) -> list[str]:
+    """The bos modes in which the model reads different inputs: double is single where the template brings no bos."""
+    [first, *_] = prompts.values()
+    once, twice = (model.conversation(first, bos).prefix_ids for bos in ("single", "double"))
+    return ["single"] if once == twice else ["single", "double"]
+
+
+def compared(items: pd.DataFrame, ours: dict[str, np.ndarray], *precisions: str) -> Iterator[dict]:
+    """For each prompt, how far our rewards of the items are from the published ones.
+
+    largest, median: difference, on the model's own scale; item: where it is largest; tau: Kendall's tau-b in [-1, 1];
+    scale: the largest published reward; within: whether both differences are within TOLERANCES of the coarsest
+    precision: of the published numbers, of these `precisions`.
+    """
+    metadata = items.attrs["metadata"]
+    for prompt, rewards in ours.items():
+        theirs = items[prompt].to_numpy()
+        difference, scale = np.abs(rewards.astype(float) - theirs), float(np.abs(theirs).max())
+        coarsest = max([metadata["precision"][prompt], *precisions], key=lambda name: TOLERANCES[name])
+        middle, limit = (scale * share for share in TOLERANCES[coarsest])
+        median, largest = float(np.median(difference)), float(difference.max())
+        yield {"prompt": prompt, "largest": largest, "item": items["text"].iloc[int(difference.argmax())],
+               "median": median, "tau": float(kendalltau(rewards, theirs).statistic), "scale": scale,
+               "tolerance": coarsest, "within": median <= middle and largest <= limit}  # fmt: skip
+
+
+# --- the model ----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _enough_memory(entry: dict, dtype: str | None) -> Iterator[None]:
+    """Running out of memory is one line that says how much the model needs; what it took is given back at the end."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:  # torch has an error of its own for a GPU, a plain one for a CPU
+        if isinstance(error, RuntimeError) and "memory" not in str(error).lower():
+            raise
+        gigabytes = entry["parameters_b"] * BYTES[dtype or entry["dtype"]]
+        raise InputError(
+            f"{entry['nickname']} does not fit into memory: its {entry['parameters_b']:g} billion parameters take "
+            f"about {gigabytes:.0f} GB; use a GPU or a machine with more"
+        ) from error
+    finally:
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+# --- in words -----------------------------------------------------------------------------------------------------
+
+
+def _what_runs(entry: dict, model, items: pd.DataFrame, prompts: dict[str, str], seed: int) -> str:
+    return (
+        f"{entry['nickname']} ({entry['hub_id']}, revision {model.revision}), {model.dtype} on {model.device}: "
+        f"{len(items)} EloEverything items (seed {seed}) under {len(prompts)} prompts, beside the published scores."
+    )
+
+
+def _what_is_no_setting(entry: dict, model, prompts: dict[str, str]) -> list[str]:
+    """What need not be run twice, and why."""
+    told = []
+    if entry["attention"] != "eager":
+        told.append("Its architecture has no soft-capping, so attention is no setting here.")
+    if len(bos_modes(model, prompts)) == 1:
+        told.append("Its template brings no bos of its own, so single and double bos are one input.")
+    return told
+
+
+def lines(report: Report) -> list[str]:
+    """The report as lines of text: what was run, a row per setting and prompt, and the verdict."""
+    width = max(map(len, report.table["setting"]))
+    shown = [f"{'setting':{width}}  prompt  largest difference  median difference     tau  largest at"]
+    for row in report.table.itertuples():
+        shown.append(
+            f"{row.setting:{width}}  {row.prompt:6}  {row.largest:18.6f}  {row.median:17.6f}  {row.tau:6.3f}  "
+            f"{show_token(row.item, 30).replace('␣', ' ')}"
+        )
+    return [*report.told, "", *shown, "", _tolerance(report), verdict(report)]
+
+
+def _tolerance(report: Report) -> str:
+    rows = report.table.drop_duplicates("prompt")
+    limits = []
+    for row in rows.itertuples():
+        median, largest = (row.scale * share for share in TOLERANCES[row.tolerance])
+        limits.append(f"{row.prompt} {median:.2g} and {largest:.2g} ({row.tolerance})")
+    return f"Reproduced means a median and a largest difference of at most: {', '.join(limits)}."
+
+
+def verdict(report: Report) -> str:
+    """One sentence: the setting that reproduces the published scores; or that none does, and which is nearest."""
+    found, [nearest, *_] = report.reproduced, report.nearest
+    at = report.table[report.table["setting"] == nearest]
+    far = f"median difference {at['median'].max():.2g}, largest {at['largest'].max():.2g}, tau {at['tau'].min():.3f}"
+    if len(found) == 1:
+        return f"The published scores are reproduced with {nearest} ({far})."
+    if found:
+        others = "; ".join(found[1:])
+        return (
+            f"The published scores are reproduced best with {found[0]} ({far}), but this precision does not tell it "
+            f"from: {others}."
+        )
+    return f"No setting reproduces the published scores; the nearest is {nearest} ({far}){_by_prompt(report)}."
+
+
+def _by_prompt(report: Report) -> str:
+    """The prompts under which some setting does reproduce them: the published files were not all made alike."""
+    rows = report.table[report.table["within"]]
+    told = [f"{prompt} with {', or '.join(found['setting'])}" for prompt, found in rows.groupby("prompt", sort=False)]
+    return f"; by itself, {'; '.join(told)}" if told else ""
