@@ -55,3 +55,13 @@ def test_table_3_has_a_positive_skewness_for_each_model_of_table_1():
     assert table["nickname"].tolist() == paper("table_1")["nickname"].tolist()
     assert (table["skewness"] > 0).all() and (table["variance"] > 0).all()
     assert table.loc[table["variance_relation"] == "<", "nickname"].tolist() == ["F-Lla-8B-v0.1"]
+
+
+def test_tables_a1_to_a5_have_20_tokens_at_each_end_of_ten_models():
+    table = paper("tables_a1_to_a5")
+    assert len(table) == 5 * 10 * 40 and not table.isna().any(axis=None) and not (table["text"] == "").any()
+    groups = table.groupby(["table", "model", "end"], sort=False)
+    assert groups.size().eq(20).all() and groups.ngroups == 5 * 10 * 2
+    assert all(rows["text"].is_unique and sorted(rows["position"]) == list(range(1, 21)) for _, rows in groups)
+    first = table[(table["end"] == "top") & (table["position"] == 1) & (table["table"] == "A1")]
+    assert first.set_index("model")["text"][["gemma-2b", "gemma-2-27b-it"]].tolist() == [" The", "Love"]

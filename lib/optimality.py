@@ -1,0 +1,213 @@
+"""How good is a search? Against the true optimum, known where every reply of two tokens over an alphabet was scored.
+
+An instance is a model, a prompt, an alphabet and a direction. On it every method starts from the same random replies
+and spends the same budget; what counts is how often, and after how many replies scored, it stands at the optimum.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.stats import spearmanr
+from tqdm.auto import tqdm
+
+from lib import ROOT, InputError, gcg, reward_models, scores, scoring
+from lib.cores import each
+from lib.reward_models import RewardModel
+
+ALPHABET = 512  # tokens, so 262,144 replies
+BUDGETS = tuple(range(128, 4097, 128))  # replies scored
+KEPT = ROOT / "data" / "cache" / "optimality"
+
+
+def alphabet(model: RewardModel, size: int = ALPHABET, seed: int = 0) -> np.ndarray:
+    """So many printable token ids, drawn at random from a seed, ascending."""
+    allowed = gcg.allowed_ids(model, "printable")
+    if not 2 <= size <= len(allowed):
+        raise InputError(f"an alphabet of {model.name} has 2 to {len(allowed)} printable tokens, not {size}")
+    return np.sort(np.random.default_rng(seed).choice(allowed, size, replace=False))
+
+
+def all_pairs(ids: np.ndarray) -> np.ndarray:
+    """Every reply of two of these ids, (len(ids) ** 2, 2), the second token running fastest."""
+    return np.stack(np.meshgrid(ids, ids, indexing="ij"), axis=-1).reshape(-1, 2)
+
+
+class Exhausted(gcg.Objective):
+    """An objective over two-token replies of which every one was scored, so that its optimum is known.
+
+    truth: the reward of each, (allowed, allowed), first token by second, on the model's own scale. A search is served
+    from there, and takes its gradients from the model.
+    """
+
+    def __init__(self, model: RewardModel, prompt: str, direction: str, allowed: np.ndarray, truth=None):
+        super().__init__(model, prompt, direction, allowed)
+        self.known_gains: dict[tuple, np.ndarray] = {}
+        self.truth = truth
+        if truth is None:
+            values = super().values(all_pairs(self.allowed))
+            self.truth = self.sign * values.reshape(len(self.allowed), -1)
+
+    @property
+    def optimum(self) -> float:
+        """The reward of the best reply for this direction."""
+        return float(self.sign * (self.sign * self.truth).max())
+
+    def values(self, replies: np.ndarray) -> np.ndarray:
+        """As of Objective, looked up. InputError for replies of another length than two."""
+        if replies.shape[1] != 2:
+            raise InputError(f"only replies of two tokens were scored, not of {replies.shape[1]}; start from two")
+        first, second = np.searchsorted(self.allowed, replies).T
+        return self.sign * self.truth[first, second]
+
+    def gains(self, reply: gcg.Reply, centred: bool = True) -> np.ndarray:
+        """As of Objective; each is computed once, whichever search asks."""
+        key = (reply, centred)
+        if key not in self.known_gains:
+            self.known_gains[key] = super().gains(reply, centred)
+        else:
+            self.gradients += 1
+        return self.known_gains[key]
+
+
+# --- comparison ---------------------------------------------------------------------------------------------------
+
+INSTANCES = (  # model, prompt: five whose architectures, heads and planted values differ
+    ("A-Gem-96", "greatest"),
+    ("B-Lla-96", "worst"),
+    ("C-Lla-64", "best"),
+    ("D-Lla-48", "worst"),
+    ("F-Lla-64", "greatest"),
+)
+OURS = "round robin (ours)"
+COMPARED = {  # as named in tables and charts; GCG also with the width and top_k that nanoGCG has by default
+    OURS: gcg.Settings("round robin"),
+    "Faster-GCG": gcg.Settings("Faster-GCG"),
+    "Faster-GCG, wrong sign": gcg.Settings("Faster-GCG, wrong sign"),
+    "GCG, width 32": gcg.Settings("GCG", top_k=64),
+    "GCG, width 512": gcg.Settings("GCG", width=512, top_k=256),
+    "exact sweeps": gcg.Settings("sweeps"),
+    "random": gcg.Settings("random"),
+}
+
+
+def compare(
+    instances: Sequence[tuple[str, str]] = INSTANCES, *, seeds: int = 5, size: int = ALPHABET, keep: Path | None = KEPT,
+    processes: int | None = None, progress: bool = True,
+) -> pd.DataFrame:  # fmt: skip
+    """How near to the optimum every method is after every budget: a row per search and budget.
+
+    Columns: model, prompt, direction, method, seed (of the search and its random start), budget (replies scored), gap
+    (the optimum less the best so far, in standard deviations of all rewards; 0 at the optimum), at_optimum, gradients
+    (taken by the whole search), and what `landscape` says of the instance. size: tokens of the alphabet. keep: a folder
+    in which finished instances are found again. processes: instances at once, None for one per core.
+    """
+    prompts = scores.read_prompts(None)
+    if unknown := {name for _, name in instances} - set(prompts):
+        raise InputError(f"no prompt '{min(unknown)}' in data/prompts.csv; choose of {', '.join(prompts)}")
+    jobs = [(number, model, name, prompts[name], seeds, size, keep) for number, (model, name) in enumerate(instances)]
+    with tqdm(total=len(jobs), unit=" instances", desc="comparing", disable=not progress) as bar:
+        parts = []
+        for part in each(_instance, jobs, processes or os.cpu_count() or 1):
+            parts.append(part)
+            bar.update()
+    return pd.concat(parts, ignore_index=True)
+
+
+def _instance(job: tuple) -> pd.DataFrame:
+    """All searches of one model and prompt, in both directions; read from `keep` if they are there."""
+    number, nickname, name, prompt, seeds, size, keep = job
+    model = reward_models.load(nickname, device="cpu")
+    path = keep and keep / f"{model.nickname}-{name}-{_fingerprint(model, prompt, number, seeds, size)}.parquet"
+    if path and path.exists():
+        return pd.read_parquet(path)
+    optimal = Exhausted(model, prompt, "optimal", alphabet(model, size, number))
+    pessimal = Exhausted(model, prompt, "pessimal", optimal.allowed, optimal.truth)
+    rows = [row for objective in (optimal, pessimal) for row in _searches(objective, seeds)]
+    table = pd.DataFrame(rows).assign(model=nickname, prompt=name)
+    if path:
+        with scores.replacing(path) as part:
+            table.to_parquet(part)
+    return table
+
+
+def _fingerprint(model: RewardModel, *what) -> str:
+    code = [Path(module.__file__).read_bytes() for module in (gcg, scoring)] + [Path(__file__).read_bytes()]
+    text = json.dumps([model.revision, torch.__version__, what]).encode()
+    return hashlib.sha256(text + b"".join(code)).hexdigest()[:16]
+
+
+def _searches(objective: Exhausted, seeds: int) -> Iterator[dict]:
+    spread, shape = objective.truth.std(), landscape(objective)
+    for seed in range(seeds):
+        start = np.random.default_rng(seed).choice(objective.allowed, size=2)
+        for method, settings in COMPARED.items():
+            found = gcg.search(objective, start, replace(settings, seed=seed, budget=max(BUDGETS)))
+            for budget in BUDGETS:
+                best = [reward for evaluations, reward in found.trace if evaluations <= budget][-1]
+                yield {
+                    "direction": objective.direction, "method": method, "seed": seed, "budget": budget,
+                    "gap": abs(objective.optimum - best) / spread, "at_optimum": best == objective.optimum,
+                    "gradients": found.gradients,
+                } | shape  # fmt: skip
+
+
+def summary(searches: pd.DataFrame, by: Sequence[str] = ("method", "budget"), resamples: int = 2000) -> pd.DataFrame:
+    """The share of searches at the optimum, with a 95% interval over instances, and their mean gap in sd.
+
+    Columns: share, low, high, gap, n (searches). The interval is a bootstrap over models and prompts, because searches
+    of one instance from several starts are not independent. searches: as of compare.
+    """
+    by, rng = list(by), np.random.default_rng(0)
+    means = searches.groupby(by, sort=False)[["at_optimum", "gap"]].mean().rename(columns={"at_optimum": "share"})
+    instance = searches["model"] + " " + searches["prompt"]
+    each = searches.pivot_table("at_optimum", by, instance).reindex(means.index)  # (groups, instances)
+    drawn = rng.integers(each.shape[1], size=(resamples, each.shape[1]))
+    low, high = np.quantile(each.to_numpy(dtype=float)[:, drawn].mean(axis=2), [0.025, 0.975], axis=1)
+    means.insert(1, "low", low)
+    means.insert(2, "high", high)
+    return means.assign(n=searches.groupby(by, sort=False).size())
+
+
+def lead(summary: pd.DataFrame, from_budget: int = 1024) -> pd.DataFrame:
+    """At how many budgets ours is ahead of, level with and behind the best other method, for each direction.
+
+    Columns: ahead, level, behind (budgets), least (the smallest lead in share of searches, below 0 where behind).
+    summary: by method, direction and budget.
+    """
+    shares = summary["share"].unstack("method")  # noqa: PD010
+    leads = shares[OURS] - shares.drop(columns=OURS).max(axis=1)
+    leads = leads[leads.index.get_level_values("budget") >= from_budget].groupby("direction")
+    parts = {"ahead": leads.agg(lambda gap: (gap > 0).sum()), "level": leads.agg(lambda gap: (gap == 0).sum()),
+             "behind": leads.agg(lambda gap: (gap < 0).sum()), "least": leads.min()}  # fmt: skip
+    return pd.DataFrame(parts).astype({"ahead": int, "level": int, "behind": int})
+
+
+def landscape(objective: Exhausted, replies: int = 50, seed: int = 0) -> dict[str, float]:
+    """How hard an instance is for a search that follows gradients.
+
+    gradient_spearman: correlation of first-order gains with the true change, over all swaps of `replies` random
+    replies; rank_of_best: median rank of the truly best swap by gain (1: the gradient names it); additive_r2: share of
+    the variance of rewards that a sum of one term per token explains; optima: replies that no swap improves.
+    """
+    values, rng = objective.sign * objective.truth, np.random.default_rng(seed)
+    correlations, ranks = [], []
+    for first, second in rng.integers(len(values), size=(replies, 2)):
+        reply = tuple(objective.allowed[[first, second]].tolist())
+        gains = objective.gains(reply).ravel()
+        true = np.stack([values[:, second], values[first]]).ravel() - values[first, second]
+        correlations.append(spearmanr(gains, true)[0])
+        ranks.append(1 + (gains > gains[true.argmax()]).sum())
+    rows, columns, mean = values.mean(1, keepdims=True), values.mean(0, keepdims=True), values.mean()
+    unexplained = ((values - rows - columns + mean) ** 2).sum() / ((values - mean) ** 2).sum()
+    optima = (values >= values.max(0, keepdims=True)) & (values >= values.max(1, keepdims=True))
+    return {
+        "gradient_spearman": float(np.mean(correlations)), "rank_of_best": float(np.median(ranks)),
+        "additive_r2": float(1 - unexplained), "optima": int(optima.sum()),
+    }  # fmt: skip

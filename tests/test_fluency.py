@@ -1,0 +1,310 @@
+"""Fluent replies by a second count: one plain forward pass per token, a sort, a sum."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from tiny_causal import make_causal
+from transformers import AutoTokenizer
+
+from lib import InputError, gcg, language_models, reward_models
+from lib.fluency import Fluency
+from lib.gcg import Objective, Settings, search
+
+PROMPT = "What, in one word, is the greatest thing ever?"
+FAMILIES = {"linear_llama": "llama", "linear_gemma2": "gemma2", "linear_qwen3": "qwen3"}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """kind -> (reward model, language model) of one tokenizer."""
+
+    def of(kind):
+        folder = tmp_path_factory.mktemp(kind)
+        reward = reward_models.load(str(tiny.make_checkpoint(folder / "reward", kind)), device="cpu")
+        return reward, language_models.load(str(make_causal(folder / "language", FAMILIES[kind])), device="cpu")
+
+    return cache(of)
+
+
+@pytest.fixture
+def pair(models):
+    return models("linear_llama")
+
+
+@pytest.fixture
+def ids(pair):
+    """Sixty printable ids, ascending."""
+    return np.sort(np.random.default_rng(0).choice(gcg.allowed_ids(pair[0]), 60, replace=False))
+
+
+def likelihoods(language_model, before, allowed):
+    """Allowed id -> its probability among them after the prompt and these tokens, likeliest first."""
+    with torch.no_grad():
+        tokens = torch.tensor([[*language_model.encode(PROMPT), *before]])
+        logits = language_model.model(tokens).logits[0, -1].double()
+    weights = {i: float(logits[i].exp()) for i in allowed}
+    total = sum(weights.values())
+    return {i: weight / total for i, weight in sorted(weights.items(), key=lambda item: -item[1])}
+
+
+def nucleus(language_model, before, allowed, top_p):
+    """The ids of which those that are likelier have less than top_p in all."""
+    inside, likelier = set(), 0.0
+    for i, probability in likelihoods(language_model, before, allowed).items():
+        assert abs(likelier - top_p) > 1e-6  # what is inside is not a matter of rounding
+        if likelier < top_p:
+            inside.add(i)
+        likelier += probability
+    return inside
+
+
+def is_fluent(language_model, reply, allowed, top_p):
+    return all(reply[i] in nucleus(language_model, reply[:i], allowed, top_p) for i in range(len(reply)))
+
+
+def some_replies(language_model, allowed, top_p, length, rng):
+    """Replies of which about half are fluent: each token drawn from the nucleus, then one of them perhaps redrawn."""
+    for number in range(12):
+        reply = []
+        for _ in range(length):
+            reply.append(int(rng.choice(sorted(nucleus(language_model, reply, allowed, top_p)))))
+        if number % 2:
+            reply[rng.integers(length)] = int(rng.choice(allowed))
+        yield reply
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_a_reply_is_fluent_if_every_token_is_in_its_nucleus(models, kind):
+    model, language_model = models(kind)
+    allowed = gcg.allowed_ids(model, "printable")
+    for top_p in (0.3, 0.9):
+        fluency = Fluency(language_model, model, PROMPT, allowed, top_p)
+        replies = list(some_replies(language_model, allowed.tolist(), top_p, 3, np.random.default_rng(1)))
+        expected = [is_fluent(language_model, reply, allowed.tolist(), top_p) for reply in replies]
+        found = fluency(np.array(replies))
+        assert found.dtype == bool and found.tolist() == expected
+        assert 6 <= sum(expected) < 12
+
+
+def test_a_reply_is_judged_alone_whatever_its_batch(pair, ids):
+    fluency = Fluency(pair[1], pair[0], PROMPT, ids, 0.7)
+    replies = np.array([fluency.draw(2, np.random.default_rng(seed)) for seed in range(8)])
+    replies[::2, 1] = ids[:4]
+    found = fluency(replies)
+    assert found.tolist() == [bool(fluency(replies[i : i + 1])[0]) for i in range(8)]
+    assert set(found.tolist()) == {True, False}
+
+
+def test_no_replies_are_no_answers(pair, ids):
+    assert Fluency(pair[1], pair[0], PROMPT, ids)(np.zeros((0, 2), dtype=np.int64)).tolist() == []
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_swaps_tell_for_each_place_what_may_follow(models, kind):
+    model, language_model = models(kind)
+    allowed = gcg.allowed_ids(model, "printable")
+    fluency = Fluency(language_model, model, PROMPT, allowed, 0.8)
+    reply = fluency.draw(3, np.random.default_rng(2))
+    asked = np.unique([*allowed[::2], *reply])
+    expected = [nucleus(language_model, reply[:i], allowed.tolist(), 0.8) for i in range(3)]
+    found = fluency.swaps(reply, asked)
+    assert found.shape == (3, len(asked))
+    assert [set(asked[row].tolist()) for row in found] == [inside & set(asked.tolist()) for inside in expected]
+    assert all(found[i, np.searchsorted(asked, token)] for i, token in enumerate(reply))  # staying is fluent
+
+
+@pytest.mark.parametrize("top_p", [1e-9, 0.8, 0.9, 1])
+def test_what_is_drawn_is_fluent(pair, ids, top_p):
+    fluency = Fluency(pair[1], pair[0], PROMPT, ids, top_p)
+    for length in (1, 4):
+        drawn = [fluency.draw(length, np.random.default_rng(seed)) for seed in range(10)]
+        assert fluency(np.array(drawn)).all()
+        assert {len(reply) for reply in drawn} == {length}
+        assert drawn == [fluency.draw(length, np.random.default_rng(seed)) for seed in range(10)]
+        assert (len(set(drawn)) == 1) == (top_p == 1e-9)
+
+
+def test_each_fluent_token_is_drawn_as_often(pair, ids):
+    fluency, rng = Fluency(pair[1], pair[0], PROMPT, ids, 0.9), np.random.default_rng(0)
+    drawn = [fluency.draw(1, rng)[0] for _ in range(300)]
+    inside = nucleus(pair[1], [], ids.tolist(), 0.9)
+    assert set(drawn) == inside
+    assert len(inside) > 2
+    share = 1 / len(inside)
+    for token in inside:
+        assert abs(drawn.count(token) / 300 - share) < 4 * (share * (1 - share) / 300) ** 0.5
+
+
+def test_the_likeliest_token_is_fluent_however_small_top_p(pair, ids):
+    fluency, reply = Fluency(pair[1], pair[0], PROMPT, ids, 1e-12), []
+    for _ in range(4):
+        reply.append(next(iter(likelihoods(pair[1], reply, ids.tolist()))))
+    assert fluency.draw(4, np.random.default_rng(0)) == tuple(reply)
+    assert fluency.swaps(reply, ids).sum(1).tolist() == [1] * 4  # and no other is
+    assert fluency(np.array([reply])).tolist() == [True]
+
+
+def test_top_p_of_one_keeps_every_allowed_token(pair):
+    allowed = gcg.allowed_ids(pair[0], "printable")
+    fluency = Fluency(pair[1], pair[0], PROMPT, allowed, 1)
+    reply = allowed[[5, 100, 200]]
+    assert fluency.swaps(reply, allowed).all()
+    assert fluency(np.stack([allowed, allowed[::-1]], axis=1)).all()
+
+
+def test_tokens_that_are_not_allowed_are_never_fluent(pair, ids):
+    everything = gcg.allowed_ids(pair[0], "all")
+    outside = np.setdiff1d(everything, ids)
+    fluency, inner = Fluency(pair[1], pair[0], PROMPT, ids, 1), int(ids[30])
+    for replies in (np.stack([outside, 0 * outside + inner], 1), np.stack([0 * outside + inner, outside], 1)):
+        assert not fluency(replies).any()
+    swaps = fluency.swaps((inner, inner), everything)
+    assert not swaps[:, np.isin(everything, outside)].any()
+    assert swaps[:, np.isin(everything, ids)].all()
+
+
+def test_another_prompt_makes_other_replies_fluent(pair, ids):
+    here, there = (Fluency(pair[1], pair[0], prompt, ids, 0.3) for prompt in (PROMPT, "Why?"))
+    reply = here.draw(2, np.random.default_rng(0))
+    assert here.swaps(reply, ids)[0].tolist() != there.swaps(reply, ids)[0].tolist()
+
+
+# --- two models ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory):
+    """A reward model whose tokenizer knows two tokens more than its language model, after the shared ones."""
+    folder = tmp_path_factory.mktemp("larger")
+    language_model = language_models.load(str(make_causal(folder / "language", "llama")), device="cpu")
+    shared = len(language_model.tokenizer)
+    tiny.make_checkpoint(folder / "reward", "linear_llama", vocab_size=shared + 2)
+    tokenizer = AutoTokenizer.from_pretrained(folder / "reward")
+    assert tokenizer.add_tokens(["extra one", "extra two"]) == 2
+    tokenizer.save_pretrained(folder / "reward")
+    return reward_models.load(str(folder / "reward"), device="cpu"), language_model, shared
+
+
+def test_tokens_that_the_language_model_lacks_are_never_fluent(larger):
+    model, language_model, shared = larger
+    allowed = np.array([*range(40, 90), shared, shared + 1])
+    fluency = Fluency(language_model, model, PROMPT, allowed, 1)
+    lacking = np.array([[40, shared], [shared + 1, 41], [shared, shared], [40, 41]])
+    assert fluency(lacking).tolist() == [False, False, False, True]
+    assert fluency.swaps((40, 41), allowed)[:, -2:].sum() == 0
+    with pytest.raises(InputError, match="no reply that the search would keep; give another"):
+        search(Objective(model, PROMPT, "optimal", allowed, fluency=fluency), [shared, 40])
+
+
+@pytest.mark.parametrize("method", gcg.METHODS)
+def test_a_search_goes_round_the_tokens_that_the_language_model_lacks(larger, method):
+    model, language_model, shared = larger
+    allowed = np.array([*range(40, 60), shared, shared + 1])
+    objective = Recorded(model, PROMPT, "optimal", allowed, fluency=Fluency(language_model, model, PROMPT, allowed, 1))
+    search(objective, [40, 41], Settings(method, budget=60, width=8), certify=True)
+    assert len(objective.asked) > 30
+    assert objective.asked.max() < shared
+
+
+@pytest.mark.parametrize("top_p", [0, -0.5, 1.1, float("nan")])
+def test_top_p_is_a_share(pair, ids, top_p):
+    with pytest.raises(InputError, match="top_p must be above 0 and at most 1, not"):
+        Fluency(pair[1], pair[0], PROMPT, ids, top_p)
+
+
+def test_another_tokenizer_is_refused(models, pair, ids, tmp_path):
+    shifted = reward_models.load(str(tiny.make_checkpoint(tmp_path, "linear_llama", vocabulary=["zzz"])), device="cpu")
+    for model, language_model in [(pair[0], models("linear_qwen3")[1]), (shifted, pair[1])]:
+        with pytest.raises(InputError, match="do not share a tokenizer; give the language model that .* was made from"):
+            Fluency(language_model, model, PROMPT, ids)
+
+
+# --- searches -----------------------------------------------------------------------------------------------------
+
+
+class Recorded(Objective):
+    """An objective that remembers every reply it was asked for."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.batches = []
+
+    def values(self, replies):
+        self.batches.append(replies.copy())
+        return super().values(replies)
+
+    @property
+    def asked(self):
+        return np.concatenate(self.batches)
+
+
+@pytest.mark.parametrize("direction", gcg.DIRECTIONS)
+@pytest.mark.parametrize("method", gcg.METHODS)
+def test_a_fluent_search_scores_fluent_replies_alone(pair, ids, method, direction):
+    model, language_model = pair
+    fluency = Fluency(language_model, model, PROMPT, ids, 0.9)
+    objective = Recorded(model, PROMPT, direction, ids, fluency=fluency)
+    start = objective.draw(3, np.random.default_rng(0))
+    found = search(objective, start, Settings(method, budget=40, width=8), certify=True)
+    assert fluency(objective.asked).all()
+    assert found.evaluations >= 5
+    assert is_fluent(language_model, found.ids, ids.tolist(), 0.9)
+    assert found.reward * objective.sign >= found.start_reward * objective.sign
+
+
+def test_a_long_fluent_search_also_merges_and_starts_afresh_among_fluent_replies(pair, ids):
+    fluency = Fluency(pair[1], pair[0], PROMPT, ids, 0.9)
+    objective = Recorded(pair[0], PROMPT, "optimal", ids, fluency=fluency)
+    search(objective, objective.draw(9, np.random.default_rng(0)), Settings(budget=80, width=8, patience=1))
+    assert fluency(objective.asked).all()
+    assert len(objective.asked) == 80
+
+
+def test_without_fluency_the_same_search_leaves_the_fluent_replies(pair, ids):
+    fluency = Fluency(pair[1], pair[0], PROMPT, ids, 0.9)
+    objective = Recorded(pair[0], PROMPT, "optimal", ids)
+    search(objective, fluency.draw(3, np.random.default_rng(0)), Settings(budget=40, width=8))
+    assert not fluency(objective.asked).all()
+
+
+def test_what_keep_asks_is_asked_besides_fluency(pair, ids):
+    fluency = Fluency(pair[1], pair[0], PROMPT, ids, 0.9)
+    start = fluency.draw(3, np.random.default_rng(0))
+    keep = lambda replies: replies[:, 0] == start[0]  # noqa: E731
+    objective = Recorded(pair[0], PROMPT, "optimal", ids, keep=keep, fluency=fluency)
+    search(objective, start, Settings("sweeps", budget=60), certify=True)
+    assert (objective.asked[:, 0] == start[0]).all()
+    assert fluency(objective.asked).all()
+    assert len(objective.asked) > 10
+
+
+def test_fluency_and_the_round_trip_are_both_kept(pair):
+    model, language_model = pair
+    allowed = gcg.allowed_ids(model, "round trip")
+    fluency = Fluency(language_model, model, PROMPT, allowed, 0.9)
+    objective = Recorded(model, PROMPT, "optimal", "round trip", fluency=fluency)
+    drawn = [fluency.draw(2, np.random.default_rng(seed)) for seed in range(40)]
+    start = next(reply for reply in drawn if gcg.survives(model, PROMPT, np.array([reply]))[0])
+    found = search(objective, start, Settings(budget=30, width=8), certify=True)
+    assert fluency(objective.asked).all()
+    assert found.survives
+
+
+@pytest.mark.parametrize("method", gcg.METHODS)
+def test_a_search_ends_where_hardly_any_reply_is_fluent(pair, ids, method, monkeypatch):
+    fluency = Fluency(pair[1], pair[0], PROMPT, ids, 1e-9)
+    start, drawn, plain = fluency.draw(2, np.random.default_rng(0)), [], fluency.draw
+
+    def draw(*given):
+        drawn.append(1)
+        assert len(drawn) <= 1000, "draws for ever, and each costs a pass through the language model"
+        return plain(*given)
+
+    monkeypatch.setattr(fluency, "draw", draw)
+    objective = Recorded(pair[0], PROMPT, "optimal", ids, fluency=fluency)
+    found = search(objective, start, Settings(method, budget=20, width=4))
+    assert found.ids == start
+    assert len({tuple(reply) for reply in objective.asked.tolist()}) == 1

@@ -1,0 +1,665 @@
+"""Searches for the best and worst reply against the whole truth, and what they do when stopped, starved or misled."""
+
+import unicodedata
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import oracle
+import pytest
+import tiny
+import torch
+from safetensors.torch import load_file
+
+from lib import InputError, gcg, longer_replies, scoring
+from lib.gcg import Objective, Settings, search
+from lib.reward_models import load
+
+PROMPT = "What, in one word, is the greatest thing ever?"
+KINDS = list(tiny.KINDS)
+UNREPEATED = ["round robin", "Faster-GCG", "Faster-GCG, wrong sign", "random"]  # methods that score no reply twice
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    def folder_of(kind):
+        folder = tmp_path_factory.mktemp(kind)
+        return tiny.make_checkpoint(folder, kind) if kind in KINDS else smooth_checkpoint(folder)
+
+    return cache(folder_of)
+
+
+def smooth_checkpoint(folder):
+    """A tiny Gemma-2 whose embeddings lie so close together that the first order all but tells the reward."""
+    tiny.make_checkpoint(folder, "linear_gemma2")
+    tensors = load_file(folder / "model.safetensors")
+    table = tensors["model.embed_tokens.weight"]
+    tensors["model.embed_tokens.weight"] = table[:1] + 0.1 * (table - table[:1])
+    tiny.write_weights(folder, tensors)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models(folders):
+    return cache(lambda kind: load(str(folders(kind)), device="cpu"))
+
+
+def alphabet(model, size=32):
+    """Printable ids drawn at random, ascending."""
+    return np.sort(np.random.default_rng(0).choice(gcg.allowed_ids(model, "printable"), size, replace=False))
+
+
+def starts(ids, count, length=2):
+    """Replies drawn at random."""
+    return np.random.default_rng(1).choice(ids, size=(count, length))
+
+
+class Recorded(Objective):
+    """An objective that remembers every batch it was asked for, and can be killed at one of them."""
+
+    def __init__(self, *args, killed_at=None, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.batches, self.killed_at = [], killed_at
+
+    def values(self, replies):
+        if len(self.batches) == self.killed_at:
+            raise KeyboardInterrupt
+        self.batches.append(replies.copy())
+        return super().values(replies)
+
+    @property
+    def asked(self):
+        return [tuple(reply) for batch in self.batches for reply in batch.tolist()]
+
+
+def without_seconds(found):
+    return replace(found, seconds=0.0)
+
+
+# --- the truth ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def truth(folders, models):
+    """An alphabet, and the oracle's reward of each reply of two of its tokens on the smooth model, first by second."""
+    ids = alphabet(models("smooth"))
+    pairs = [[first, second] for first in ids.tolist() for second in ids.tolist()]
+    return ids, oracle.rewards(folders("smooth"), PROMPT, pairs, reply="ids", batch=128).reshape(32, 32)
+
+
+def hits(model, truth, direction, method, **settings):
+    """In how many of six searches of a tenth of all replies the true optimum is found."""
+    ids, rewards = truth
+    best = rewards.max() if direction == "optimal" else rewards.min()
+    objective = Objective(model, PROMPT, direction, ids)
+    settings = Settings(method, budget=102, width=17, **settings)
+    found = [search(objective, start, replace(settings, seed=i)).reward for i, start in enumerate(starts(ids, 6))]
+    gaps = np.abs(np.array(found) - best)
+    assert not ((gaps > 1e-5) & (gaps < 1e-4)).any()  # a hit is not a matter of rounding
+    return int((gaps < 1e-5).sum())
+
+
+@pytest.mark.parametrize("direction", gcg.DIRECTIONS)
+def test_the_true_optimum_of_all_pairs_is_found(models, truth, direction):
+    model = models("smooth")
+    assert hits(model, truth, direction, "round robin") >= 5
+    assert hits(model, truth, direction, "Faster-GCG") >= 5
+    assert hits(model, truth, direction, "GCG", top_k=4) >= 4
+    assert hits(model, truth, direction, "random") <= 2  # by chance one in ten
+
+
+def test_the_wrong_sign_costs_the_pessimal_search_alone(models, truth):
+    assert hits(models("smooth"), truth, "optimal", "Faster-GCG, wrong sign") >= 5
+    assert hits(models("smooth"), truth, "pessimal", "Faster-GCG, wrong sign") <= 1
+    for start in starts(truth[0], 2):
+        ways = {
+            (direction, method): search(objective, start, Settings(method, budget=60, width=12)).trace
+            for direction in gcg.DIRECTIONS
+            for objective in [Objective(models("smooth"), PROMPT, direction, truth[0])]
+            for method in ("Faster-GCG", "Faster-GCG, wrong sign")
+        }
+        assert ways["optimal", "Faster-GCG"] == ways["optimal", "Faster-GCG, wrong sign"]
+        assert ways["pessimal", "Faster-GCG"] != ways["pessimal", "Faster-GCG, wrong sign"]
+
+
+@pytest.mark.parametrize("method", [method for method in gcg.METHODS if method != "Faster-GCG, wrong sign"])
+def test_the_least_reward_is_minus_the_greatest_of_the_negated_model(models, method):
+    model = models("linear_llama")
+    negated = replace(model, head=type(model.head)(model.backbone.config))
+    with torch.no_grad():
+        negated.head.score.weight.copy_(-model.head.score.weight)
+    ids, settings = alphabet(model), Settings(method, budget=120, width=16)
+    for start in starts(ids, 2, length=3):
+        worst = search(Objective(model, PROMPT, "pessimal", ids), start, settings)
+        best = search(Objective(negated, PROMPT, "optimal", ids), start, settings)
+        assert worst.ids == best.ids
+        assert worst.reward == -best.reward
+        assert worst.trace == tuple((count, -reward) for count, reward in best.trace)
+
+
+# --- values, gains, distances -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_equal_scoring_the_oracle_and_reading_whole(folders, models, kind):
+    model = models(kind)
+    objective, other = (Objective(model, PROMPT, direction) for direction in gcg.DIRECTIONS)
+    assert objective.scorer.shares_prefix == (kind != "deberta")
+    for length in (2, 3, 20):
+        replies = starts(objective.allowed, 6, length)
+        expected = oracle.rewards(folders(kind), PROMPT, replies.tolist(), reply="ids")
+        assert expected.std() > 0.01  # otherwise 1e-5 would say little
+        within = {"atol": 1e-5 * max(1, np.abs(expected).max()), "rtol": 0}
+        np.testing.assert_allclose(objective.values(replies), expected, **within)
+        np.testing.assert_allclose(other.values(replies), -expected, **within)
+        scored = scoring.score_replies(model, PROMPT, replies.tolist(), reply="ids")
+        np.testing.assert_allclose(objective.values(replies), scored, **within)
+        if model.causal:
+            gains = objective.gains(tuple(replies[0]))
+            objective.scorer.shares_prefix = False
+            np.testing.assert_allclose(objective.values(replies), expected, **within)
+            np.testing.assert_allclose(objective.gains(tuple(replies[0])), gains, atol=1e-4 * np.abs(gains).max())
+            objective.scorer.shares_prefix = True
+
+
+def test_a_long_reply_that_leaves_the_sliding_window_is_read_whole(models, tmp_path):
+    prefix = len(models("linear_gemma2").conversation(PROMPT).prefix_ids)
+    folder = tiny.make_checkpoint(tmp_path, "linear_gemma2", sliding_window=prefix + 8)
+    objective = Objective(load(str(folder), device="cpu"), PROMPT)
+    for length in (2, 20):  # the first fits into the window, the second does not
+        replies = starts(objective.allowed, 4, length)
+        expected = oracle.rewards(folder, PROMPT, replies.tolist(), reply="ids")
+        np.testing.assert_allclose(objective.values(replies), expected, atol=1e-4)
+
+
+def nudged(objective, reply, position, direction, step):
+    """The value of the reply with the embedding of one of its tokens moved, by a hook on the embedding module."""
+    from_end = len(reply) + len(objective.closing) - position
+
+    def move(module, arguments, output):
+        output = output.clone()
+        output[:, -from_end] += step * direction
+        return output
+
+    hook = objective.model.backbone.get_input_embeddings().register_forward_hook(move)
+    value = float(objective.values(np.array([reply]))[0])
+    hook.remove()
+    return value
+
+
+def slope(objective, reply, position, direction, step=0.01):
+    """The value's slope along a direction by central differences, extrapolated from two steps to none (Richardson)."""
+    wide, narrow = (
+        (nudged(objective, reply, position, direction, s) - nudged(objective, reply, position, direction, -s)) / (2 * s)
+        for s in (step, step / 2)
+    )
+    return (4 * narrow - wide) / 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gains_are_the_slopes_towards_other_embeddings(models, kind):
+    model = models(kind)
+    objective = Objective(model, PROMPT, "pessimal", alphabet(model, 12))
+    reply = tuple(starts(objective.allowed, 1, 3)[0].tolist())
+    gains = objective.gains(reply)
+    here = model.backbone.get_input_embeddings()(torch.tensor(reply)).detach()
+    slopes = [
+        [slope(objective, reply, position, there - here[position]) for there in objective.embeddings]
+        for position in range(3)
+    ]
+    np.testing.assert_allclose(gains, slopes, atol=0.01 * np.abs(gains).max(), rtol=0)
+    assert np.abs(gains).max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2"])
+def test_staying_gains_nothing_and_centring_shifts_each_position_alike(models, kind):
+    objective = Objective(models(kind), PROMPT, "optimal", alphabet(models(kind)))
+    reply = tuple(objective.allowed[[3, 17, 3]].tolist())
+    gains, raw = objective.gains(reply), objective.gains(reply, centred=False)
+    spread = np.abs(gains).max()
+    assert np.abs(gains[[0, 1, 2], [3, 17, 3]]).max() < 1e-5 * spread
+    shift = raw - gains
+    np.testing.assert_allclose(shift, shift[:, :1] + np.zeros_like(shift), atol=1e-5 * spread)
+    assert np.abs(shift).max() > 1e-3 * spread
+    assert objective.gradients == 2
+
+
+@pytest.mark.parametrize(("kind", "scale"), [("linear_llama", 1), ("linear_gemma2", 48**0.5), ("linear_qwen3", 1)])
+def test_distances_are_those_of_the_table_as_the_model_scales_it(folders, models, kind, scale):
+    objective = Objective(models(kind), PROMPT, "optimal", alphabet(models(kind)))
+    table = scale * load_file(folders(kind) / "model.safetensors")["model.embed_tokens.weight"].numpy()
+    reply = tuple(objective.allowed[[3, 17]].tolist())
+    expected = np.linalg.norm(table[objective.allowed][None] - table[list(reply)][:, None], axis=2)
+    np.testing.assert_allclose(objective.distances(reply), expected, rtol=1e-5, atol=1e-6)
+    assert expected[0, 3] == expected[1, 17] == 0
+
+
+# --- what a search promises ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def objective(models):
+    """A recorded pessimal objective over 20 ids, so 400 replies of two tokens."""
+    return Recorded(models("linear_gemma2"), PROMPT, "pessimal", alphabet(models("linear_gemma2"), 20))
+
+
+@pytest.mark.parametrize("method", UNREPEATED)
+def test_no_reply_is_scored_twice(objective, method):
+    found = search(objective, starts(objective.allowed, 1)[0], Settings(method, budget=300, width=16))
+    assert found.evaluations == len(objective.asked) == len(set(objective.asked))
+    assert found.evaluations > 100
+
+
+def test_gcg_pays_for_its_duplicates_but_does_not_score_them_again(objective):
+    found = search(objective, starts(objective.allowed, 1)[0], Settings("GCG", budget=300, width=16))
+    assert found.evaluations == 300
+    assert len(objective.asked) == len(set(objective.asked)) < 200
+
+
+@pytest.mark.parametrize("method", gcg.METHODS)
+def test_the_budget_holds_the_incumbent_only_improves_and_the_seed_decides(objective, method):
+    start = starts(objective.allowed, 1)[0]
+    for budget in (1, 2, 17, 90):
+        settings = Settings(method, budget=budget, width=16, patience=2)
+        found = search(objective, start, settings)
+        assert found.evaluations == budget
+        assert without_seconds(search(objective, start, settings)) == without_seconds(found)
+        counts, rewards = np.array(found.trace).T
+        assert found.trace[0] == (1, found.start_reward)
+        assert found.trace[-1][1] == found.reward <= found.start_reward  # pessimal: less is better
+        assert (np.diff(counts) > 0).all() and counts[-1] <= budget
+        assert (np.diff(rewards) < 0).all()
+        assert found.reward == pytest.approx(-objective.values(np.array([found.ids]))[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ["round robin", "GCG", "random"])
+def test_another_seed_searches_elsewhere(models, method):
+    asked = []
+    for seed in (0, 0, 1):
+        objective = Recorded(models("linear_gemma2"), PROMPT, "optimal", alphabet(models("linear_gemma2")))
+        search(objective, objective.allowed[:2], Settings(method, budget=200, width=8, patience=2, seed=seed))
+        asked.append(objective.asked)
+    assert asked[0] == asked[1] != asked[2]
+
+
+@pytest.mark.parametrize("method", UNREPEATED)
+def test_a_search_of_everything_ends_by_itself(models, method):
+    objective = Recorded(models("linear_llama"), PROMPT, "optimal", [40, 41, 42])
+    found = search(objective, (40, 40), Settings(method, budget=10_000))
+    assert found.evaluations == len(set(objective.asked)) <= 9
+    if method in ("round robin", "random"):
+        everything = [[a, b] for a in (40, 41, 42) for b in (40, 41, 42)]
+        expected = scoring.score_replies(models("linear_llama"), PROMPT, everything, reply="ids").max()
+        assert found.evaluations == 9
+        assert found.reward == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_certificate_holds_against_brute_force(folders, models):
+    model = models("urm")
+    objective = Recorded(model, PROMPT, "pessimal", alphabet(model, 24))
+    for start in starts(objective.allowed, 3, length=3):
+        short = search(objective, start, Settings(budget=4, width=4))
+        found = search(objective, start, Settings(budget=4, width=4), certify=True)
+        assert short.single_swap_optimal is None and short.swept == 0
+        assert found.single_swap_optimal is True and found.evaluations == 4
+        assert found.reward < short.reward - 0.01  # so the sweep had something to do
+        assert found.swept % 23 == 0 and found.swept >= 3 * 23
+        swaps = [[*found.ids[:p], i, *found.ids[p + 1 :]] for p in range(3) for i in objective.allowed.tolist()]
+        assert set(map(tuple, swaps)) <= set(objective.asked)
+        expected = oracle.rewards(folders("urm"), PROMPT, swaps, reply="ids", batch=72)
+        assert found.reward == pytest.approx(expected.min(), abs=1e-5)
+        again = search(objective, found.ids, Settings(budget=1), certify=True)
+        assert (again.ids, again.swept) == (found.ids, 3 * 23)  # nothing left to improve: one round
+
+
+def test_out_of_memory_halves_the_batch_for_good_and_finds_the_same(objective, monkeypatch):
+    start, settings = starts(objective.allowed, 1)[0], Settings(budget=200, width=64)
+    expected = search(objective, start, settings)
+    plain, refused = objective.scorer._rewards, []
+
+    def starved(batch):
+        if len(batch) > 10:
+            refused.append(len(batch))
+            raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 99 bytes")
+        return plain(batch)
+
+    monkeypatch.setattr(objective.scorer, "_rewards", starved)
+    found = search(objective, start, settings)
+    assert found.ids == expected.ids
+    assert found.reward == pytest.approx(expected.reward, abs=1e-5)
+    assert [count for count, _ in found.trace] == [count for count, _ in expected.trace]
+    assert 1 <= len(refused) <= 8  # 2,048 tokens halve to 32 in six steps, and stay there
+
+
+# --- merged swaps -------------------------------------------------------------------------------------------------
+
+
+def merged_by_hand(reply, swaps, values):
+    """The best swaps of different positions, one added after another."""
+    best_first = [swap for _, swap in sorted(zip((-values).tolist(), map(tuple, swaps.tolist()), strict=True))]
+    chosen, made = {}, []
+    for swap in best_first:
+        (position,) = [p for p in range(len(reply)) if swap[p] != reply[p]]
+        if position not in chosen:
+            chosen[position] = swap[position]
+            made.append(tuple(chosen.get(p, token) for p, token in enumerate(reply)))
+    return made[1:]
+
+
+def test_long_replies_also_try_the_best_swaps_of_a_step_together(models):
+    objective = Recorded(models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama")))
+    reply = tuple(starts(objective.allowed, 1, length=9)[0].tolist())
+    search(objective, reply, Settings(budget=1 + 2 * (36 + 7), width=36, patience=100))
+    assert [len(batch) for batch in objective.batches] == [1, 36, 7, 36, 7]
+    for swaps, merged in (objective.batches[1:3], objective.batches[3:5]):
+        assert ((swaps != np.array(reply)).sum(1) == 1).all()  # single swaps of the best of the step before
+        values = Objective.values(objective, swaps)
+        assert list(map(tuple, merged.tolist())) == merged_by_hand(reply, swaps, values)[:7]
+        both = np.concatenate([swaps, merged])
+        reply = tuple(both[Objective.values(objective, both).argmax()].tolist())
+
+
+def test_short_replies_change_one_token_at_a_time(models):
+    objective = Recorded(models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama")))
+    start = starts(objective.allowed, 1, length=7)[0]
+    search(objective, start, Settings(budget=41, width=20, patience=100))
+    assert [len(batch) for batch in objective.batches] == [1, 20, 20]
+    assert ((objective.batches[1] != start).sum(1) == 1).all()
+
+
+@pytest.mark.parametrize("length", [4, 9])
+def test_a_stalled_search_starts_afresh_near_the_best_only_where_replies_are_long(models, length):
+    objective = Recorded(models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama")))
+    search(objective, starts(objective.allowed, 1, length)[0], Settings(budget=400, width=8, patience=1))
+    altered, so_far = [], objective.batches[0]
+    for batch in objective.batches[1:-1]:  # the last one may be cut short
+        if len(batch) == 1:  # a step's batch has eight, its merged swaps seven
+            best = so_far[Objective.values(objective, so_far).argmax()]
+            altered.append(int((batch[0] != best).sum()))
+        so_far = np.concatenate([so_far, batch])
+    assert len(altered) >= 3
+    assert (max(altered) <= 2) == (length == 9)
+
+
+# --- stopping and going on ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", gcg.METHODS)
+def test_a_search_killed_half_way_goes_on_from_its_trace(models, tmp_path, method):
+    model, settings = models("linear_gemma2"), Settings(method, budget=90, width=16, patience=2)
+    whole, killed, resumed, done = (
+        Recorded(model, PROMPT, "optimal", alphabet(model, 20), killed_at=at) for at in (None, 3, None, 0)
+    )
+    start = starts(whole.allowed, 1)[0]
+    expected = search(whole, start, settings, certify=True)
+    with pytest.raises(KeyboardInterrupt):
+        search(killed, start, settings, certify=True, traces=tmp_path)
+    found = search(resumed, start, settings, certify=True, traces=tmp_path)
+    assert without_seconds(found) == without_seconds(expected)
+    assert killed.asked + resumed.asked == whole.asked  # nothing twice, nothing left out
+    assert killed.asked and resumed.asked
+    again = search(done, start, settings, certify=True, traces=tmp_path)  # would be killed at its first batch
+    assert without_seconds(again) == without_seconds(expected)
+
+
+def test_a_trace_cut_within_a_row_loses_that_row_alone(models, tmp_path):
+    model, settings = models("linear_gemma2"), Settings(budget=90, width=16)
+    whole, resumed = (Recorded(model, PROMPT, "optimal", alphabet(model, 20)) for _ in range(2))
+    expected = search(whole, starts(whole.allowed, 1)[0], settings, traces=tmp_path)
+    (path,) = tmp_path.iterdir()
+    assert path.stat().st_size == 90 * (2 * 4 + 4)  # two ids and a value each
+    path.write_bytes(path.read_bytes()[: 40 * 12 + 5])
+    found = search(resumed, starts(whole.allowed, 1)[0], settings, traces=tmp_path)
+    assert resumed.asked == whole.asked[40:]
+    assert path.stat().st_size == 90 * 12
+    assert (found.ids, found.evaluations) == (expected.ids, expected.evaluations)
+    assert found.reward == pytest.approx(expected.reward, abs=1e-5)
+
+
+def test_searches_that_differ_keep_traces_of_their_own(models, tmp_path):
+    model, ids = models("linear_gemma2"), alphabet(models("linear_gemma2"), 20)
+    settings, start = Settings(budget=20), starts(ids, 1)[0]
+    for direction in gcg.DIRECTIONS:
+        search(Objective(model, PROMPT, direction, ids), start, settings, traces=tmp_path)
+    search(Objective(model, "Why?", "optimal", ids), start, settings, traces=tmp_path)
+    search(Objective(models("smooth"), PROMPT, "optimal", ids), start, settings, traces=tmp_path)
+    search(Objective(model, PROMPT, "optimal", ids), start[::-1], settings, traces=tmp_path)
+    search(Objective(model, PROMPT, "optimal", ids), start, replace(settings, seed=1), traces=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+# --- which tokens -------------------------------------------------------------------------------------------------
+
+SPECIAL = {
+    "linear_llama": {*tiny.LLAMA_CONTROL, "[PAD]"},
+    "linear_gemma2": {*tiny.GEMMA_CONTROL},
+    "linear_qwen3": {*tiny.QWEN_CONTROL, "<think>", "</think>"},
+    "deberta": {*tiny.DEBERTA_CONTROL},
+}
+
+
+def shows(text):
+    """By Unicode categories: not blank, nothing of it control, unassigned, broken, or a separator but the space."""
+    hidden = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
+    return text.strip() != "" and all(
+        c == " " or (c != "\ufffd" and unicodedata.category(c) not in hidden) for c in text
+    )
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+def test_allowed_ids_by_a_second_count(models, kind):
+    model = models(kind)
+    vocabulary, tokenizer = model.tokenizer.get_vocab(), model.tokenizer
+    plain = {i for token, i in vocabulary.items() if token not in SPECIAL[kind]}
+    printable = {i for i in plain if shows(tokenizer.decode([i]))}
+    sure = {i for i in printable if comes_back(tokenizer, "Why?", [i])}
+    expected = {"all": set(vocabulary.values()), "no specials": plain, "printable": printable, "round trip": sure}
+    for which, ids in expected.items():
+        assert gcg.allowed_ids(model, which).tolist() == sorted(ids)
+    sizes = [len(ids) for ids in expected.values()]
+    assert sizes[0] == sizes[1] + len(SPECIAL[kind] & vocabulary.keys())
+    assert sizes[1] > sizes[2] > sizes[3] > 50
+
+
+def comes_back(tokenizer, prompt, ids):
+    """Whether the reply, as text within the conversation, is tokenised to the same ids; by the oracle's rendering."""
+    as_text = oracle.input_ids(tokenizer, prompt, [tokenizer.decode(ids, clean_up_tokenization_spaces=False)])
+    return as_text == oracle.input_ids(tokenizer, prompt, [list(ids)], reply="ids")
+
+
+@pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2"])
+def test_round_trip_searches_only_replies_that_survive_as_a_whole(models, kind):
+    model = models(kind)
+    objective = Recorded(model, PROMPT, "optimal", "round trip")
+    start = next(pair for pair in starts(objective.allowed, 500).tolist() if comes_back(model.tokenizer, PROMPT, pair))
+    found = search(objective, start, Settings(budget=60, width=16))
+    assert all(comes_back(model.tokenizer, PROMPT, reply) for reply in objective.asked)
+    assert found.survives
+    assert found.reward == pytest.approx(found.reward_of_text, abs=1e-5)
+    swaps = Objective(model, PROMPT, "optimal", objective.allowed).all_swaps(tuple(start), 1)
+    survive = [comes_back(model.tokenizer, PROMPT, swap) for swap in swaps.tolist()]
+    assert not all(survive)  # tokens that come back alone need not together
+    assert objective.all_swaps(tuple(start), 1).tolist() == swaps[survive].tolist()
+
+
+def test_text_fields_say_what_becomes_of_the_text(models):
+    model, seen = models("linear_llama"), set()
+    objective = Objective(model, PROMPT, "optimal", "all")
+    vocabulary = model.tokenizer.get_vocab()
+    for tokens in (["love", "Ġis"], ["l", "ove"], ["Ġlove", "Ġis"], ["<|eot_id|>", "love"]):
+        ids = [vocabulary[token] for token in tokens]
+        found = search(objective, ids, Settings(budget=1))
+        assert found.ids == tuple(ids)
+        assert found.text == "".join(tokens).replace("Ġ", " ")
+        assert found.reward == pytest.approx(scoring.score_replies(model, PROMPT, [ids], reply="ids")[0], abs=1e-5)
+        assert found.reward_of_text == pytest.approx(scoring.score_replies(model, PROMPT, [found.text])[0], abs=1e-5)
+        assert found.survives == comes_back(model.tokenizer, PROMPT, ids)
+        assert found.survives == (abs(found.reward - found.reward_of_text) < 1e-5)
+        seen.add(found.survives)
+    assert seen == {True, False}
+
+
+# --- misuse -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"direction": "best"}, "direction must be 'optimal' or 'pessimal', not 'best'"),
+        ({"allowed": "ascii"}, "allowed must be one of all, no specials, printable, round trip, not 'ascii'"),
+        ({"allowed": [40]}, "needs two allowed tokens or more, not 1; allow"),
+        ({"allowed": []}, "needs two allowed tokens or more, not 0; allow"),
+        ({"allowed": [40, 9999]}, "has no token 9999; allow"),
+        ({"start": ()}, "the start is empty; give"),
+        ({"start": (40, 7)}, r"not allowed \(7\); give another"),
+        ({"keep": lambda replies: replies[:, 0] != 40}, "no reply that the search would keep; give another"),
+        ({"method": "gcg"}, "unknown method 'gcg'; choose one of round robin, Faster-GCG"),
+        ({"budget": 0}, "budget must be 1 or more, not 0"),
+        ({"width": 0}, "width must be 1 or more, not 0"),
+        ({"top_k": 0}, "top_k must be 1 or more, not 0"),
+    ],
+)
+def test_mistakes_name_their_remedy(models, given, told):
+    usual = {"direction": "optimal", "allowed": range(40, 60), "keep": None, "start": (40, 40)}
+    setup, settings = usual | given, {key: value for key, value in given.items() if key not in usual}
+    with pytest.raises(InputError, match=told) as error:
+        objective = Objective(models("linear_llama"), PROMPT, setup["direction"], setup["allowed"], setup["keep"])
+        search(objective, setup["start"], Settings(**settings))
+    assert "\n" not in str(error.value)
+
+
+def test_a_vocabulary_without_the_wanted_tokens_is_refused(models, monkeypatch):
+    monkeypatch.setattr(gcg, "is_printable", lambda text: text == "love")
+    with pytest.raises(InputError, match="only 1 tokens are 'printable'; allow more of the vocabulary, as 'all'"):
+        gcg.allowed_ids(models("linear_llama"), "printable")
+
+
+def test_rewards_that_are_not_finite_stop_the_search_and_name_the_reply(objective, monkeypatch):
+    plain, bad = objective.scorer._rewards, int(objective.allowed[5])
+
+    def poisoned(batch):
+        return plain(batch).where(batch[:, 0] != bad, torch.nan) if batch.ndim == 2 else plain(batch)
+
+    monkeypatch.setattr(objective.scorer, "_rewards", poisoned)
+    with pytest.raises(InputError, match=rf"the reply \[{bad}, \d+\] is not finite; load the model with dtype"):
+        search(objective, objective.allowed[:2], Settings("sweeps", budget=100))
+
+
+def test_a_mask_that_leaves_nothing_but_the_start_gives_the_start(models):
+    keep = lambda replies: (replies == 40).all(1)  # noqa: E731
+    objective = Objective(models("linear_llama"), PROMPT, "optimal", range(40, 60), keep)
+    for method in ("round robin", "Faster-GCG", "sweeps"):
+        found = search(objective, [40] * 5, Settings(method, budget=50), certify=True)
+        assert (found.ids, found.evaluations, found.swept) == ((40,) * 5, 1, 0)
+
+
+def test_the_progress_bar_shows_the_best_so_far(objective, capsys):
+    found = search(objective, objective.allowed[:2], Settings(budget=80, width=16), progress=True)
+    assert f"best reward {found.reward:.3f}" in capsys.readouterr().err
+
+
+# --- where to start -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def with_x(tmp_path_factory):
+    """A model whose tokenizer reads `x` and ` x` as one token each; and the ids of the two."""
+    folder = tiny.make_checkpoint(tmp_path_factory.mktemp("x"), "linear_llama", vocabulary=[" x"])
+    model = load(str(folder), device="cpu")
+    vocabulary = model.tokenizer.get_vocab()
+    return model, vocabulary["x"], vocabulary["Ġx"]
+
+
+def test_starts_of_each_kind(with_x):
+    model, x, spaced = with_x
+    objective = Objective(model, PROMPT, "optimal", "printable")
+    love, is_ = (model.tokenizer.get_vocab()[token] for token in ("love", "Ġis"))
+    found = gcg.starts(objective, 3, winners=[love, is_, x, spaced], sentence="love is", randoms=3)
+    assert list(found) == ["x x x", "winners", "sentence", "random 1", "random 2", "random 3"]
+    assert found["x x x"] == (x, spaced, spaced)
+    assert gcg.texts_of(model, [found["x x x"]]) == ["x x x"]
+    assert found["winners"] == (love, is_, x)
+    assert found["sentence"] == (love, is_)  # as long as it is
+    drawn = [found[f"random {i}"] for i in (1, 2, 3)]
+    assert all(len(reply) == 3 and set(reply) <= set(objective.allowed.tolist()) for reply in drawn)
+    assert len(set(drawn)) == 3
+    for reply in found.values():
+        assert all(type(i) is int for i in reply)
+        assert search(objective, reply, Settings(budget=1)).start == reply
+
+
+def test_starts_have_n_tokens_but_for_the_sentence(with_x):
+    objective = Objective(with_x[0], PROMPT, "optimal", "printable")
+    for n in (1, 2, 9):
+        found = gcg.starts(objective, n, winners=objective.allowed[:3], sentence="love is", randoms=2)
+        assert {name: len(reply) for name, reply in found.items()} == {
+            "x x x": n, "winners": n, "sentence": 2, "random 1": n, "random 2": n,
+        }  # fmt: skip
+
+
+def test_winners_that_are_not_allowed_are_passed_over_and_few_are_repeated(with_x):
+    objective = Objective(with_x[0], PROMPT, "optimal", range(40, 60))
+    winners = lambda n, ids: gcg.starts(objective, n, winners=ids, randoms=0).get("winners")  # noqa: E731
+    assert winners(3, [7, 50, 9999, 41, 59, 40]) == (50, 41, 59)
+    assert winners(5, [50, 7, 41]) == (50, 41, 50, 41, 50)
+    assert winners(2, np.array([59, 58], dtype=np.int32)) == (59, 58)
+    assert winners(2, [7, 8]) is None
+    assert winners(2, []) is None
+
+
+def test_starts_with_a_token_that_is_not_allowed_are_left_out(with_x):
+    model, x, spaced = with_x
+    love, is_ = (model.tokenizer.get_vocab()[token] for token in ("love", "Ġis"))
+    kinds = lambda *ids: list(gcg.starts(Objective(model, PROMPT, "optimal", ids), 2, sentence="love is", randoms=0))  # noqa: E731
+    assert kinds(x, spaced, love, is_) == ["x x x", "sentence"]
+    assert kinds(x, spaced, 40) == ["x x x"]
+    assert kinds(x, love, is_) == ["sentence"]
+    assert kinds(40, 41) == []
+    keep = lambda replies: (replies != spaced).all(1)  # noqa: E731
+    kept = gcg.starts(Objective(model, PROMPT, "optimal", "printable", keep), 2, sentence="love is", randoms=0)
+    assert list(kept) == ["sentence"]
+
+
+def test_a_sentence_keeps_its_allowed_tokens_alone(with_x):
+    model, x, _ = with_x
+    love, is_ = (model.tokenizer.get_vocab()[token] for token in ("love", "Ġis"))
+    written = lambda *ids: gcg.starts(Objective(model, PROMPT, "optimal", ids), 2, sentence="love is", randoms=0)  # noqa: E731
+    assert written(x, love, is_)["sentence"] == (love, is_)
+    assert written(x, love)["sentence"] == (love,)
+    assert written(x, is_)["sentence"] == (is_,)
+
+
+def test_random_starts_are_those_of_the_seed(with_x):
+    objective = Objective(with_x[0], PROMPT, "optimal", "printable")
+    drawn = lambda seed, randoms=4: list(gcg.starts(objective, 2, randoms=randoms, seed=seed).values())[1:]  # noqa: E731
+    assert drawn(0) == drawn(0) != drawn(1)
+    assert drawn(0, randoms=2) == drawn(0)[:2]
+    assert drawn(0, randoms=0) == []
+
+
+def test_a_table_of_searches_has_the_best_first_in_both_directions(models):
+    one = search(Objective(models("linear_llama"), PROMPT, "optimal", range(40, 60)), (40, 41), Settings(budget=1))
+    rewards = {
+        ("worst", "pessimal"): [2.0, -3.0, 1.0],
+        ("best", "pessimal"): [5.0, 4.0],
+        ("worst", "optimal"): [-1.0, 7.0, 3.0],
+    }
+    found = {
+        (*key, f"start {i}"): replace(one, reward=reward)
+        for key, several in rewards.items()
+        for i, reward in enumerate(several)
+    }
+    table = longer_replies.as_table(found)
+    assert table[["prompt", "direction", "from", "reward"]].to_numpy().tolist() == [
+        ["best", "pessimal", "start 1", 4.0],
+        ["best", "pessimal", "start 0", 5.0],
+        ["worst", "optimal", "start 1", 7.0],
+        ["worst", "optimal", "start 2", 3.0],
+        ["worst", "optimal", "start 0", -1.0],
+        ["worst", "pessimal", "start 1", -3.0],
+        ["worst", "pessimal", "start 2", 1.0],
+        ["worst", "pessimal", "start 0", 2.0],
+    ]
+    assert table.index.tolist() == list(range(8))
+    assert set(table["reply"]) == {"¦".join(gcg.texts_of(models("linear_llama"), [(40,), (41,)]))}
+    assert (table["reward of text"] == one.reward_of_text).all() and (table["scored"] == 1).all()

@@ -1,0 +1,381 @@
+"""The truth about every reply of two tokens, how searches are measured against it, and how that is summed up."""
+
+import os
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import oracle
+import pandas as pd
+import pytest
+import tiny
+from scipy.stats import rankdata
+
+from lib import InputError, gcg, optimality, scores, scoring
+from lib.gcg import Objective, Settings, search
+from lib.optimality import Exhausted, all_pairs, alphabet, compare, landscape, summary
+from lib.reward_models import load
+
+PROMPT = "What, in one word, is the greatest thing ever?"
+METHODS = {name: Settings(name, width=4) for name in ("round robin", "random", "GCG")}
+BUDGETS = (1, 5, 17, 29)  # ends of batches
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny.make_checkpoint(tmp_path_factory.mktemp("reward") / "linear_llama", "linear_llama")
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return load(str(folder), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def ids(model):
+    return alphabet(model, 10)
+
+
+@pytest.fixture(scope="module")
+def exhausted(model, ids):
+    """Both directions, over one truth."""
+    optimal = Exhausted(model, PROMPT, "optimal", ids)
+    return {"optimal": optimal, "pessimal": Exhausted(model, PROMPT, "pessimal", ids, optimal.truth)}
+
+
+# --- the truth ----------------------------------------------------------------------------------------------------
+
+
+def test_an_alphabet_is_a_draw_of_printable_ids(model):
+    printable = set(gcg.allowed_ids(model, "printable").tolist())
+    drawn = alphabet(model, 40, seed=1)
+    assert len(drawn) == 40 and (np.diff(drawn) > 0).all()  # ascending, none twice
+    assert set(drawn.tolist()) < printable
+    assert drawn.tolist() == alphabet(model, 40, seed=1).tolist()
+    assert drawn.tolist() != alphabet(model, 40, seed=2).tolist()
+    assert set(alphabet(model, len(printable)).tolist()) == printable
+
+
+def test_an_alphabet_larger_than_the_vocabulary_is_refused(model):
+    with pytest.raises(InputError, match="263"):
+        alphabet(model, len(gcg.allowed_ids(model, "printable")) + 1)
+
+
+def test_all_pairs_run_through_the_second_token_first():
+    assert all_pairs(np.array([3, 5, 8])).tolist() == [list(pair) for pair in product((3, 5, 8), repeat=2)]
+
+
+@pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2"])
+def test_the_truth_is_the_reward_of_every_pair(tmp_path, kind):
+    folder = tiny.make_checkpoint(tmp_path, kind)
+    model = load(str(folder), device="cpu")
+    ids = alphabet(model, 7)
+    pairs = [[first, second] for first in ids.tolist() for second in ids.tolist()]
+    truth = Exhausted(model, PROMPT, "pessimal", ids).truth
+    assert truth.shape == (7, 7)  # first token by second, on the model's own scale: no sign
+    scored = scoring.score_replies(model, PROMPT, pairs, reply="ids")
+    np.testing.assert_allclose(truth.ravel(), scored, atol=1e-5)
+    np.testing.assert_allclose(truth.ravel(), oracle.rewards(folder, PROMPT, pairs, reply="ids", batch=49), atol=1e-4)
+    assert truth.std() > 0.01
+
+
+def test_the_optimum_is_the_greatest_reward_or_the_least(exhausted):
+    truth = exhausted["optimal"].truth
+    assert exhausted["optimal"].optimum == sorted(truth.ravel().tolist())[-1]
+    assert exhausted["pessimal"].optimum == sorted(truth.ravel().tolist())[0]
+
+
+def test_a_given_truth_is_shared_and_nothing_is_scored_for_it(model, ids, exhausted, monkeypatch):
+    assert exhausted["pessimal"].truth is exhausted["optimal"].truth
+    monkeypatch.setattr(Objective, "values", lambda *_: pytest.fail("scored"))
+    Exhausted(model, PROMPT, "optimal", ids, exhausted["optimal"].truth)
+
+
+@pytest.mark.parametrize("direction", gcg.DIRECTIONS)
+def test_values_are_looked_up_and_those_of_the_model(model, ids, exhausted, monkeypatch, direction):
+    plain = Objective(model, PROMPT, direction, ids)
+    replies = np.random.default_rng(3).choice(ids, size=(30, 2))
+    expected = plain.values(replies)
+    monkeypatch.setattr(scoring.Scorer, "__call__", lambda *_: pytest.fail("scored"))
+    found = exhausted[direction].values(replies)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_array_equal(found, -exhausted[next(d for d in gcg.DIRECTIONS if d != direction)].values(replies))
+
+
+@pytest.mark.parametrize("method", gcg.METHODS)
+def test_a_search_goes_the_same_way_looked_up_or_scored(model, ids, exhausted, method):
+    settings, start = Settings(method, budget=60, width=8, top_k=4), ids[[2, 7]]
+    scored = search(Objective(model, PROMPT, "pessimal", ids), start, settings)
+    for _ in range(2):  # the second one from known gains: they are counted as before
+        found = search(exhausted["pessimal"], start, settings)
+        assert found.ids == scored.ids
+        assert (found.evaluations, found.gradients) == (scored.evaluations, scored.gradients)
+        assert [count for count, _ in found.trace] == [count for count, _ in scored.trace]
+        assert found.reward == pytest.approx(scored.reward, abs=1e-5)
+
+
+def test_gains_are_computed_once_and_counted_each_time(model, ids, monkeypatch):
+    objective = Exhausted(model, PROMPT, "pessimal", ids)
+    plain, computed, gradient = Objective(model, PROMPT, "pessimal", ids), [], scoring.Scorer.gradient
+    monkeypatch.setattr(scoring.Scorer, "gradient", lambda *given: computed.append(given[1]) or gradient(*given))
+    reply, other = tuple(ids[:2].tolist()), tuple(ids[2:4].tolist())
+    for _ in range(3):
+        for centred in (True, False):
+            for one in (reply, other):
+                objective.gains(one, centred)
+    assert objective.gradients == 12
+    assert len(computed) == 4
+    for centred in (True, False):
+        np.testing.assert_array_equal(objective.gains(other, centred), plain.gains(other, centred))
+    assert objective.gains(reply).tolist() != objective.gains(other).tolist()
+
+
+# --- comparison ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(optimality, "COMPARED", METHODS)
+    monkeypatch.setattr(optimality, "BUDGETS", BUDGETS)
+
+
+def compared(folder, *prompts, **settings):
+    """A table of instances of one model with these prompts, on alphabets of eight tokens unless told."""
+    settings = {"seeds": 2, "size": 8, "keep": None, "processes": 1} | settings
+    return compare([(str(folder), prompt) for prompt in prompts], progress=False, **settings)
+
+
+def test_a_row_per_search_and_budget(folder, small):
+    found = compared(folder, "best", "worst")
+    columns = ["model", "prompt", "direction", "method", "seed", "budget", "gap", "at_optimum", "gradients"]
+    assert sorted(found) == sorted(columns)
+    keys = product(["best", "worst"], gcg.DIRECTIONS, METHODS, range(2), BUDGETS)
+    rows = found[["prompt", "direction", "method", "seed", "budget"]].itertuples(index=False, name=None)
+    assert sorted(rows) == sorted(keys)
+    assert found.index.tolist() == list(range(2 * 2 * 3 * 2 * 4))
+
+
+def test_gaps_are_nothing_at_the_optimum_and_never_rise(folder, small):
+    found = compared(folder, "best", "worst", seeds=3)
+    assert (found["gap"] >= 0).all()
+    assert ((found["gap"] == 0) == found["at_optimum"]).all()
+    assert set(found["at_optimum"]) == {True, False}
+    searches = found.sort_values("budget").groupby(["prompt", "direction", "method", "seed"])
+    assert searches["gap"].apply(lambda gaps: (np.diff(gaps) <= 0).all()).all()
+    assert (searches["gradients"].min() == searches["gradients"].max()).all()  # of the whole search
+    assert (found["gradients"] == 0).tolist() == (found["method"] == "random").tolist()
+
+
+def test_the_first_gap_is_that_of_the_random_start(folder, model, small):
+    found = compared(folder, "best", "worst").query("budget == 1").set_index(["prompt", "direction", "seed"])["gap"]
+    for number, prompt in enumerate(["best", "worst"]):
+        ids = alphabet(model, 8, seed=number)
+        rewards = oracle.rewards(folder, scores.read_prompts(prompt)[prompt], all_pairs(ids).tolist(), reply="ids")
+        for seed in range(2):
+            first, second = np.searchsorted(ids, np.random.default_rng(seed).choice(ids, size=2))
+            reward = rewards.reshape(8, 8)[first, second]
+            for direction, optimum in {"optimal": rewards.max(), "pessimal": rewards.min()}.items():
+                gaps = found.loc[(prompt, direction, seed)]
+                assert len(gaps) == len(METHODS)  # every method starts there
+                np.testing.assert_allclose(gaps, abs(optimum - reward) / rewards.std(), atol=1e-3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_gap_is_that_of_a_search_with_no_larger_budget(folder, model, small, method):
+    found = compared(folder, "best").query("method == @method").set_index(["direction", "seed", "budget"])
+    for direction, seed, budget in product(gcg.DIRECTIONS, range(2), BUDGETS):
+        objective = Exhausted(model, scores.read_prompts("best")["best"], direction, alphabet(model, 8, seed=0))
+        start = np.random.default_rng(seed).choice(objective.allowed, size=2)
+        reward = search(objective, start, replace(METHODS[method], seed=seed, budget=budget)).reward
+        row = found.loc[(direction, seed, budget)]
+        assert row["gap"] == pytest.approx(abs(objective.optimum - reward) / objective.truth.std(), abs=1e-5)
+        assert row["at_optimum"] == (reward == objective.optimum)
+
+
+def test_finished_instances_are_read_back(folder, small, tmp_path, monkeypatch):
+    fresh = compared(folder, "best", keep=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    for name in ("__call__", "gradient"):
+        monkeypatch.setattr(scoring.Scorer, name, lambda *_: pytest.fail("scored again"))
+    pd.testing.assert_frame_equal(compared(folder, "best", keep=tmp_path), fresh)
+
+
+def test_what_changes_an_instance_is_kept_elsewhere(folder, small, tmp_path, monkeypatch):
+    monkeypatch.setattr(optimality, "COMPARED", {"random": METHODS["random"]})
+    compared(folder, "best", keep=tmp_path, seeds=1)
+    compared(folder, "best", keep=tmp_path, seeds=2)
+    compared(folder, "best", keep=tmp_path, seeds=1, size=5)
+    compared(folder, "worst", keep=tmp_path, seeds=1)
+    compared(folder, "worst", "best", keep=tmp_path, seeds=1)  # best with the second alphabet, worst is there
+    other = tiny.make_checkpoint(tmp_path / "other" / folder.name, "linear_llama", seed=1)  # other weights, same name
+    compared(other, "best", keep=tmp_path, seeds=1)
+    prompts = {"best": "What is best?"}
+    monkeypatch.setattr(scores, "read_prompts", lambda _: prompts)  # another text, same name
+    compared(folder, "best", keep=tmp_path, seeds=1)
+    assert len(list(tmp_path.glob("*.parquet"))) == 7
+
+
+PLAIN_INSTANCE = optimality._instance
+
+
+def small_instance(job):
+    """One instance with few methods and budgets, in a process that knows of no fixture."""
+    optimality.COMPARED, optimality.BUDGETS = METHODS, BUDGETS
+    return PLAIN_INSTANCE(job).assign(process=os.getpid())
+
+
+def test_two_processes_find_the_same_in_the_same_order(folder, small, monkeypatch):
+    monkeypatch.setattr(optimality, "_instance", small_instance)
+    one, two = (compared(folder, "worst", "best", seeds=1, processes=processes) for processes in (1, 2))
+    pd.testing.assert_frame_equal(one.drop(columns="process"), two.drop(columns="process"))
+    assert one["prompt"].unique().tolist() == ["worst", "best"]
+    assert set(one["process"]) == {os.getpid()} and os.getpid() not in set(two["process"])
+
+
+def test_an_unknown_prompt_is_named_with_its_remedy(folder, small):
+    with pytest.raises(InputError, match="bst"):
+        compared(folder, "bst")
+
+
+# --- summary ------------------------------------------------------------------------------------------------------
+
+
+def searches(*rows, **same):
+    """Rows of (model, method, budget, at_optimum, gap)."""
+    table = pd.DataFrame(rows, columns=["model", "method", "budget", "at_optimum", "gap"])
+    return table.assign(**({"prompt": "best", "direction": "optimal", "seed": 0} | same))
+
+
+def test_a_summary_by_hand():
+    table = searches(
+        ("A", "ours", 8, True, 0.0),
+        ("A", "ours", 8, False, 1.0),
+        ("A", "ours", 8, True, 0.0),
+        ("B", "ours", 8, False, 0.5),
+        ("A", "random", 8, False, 2.0),
+        ("B", "random", 8, False, 3.0),
+    )
+    found = summary(table)
+    assert found.columns.tolist() == ["share", "low", "high", "gap", "n"]
+    assert found.index.names == ["method", "budget"]
+    ours, random = found.loc[("ours", 8)], found.loc[("random", 8)]
+    assert (ours["share"], ours["gap"], ours["n"]) == (2 / 4, 1.5 / 4, 4)
+    assert (ours["low"], ours["high"]) == pytest.approx((0, 2 / 3))  # instances: 2 of 3, and 0 of 1
+    assert (random["share"], random["gap"], random["n"]) == (0, 2.5, 2)
+
+
+def test_the_interval_is_over_instances_not_searches():
+    whole = searches(*[("A", "ours", 8, True, 0.0)] * 50, *[("B", "ours", 8, False, 1.0)] * 50)
+    assert summary(whole)[["low", "high"]].to_numpy().tolist() == [[0, 1]]  # two instances, whatever n
+    prompts = pd.concat([whole[whole["model"] == "A"], whole[whole["model"] == "B"].assign(model="A", prompt="worst")])
+    assert summary(prompts)[["low", "high"]].to_numpy().tolist() == [[0, 1]]  # a model's prompts are two instances
+    alike = searches(*[("A", "ours", 8, hit, 0.0) for hit in (True, False)])
+    alike = pd.concat([alike, alike.assign(model="B"), alike.assign(model="C")])
+    assert summary(alike)[["share", "low", "high"]].to_numpy().tolist() == [[0.5, 0.5, 0.5]]
+
+
+def test_the_interval_narrows_with_instances_as_a_bootstrap_does():
+    table = pd.concat([searches(("M", "ours", 8, i < 50, 0.0), prompt=f"p{i}") for i in range(100)])
+    low, high = summary(table).loc[("ours", 8), ["low", "high"]]
+    assert (low, high) == pytest.approx((0.402, 0.598), abs=0.01)  # 0.5 -+ 1.96 * sqrt(0.5 * 0.5 / 100)
+
+
+@pytest.mark.parametrize("by", [("method", "budget"), ("budget", "method"), ("direction", "budget", "method")])
+def test_every_group_has_its_own_interval_in_whichever_order_rows_come(by):
+    rng = np.random.default_rng(0)
+    hits = {("ours", 8): 0.9, ("ours", 16): 1.0, ("random", 8): 0.0, ("random", 16): 0.4}
+    rows = [(model, *key, rng.random() < hits[key], 0.0) for model in "ABCD" for key in hits for _ in range(5)]
+    table = searches(*rows)
+    for frame in (table, table.sample(frac=1, random_state=1), table.sort_values("budget"), table.iloc[::-1]):
+        found = summary(frame, by=by).sort_index()
+        for key, group in frame.groupby(list(by)):
+            alone = summary(group, by=by)
+            np.testing.assert_allclose(found.loc[key], alone.loc[key], err_msg=str(key))
+
+
+# --- landscape ----------------------------------------------------------------------------------------------------
+
+
+class Planted(Exhausted):
+    """Rewards as given; gains that are the true changes plus some noise."""
+
+    def __init__(self, model, ids, truth, direction="optimal", noise=0.0):
+        self.noise = np.random.default_rng(5).normal(scale=noise, size=(len(ids), len(ids), 2, len(ids)))
+        super().__init__(model, PROMPT, direction, ids, np.asarray(truth, dtype=np.float32))
+
+    def gains(self, reply, centred=True):
+        first, second = np.searchsorted(self.allowed, reply)
+        values = self.sign * self.truth
+        return np.stack([values[:, second], values[first]]) - values[first, second] + self.noise[first, second]
+
+
+def test_an_additive_table_is_explained_whole_and_has_one_optimum(model, ids):
+    truth = np.add.outer(np.arange(10.0) ** 2, -3.0 * np.arange(10))
+    for direction in gcg.DIRECTIONS:
+        found = landscape(Planted(model, ids, truth, direction), replies=20)
+        assert found["additive_r2"] == pytest.approx(1, abs=1e-6)
+        assert found["optima"] == 1
+        assert found["gradient_spearman"] == pytest.approx(1)  # its gains are the truth
+        assert found["rank_of_best"] == 1
+
+
+def test_a_table_of_pure_interaction_is_not_explained_at_all(model, ids):
+    found = landscape(Planted(model, ids[:2], [[1, 0], [0, 1]]), replies=4)
+    assert found["additive_r2"] == pytest.approx(0)
+    assert found["optima"] == 2  # either token twice
+
+
+def brute_optima(values):
+    """Cells that no other cell of their row or column exceeds."""
+    n = range(len(values))
+    return sum(
+        all(values[i, j] >= values[k, j] for k in n) and all(values[i, j] >= values[i, k] for k in n)
+        for i in n
+        for j in n
+    )
+
+
+def brute_r2(truth):
+    """R^2 of ordinary least squares on one indicator per first and per second token."""
+    size = len(truth)
+    design = np.array([[*np.eye(size)[i], *np.eye(size)[j]] for i in range(size) for j in range(size)])
+    fitted = design @ np.linalg.lstsq(design, truth.ravel(), rcond=None)[0]
+    return 1 - ((truth.ravel() - fitted) ** 2).sum() / ((truth - truth.mean()) ** 2).sum()
+
+
+@pytest.mark.parametrize("direction", gcg.DIRECTIONS)
+def test_a_landscape_by_brute_force(model, ids, direction):
+    truth = np.random.default_rng(2).normal(size=(6, 6)).astype(np.float32)
+    objective = Planted(model, ids[:6], truth, direction, noise=2.0)
+    found = landscape(objective, replies=15, seed=4)
+    values = truth if direction == "optimal" else -truth
+    assert found["optima"] == brute_optima(values) > 1
+    assert found["additive_r2"] == pytest.approx(brute_r2(truth.astype(float)), abs=1e-5)
+    correlations, ranks = [], []
+    for i, j in np.random.default_rng(4).integers(6, size=(15, 2)):
+        swaps = [(k, j) for k in range(6)] + [(i, k) for k in range(6)]
+        gains = objective.gains((int(ids[i]), int(ids[j]))).ravel().tolist()
+        true = [float(values[swap]) for swap in swaps]
+        by_gain = sorted(gains, reverse=True)
+        ranks.append(1 + by_gain.index(gains[true.index(max(true))]))
+        correlations.append(np.corrcoef(rankdata(gains), rankdata(true))[0, 1])
+    assert found["rank_of_best"] == np.median(ranks)
+    assert found["gradient_spearman"] == pytest.approx(np.mean(correlations), abs=1e-6)
+    assert max(ranks) > 1 and found["gradient_spearman"] < 0.9  # so that the noise is felt
+    again = landscape(objective, replies=15, seed=4)
+    assert again == found
+    assert landscape(objective, replies=15, seed=5) != found
+
+
+def test_a_landscape_of_a_model_is_in_its_ranges(exhausted):
+    for objective in exhausted.values():
+        found = landscape(objective, replies=5)
+        assert -1 <= found["gradient_spearman"] <= 1 and 1 <= found["rank_of_best"] <= 20
+        assert 0 <= found["additive_r2"] <= 1
+        assert found["optima"] == brute_optima(objective.sign * objective.truth)
+
+
+def test_settings_compared_are_those_the_table_names():
+    assert optimality.COMPARED[optimality.OURS] == replace(Settings(), method="round robin")
+    assert {settings.method for settings in optimality.COMPARED.values()} == set(gcg.METHODS)
+    assert len(set(optimality.COMPARED.values())) == len(optimality.COMPARED)
