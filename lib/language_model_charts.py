@@ -1,0 +1,60 @@
+"""The charts of the notebook on language models: function words among the likeliest tokens, and what frequency does."""
+
+from collections.abc import Mapping
+
+import matplotlib as mpl
+import pandas as pd
+
+from lib import figures, leakage
+from lib.figures import Chart, label, styled
+
+FUNCTION = "#d95f02"
+KINDS = {"pretrained": ("o", "#1f78b4"), "instruction-tuned": ("s", "#d95f02"), "reward model": ("D", "#4d4d4d")}
+
+
+@styled
+def function_word_counts(found: pd.DataFrame, *, title: str, n: int) -> Chart:
+    """How many of the n first tokens are function words: a row per model, a panel per source, a mark per prompt.
+
+    found: columns source, model, kind (a key of KINDS), prompt, function_words. A line joins the marks of a model.
+    """
+    sources = list(found["source"].unique())
+    rows = max(found.groupby("source")["model"].nunique())
+    figure = figures.new_chart(5.6 * len(sources) + 1, 1.9 + 0.42 * rows, title)
+    panels = figure.subplots(1, len(sources), squeeze=False, sharex=True)[0]
+    for panel, source in zip(panels, sources, strict=True):
+        shown = found[found["source"] == source]
+        models = list(shown["model"].unique())
+        for place, model in enumerate(models):
+            one = shown[shown["model"] == model]
+            marker, colour = KINDS[one["kind"].iloc[0]]
+            panel.hlines(place, one["function_words"].min(), one["function_words"].max(), color=colour, linewidth=2)
+            panel.plot(one["function_words"], [place] * len(one), marker, color=colour, markersize=8, alpha=0.8)
+        panel.set_yticks(range(len(models)), [label(model, 30, blur=False) for model in models])
+        panel.set(ylim=(len(models) - 0.5, -0.5), xlim=(-0.7, n + 0.7), title=source)
+        panel.set_xlabel(f"function words among the first {n} tokens")
+    kinds = [kind for kind in KINDS if kind in set(found["kind"])]
+    handles = [
+        mpl.lines.Line2D([], [], marker=KINDS[k][0], color=KINDS[k][1], linestyle="", markersize=8) for k in kinds
+    ]
+    figure.legend(handles, kinds, loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+@styled
+def by_frequency(tables: Mapping[str, pd.DataFrame], prompt: str, *, title: str) -> Chart:
+    """Log-probability of words over their frequency, a panel per language model, function words marked.
+
+    tables: as from leakage.words. Darker = more words.
+    """
+    figure = figures.new_chart(6 * len(tables), 5.4, title)
+    panels = figure.subplots(1, len(tables), squeeze=False, sharey=True)[0]
+    for panel, (name, rows) in zip(panels, tables.items(), strict=True):
+        x, y = rows["frequency"], rows[f"log_probability {prompt}"]
+        panel.hexbin(x, y, gridsize=45, bins="log", mincnt=1, cmap="Blues", linewidths=0)
+        is_one = leakage.is_function_word(rows["word"])
+        panel.plot(x[is_one], y[is_one], "o", color=FUNCTION, markersize=5, label="function words")
+        panel.set(title=label(name, 30, blur=False), xlabel="frequency, log10 of occurrences per million words")
+    panels[0].set_ylabel("log-probability (natural logarithm)")
+    panels[0].legend(loc="lower right", frameon=False)
+    return figure

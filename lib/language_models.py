@@ -1,0 +1,336 @@
+"""Causal language models: the registry, loading, and the log-probability of every token as the next one.
+
+What a language model says is another question than what a reward model rewards (appendix A.1.2). A prompt is put into a
+frame that ends where the assistant is about to speak; one forward pass then gives a logit for every token of the
+vocabulary, and the log-softmax makes log-probabilities of them. Weights come from safetensors only, and no remote code
+ever runs. Facts about the models of Tables A1-A5 are in data/language_models.csv.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import jinja2
+import numpy as np
+import pandas as pd
+import torch
+import transformers
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from lib import ROOT, InputError, downloads, published, reward_models, scores, scoring
+from lib.reward_models import DATE
+
+PUBLISHED = "published-logprobs"  # the collection of the published ones
+FRAME = "User: {prompt}\nAssistant:"  # of pretrained models; what follows begins with a space
+
+
+@cache
+def _registry() -> pd.DataFrame:
+    table = pd.read_csv(ROOT / "data" / "language_models.csv", keep_default_na=False, index_col="nickname")
+    return table.assign(tuned=table["tuned"] == "instruction-tuned")
+
+
+def registry() -> pd.DataFrame:
+    """The known language models, indexed by nickname: those of Tables A1-A5, bases of reward models, the embedded ones.
+
+    Columns: group (paper, base, embedded), hub_id, revision ('' where none is pinned), base, parameters_b (billions),
+    tuned (bool: instruction-tuned, else pretrained), attention, reward_models (the nicknames of the reward models that
+    were made from it, separated by blanks; for embedded ones, of those that share its embedding table).
+    """
+    return _registry().copy()
+
+
+def base_of(reward_model: str) -> str:
+    """The nickname of the language model that a reward model was made from; '' where none is known."""
+    known = _registry()["reward_models"]
+    found = known.index[[reward_model in names.split() for names in known]]
+    return found[0] if len(found) else ""
+
+
+# --- loading ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A loaded causal language model, in eval mode on `device`.
+
+    name: how it was asked for. revision: the commit on the hub, or a hash of the weights for a folder. tuned: whether
+    prompts go through its chat template (instruction-tuned) or into the plain frame (pretrained).
+    """
+
+    name: str
+    nickname: str
+    hub_id: str
+    revision: str
+    tuned: bool
+    dtype: str
+    attention: str
+    device: str
+    tokenizer: transformers.PreTrainedTokenizerBase
+    model: transformers.PreTrainedModel
+
+    def render(self, prompt: str) -> str:
+        """The text up to where the assistant speaks: the plain frame, or the chat template with a generation prompt."""
+        if not self.tuned:
+            return FRAME.format(prompt=prompt)
+        turn = [{"role": "user", "content": prompt}]
+        try:
+            return self.tokenizer.apply_chat_template(
+                turn, tokenize=False, add_generation_prompt=True, date_string=DATE
+            )
+        except jinja2.TemplateError as error:
+            raise InputError(f"{self.name}: the chat template fails ({error}); read it with tuned=False") from error
+
+    def encode(self, prompt: str) -> list[int]:
+        """The ids of the rendered prompt; where the tokenizer has a token of beginning, it is there exactly once."""
+        if not prompt.strip():
+            raise InputError("the prompt is empty; give a question, for example one of data/prompts.csv")
+        text, bos = self.render(prompt), self.tokenizer.bos_token
+        if bos and text.startswith(bos):
+            text = text.removeprefix(bos)
+            ids = self.tokenizer(text)["input_ids"]
+            return ids if ids[:1] == [self.tokenizer.bos_token_id] else [self.tokenizer.bos_token_id, *ids]
+        return self.tokenizer(text)["input_ids"]
+
+
+def load(
+    name: str | Path, *, device: str | None = None, dtype: str | None = None, attention: str | None = None,
+    tuned: bool | None = None,
+) -> LanguageModel:  # fmt: skip
+    """The language model of that nickname, hub id or folder.
+
+    device, dtype, attention: as in reward_models.load. tuned: whether to read prompts through the chat template; None
+    takes the registry's, else whether there is a template.
+    Raises InputError, one line with the remedy, for anything that is not there, not open, or not a language model.
+    """
+    name = str(name)
+    entry = find(name)
+    folder, revision = reward_models.fetch(entry["hub_id"], entry["revision"])
+    config = reward_models.config_of(folder)
+    _refuse_other_models(name, config)
+    keys = reward_models.tensor_files(folder)
+    device = reward_models.device_for(device)
+    dtype = reward_models.dtype_for(dtype or "", device, config)
+    attention = reward_models.set_attention(config, attention)
+    tokenizer = _tokenizer(folder)
+    model = _load_model(folder, config, keys, dtype, attention)
+    _refuse_larger_tokenizer(name, tokenizer, model)
+    tuned = _is_tuned(name, entry, tokenizer, tuned)
+    return LanguageModel(
+        name, entry["nickname"], entry["hub_id"], revision, tuned, dtype, attention, device, tokenizer,
+        model.to(device).eval(),
+    )  # fmt: skip
+
+
+def find(name: str) -> dict:
+    """What is known of the model of that nickname, hub id or folder: a row of the registry, or as much as is given."""
+    return reward_models.find_in(registry(), name, "language model")
+
+
+def _refuse_other_models(name: str, config) -> None:
+    architecture = (config.architectures or ["none"])[0]
+    if architecture.endswith("ForCausalLM"):
+        return
+    if "Classification" in architecture or "RewardModel" in architecture:
+        raise InputError(
+            f"{name} is a {architecture}, a reward model, which predicts no next token; give the language model that "
+            "it was made from, or rank its rewards with: make score"
+        )
+    raise InputError(f"{name} is a {architecture}, which predicts no next token; give a *ForCausalLM checkpoint")
+
+
+def _load_model(folder: Path, config, keys: dict, dtype: str, attention: str):
+    with reward_models.quiet_transformers():
+        model, report = AutoModelForCausalLM.from_pretrained(
+            folder, config=config, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False,
+            attn_implementation="eager" if attention == "uncapped" else attention, output_loading_info=True,
+            ignore_mismatched_sizes=True,
+        )  # fmt: skip
+    buffers = ("rotary_emb.inv_freq", "attn.bias", "masked_bias")
+    extra = {key for key in report["unexpected_keys"] if not key.endswith(buffers)}
+    reward_models.refuse_unloaded(folder, report, extra)
+    return model
+
+
+def _tokenizer(folder: Path):
+    try:
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{folder} holds no tokenizer that transformers can open ({reward_models.first_line(error)}); "
+            "save tokenizer.json there"
+        ) from error
+
+
+def _refuse_larger_tokenizer(name: str, tokenizer, model) -> None:
+    rows, largest = model.get_output_embeddings().weight.shape[0], max(tokenizer.get_vocab().values())
+    if largest >= rows:
+        raise InputError(
+            f"{name}: the tokenizer has ids up to {largest}, but the model only predicts {rows} tokens; "
+            "give the tokenizer that the model was trained with"
+        )
+
+
+def _is_tuned(name: str, entry: dict, tokenizer, tuned: bool | None) -> bool:
+    if tuned is None:
+        tuned = bool(tokenizer.chat_template) if entry["tuned"] == "" else bool(entry["tuned"])
+    if tuned and not tokenizer.chat_template:
+        raise InputError(f"{name}: the tokenizer has no chat template; read the model with tuned=False")
+    return tuned
+
+
+# --- log-probabilities --------------------------------------------------------------------------------------------
+
+
+def next_token_logits(model: LanguageModel, prompt: str) -> np.ndarray:
+    """The model's logits for what comes after the prompt, (output rows,) float32, by one forward pass.
+
+    These are scores without a unit: adding a constant to all of them changes nothing. Gemma-2's are soft-capped.
+    """
+    ids = torch.tensor([model.encode(prompt)], device=model.device)
+    with torch.inference_mode():
+        logits = model.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[0, -1].float().cpu()
+    if not torch.isfinite(logits).all():
+        raise InputError(f"{model.name} gives logits that are not finite; load it with dtype='bfloat16' or 'float32'")
+    return logits.numpy()
+
+
+def log_probabilities(logits: np.ndarray) -> np.ndarray:
+    """Natural logarithms of the softmax of the logits, (n,) float32, all <= 0; their exponentials add up to 1.
+
+    The logits must be those of every output of the model: what is left out is given no probability.
+    """
+    return torch.log_softmax(torch.tensor(logits, dtype=torch.float32), dim=-1).numpy()
+
+
+def score_vocabulary(model: LanguageModel, prompts: dict[str, str], path: Path | None = None) -> pd.DataFrame:
+    """The log-probability of every token as the next one, as a score table; also written to `path`, if one is given.
+
+    prompts: column name -> prompt. One forward pass per prompt. Outputs beyond the tokenizer's vocabulary (padding of
+    the table to a round number) take part in the softmax but have no row; `attrs["unnamed"]` holds the probability
+    that they get, per prompt.
+    """
+    table = scoring.vocabulary(model.tokenizer)
+    ids = table["token_id"].to_numpy()
+    table = _as_score_table(table)
+    unnamed = {}
+    for name, prompt in prompts.items():
+        found = log_probabilities(next_token_logits(model, prompt))
+        table[name] = found[ids]
+        unnamed[name] = max(0.0, 1.0 - float(np.exp(found[ids], dtype=float).sum()))
+    metadata = _metadata(model, prompts) | {"unnamed": unnamed}
+    if path is not None:
+        with scores.lock(path):
+            scores.write(table, path, metadata)
+    table.attrs |= {"metadata": metadata, "unnamed": unnamed}
+    return table
+
+
+def _as_score_table(tokens: pd.DataFrame) -> pd.DataFrame:
+    """With reply_ids and input_group: every token is predicted as itself."""
+    ids = tokens["token_id"].to_numpy()
+    return tokens.assign(reply_ids=[np.array([i], dtype=np.int32) for i in ids], input_group=ids.astype(np.int32))
+
+
+def _metadata(model: LanguageModel, prompts: dict[str, str]) -> dict:
+    return {
+        "model": model.nickname if Path(model.hub_id).is_dir() else model.hub_id,
+        "revision": model.revision,
+        "quantity": "natural log-probability of the next token",
+        "frame": "chat template" if model.tuned else FRAME,
+        "rendered": {name: model.render(prompt) for name, prompt in prompts.items()},
+        "dtype": model.dtype,
+        "attention": model.attention,
+        "date": DATE,
+        "prompts": prompts,
+    }
+
+
+def with_contrasts(table: pd.DataFrame) -> pd.DataFrame:
+    """The score table with columns `best + worst` and `best - worst`, sum and difference of the two columns.
+
+    Of log-probabilities: the logarithm of the product, respectively of the ratio, of the two probabilities. Sorted by
+    them, these are Tables A4 (what is likely whichever is asked) and A5 (what is likely for one rather than the other).
+    """
+    if missing := [prompt for prompt in ("best", "worst") if prompt not in table]:
+        raise InputError(f"the table has no prompt '{missing[0]}'; score the prompts best and worst")
+    total, difference = table["best"] + table["worst"], table["best"] - table["worst"]
+    return table.assign(**{"best + worst": total, "best - worst": difference})
+
+
+def forms(table: pd.DataFrame, words: list[str], prompts: list[str]) -> pd.DataFrame:
+    """The log-probabilities of words written in several ways: one row per word, form and prompt.
+
+    Columns: word, form (`leading space`, `bare`; each also `capitalised`), text, prompt, log_probability; missing where
+    no single token is this text. Where several tokens are, the likeliest counts.
+    """
+    of_text = table.groupby("text", sort=False)[prompts].max()
+    rows = []
+    for word in words:
+        for form, text in _spellings(word).items():
+            for prompt in prompts:
+                found = float(of_text.loc[text, prompt]) if text in of_text.index else np.nan
+                rows.append([word, form, text, prompt, found])
+    return pd.DataFrame(rows, columns=["word", "form", "text", "prompt", "log_probability"])
+
+
+def _spellings(word: str) -> dict[str, str]:
+    capitalised = word[:1].upper() + word[1:]
+    return {
+        "leading space": f" {word}",
+        "bare": word,
+        "leading space, capitalised": f" {capitalised}",
+        "bare, capitalised": capitalised,
+    }
+
+
+# --- published logits ---------------------------------------------------------------------------------------------
+
+
+def published_file(hub_id: str) -> str:
+    """The path of a language model's file in the authors' repository."""
+    return f"data/base_model_logits/{hub_id.replace('/', '--')}.csv"
+
+
+def read_published(path: Path, *, in_order: bool = True) -> pd.DataFrame:
+    """A published file of logits as log-probabilities: a score table with columns greatest, best, worst.
+
+    The files are called log-probabilities but hold raw logits, one row per token; the softmax is taken over all of
+    them. A file whose numbers already are log-probabilities comes back unchanged. InputError, naming the file, if rows
+    are lost or moved (in_order) or columns are others than those of the published reward scores.
+    """
+    table = published.read_vocabulary(Path(path), in_order=in_order)
+    prompts = ["greatest", "best", "worst"]
+    found = table.assign(**{prompt: log_probabilities(table[prompt].to_numpy()) for prompt in prompts})
+    return _as_score_table(found[["token_id", "token", "text", *prompts]])
+
+
+def import_published(folder: Path | None = None, *, pinned: bool = True) -> dict[str, Path]:
+    """Write the published language models' log-probabilities as score tables, as `published-logprobs`.
+
+    folder: where the files (`google--<model>.csv`) lie; None fetches them. pinned: they must be the ten published
+    files, byte for byte; False takes whichever files of this format the folder holds. Nickname -> table.
+    """
+    models, written = registry(), {}
+    for name, hub_id in models.loc[models["group"] == "paper", "hub_id"].items():
+        file = Path(folder) / Path(published_file(hub_id)).name if folder else None
+        if not pinned and not (file and file.is_file()):
+            continue
+        if file is None:
+            file = downloads.fetch(published.PAPER, published_file(hub_id))
+        elif pinned:
+            downloads.check(published.PAPER, published_file(hub_id), file)
+        written[name] = _write_published(name, hub_id, file, pinned)
+    if not written:
+        raise InputError(f"no files of logits in {folder}; name them like {Path(published_file('owner/model')).name}")
+    return written
+
+
+def _write_published(name: str, hub_id: str, file: Path, pinned: bool) -> Path:
+    table, path = read_published(file, in_order=not pinned), scores.path_of(PUBLISHED, name)
+    texts = published.grid().set_index("prompt")["text"]
+    told = {"model": hub_id, "imported": PUBLISHED, "quantity": "natural log-probability, from published logits"}
+    told |= {"source": file.name, "prompts": texts[scores.prompt_names(table)].to_dict()}
+    with scores.lock(path):
+        scores.write(table, path, told)
+    return path

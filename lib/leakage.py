@@ -1,0 +1,189 @@
+"""How much of a reward ranking its base's log-probability explains, and how much of that is word frequency.
+
+A reward model is made from a language model, which knows how likely every word is. If some of that leaks into the
+rewards, likely words are rewarded for being likely, as the paper suspects where it finds a frequency bias (section
+3.3). Here it is measured: rank correlations of reward and log-probability over words, and partial ones with sentiment,
+or sentiment and word frequency, held constant. Tables only; nothing here knows a model.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pingouin
+from scipy import stats
+
+from lib import ROOT, InputError, lexicons, rankings, scores
+
+SENTIMENT, FREQUENCY = ["positive", "negative"], ["frequency"]
+CONTROLS = {"nothing": [], "sentiment": SENTIMENT, "sentiment and frequency": [*SENTIMENT, *FREQUENCY]}
+INTERVAL = (0.025, 0.975)
+
+
+# --- words --------------------------------------------------------------------------------------------------------
+
+
+def words(rewards: pd.DataFrame, log_probabilities: pd.DataFrame, prompts: Sequence[str]) -> pd.DataFrame:
+    """English words, one row each, with their reward and their log-probability for every prompt.
+
+    rewards, log_probabilities: score tables over one vocabulary; prompts: columns of both. They are joined on token_id;
+    InputError if an id is not the same token in both. Columns: word; `reward <prompt>`; `log_probability <prompt>`,
+    that of all tokens which the reward model reads as this input (` love` and `love`: the logarithm of the sum of their
+    probabilities); frequency (log10 of occurrences per million words, wordfreq); positive, negative (the two sides of
+    VADER's mean rating, in [0, 4] and [-4, 0]; both 0 for a word that it does not rate). Words that wordfreq does not
+    hold are left out, and of spellings that differ by case one is taken, as in lexicons.join.
+    """
+    both = _joined(rewards, log_probabilities, prompts)
+    groups = both["input_group"]
+    inputs = both.sort_values("token_id").drop_duplicates("input_group").set_index("input_group")
+    for prompt in prompts:
+        together = np.exp(both[f"log_probability {prompt}"].astype(float)).groupby(groups).sum()
+        inputs[f"log_probability {prompt}"] = np.log(together)
+    found = lexicons.join(inputs.reset_index(), lexicons.load("wordfreq"), "corrected")
+    return _with_sentiment(found.assign(frequency=np.log10(found["frequency"])))
+
+
+def _joined(rewards: pd.DataFrame, log_probabilities: pd.DataFrame, prompts: Sequence[str]) -> pd.DataFrame:
+    for name, table in (("rewards", rewards), ("log-probabilities", log_probabilities)):
+        if missing := [prompt for prompt in prompts if prompt not in table]:
+            raise InputError(f"the {name} have no prompt '{missing[0]}'; score both models for the same prompts")
+    left = rewards[[*scores.COLUMNS, *prompts]].rename(columns={prompt: f"reward {prompt}" for prompt in prompts})
+    right = log_probabilities[["token_id", "token", *prompts]]
+    right = right.rename(columns={prompt: f"log_probability {prompt}" for prompt in prompts})
+    both = left.merge(right, on="token_id", suffixes=("", " predicted"), validate="one_to_one")
+    if both.empty or (both["token"] != both["token predicted"]).any():
+        raise InputError(
+            "the two models have different vocabularies; compare a reward model with the language model that it was "
+            "made from"
+        )
+    return both.drop(columns="token predicted")
+
+
+def _with_sentiment(rows: pd.DataFrame) -> pd.DataFrame:
+    ratings = lexicons.load("vader").corrected
+    rated = rows.merge(ratings, on="word", how="left", validate="one_to_one")["sentiment"].fillna(0.0).to_numpy()
+    return rows.assign(positive=rated.clip(min=0), negative=rated.clip(max=0))
+
+
+# --- rank correlations --------------------------------------------------------------------------------------------
+
+
+def explained(rows: pd.DataFrame, prompts: Sequence[str], resamples: int = 200, seed: int = 0) -> pd.DataFrame:
+    """Rank correlation of reward and log-probability: one row per prompt and set of controls.
+
+    rows: as from `words`. Columns: prompt, held_constant (a key of CONTROLS), rho (Spearman's, partial where something
+    is held constant, in [-1, 1]), ci_low, ci_high (95%, percentile bootstrap over words), share (rho squared: how much
+    of the variance of reward ranks goes with log-probability), tau (Kendall's tau-b where nothing is held constant,
+    else missing), n (words). InputError where a reward or log-probability is missing or they are all equal.
+    """
+    pairs = {prompt: [f"reward {prompt}", f"log_probability {prompt}"] for prompt in prompts}
+    columns = [*(name for pair in pairs.values() for name in pair), *CONTROLS["sentiment and frequency"]]
+    _refuse_constant(rows, columns[: 2 * len(pairs)])
+    drawn, place = rank_covariances(rows[columns].to_numpy(), resamples, seed), columns.index
+    found = []
+    for prompt, pair in pairs.items():
+        for held, controls in CONTROLS.items():
+            rho = pingouin.partial_corr(rows, *pair, controls or None, method="spearman")["r"].item()
+            low, high = np.quantile(partial(drawn, [*map(place, pair), *map(place, controls)]), INTERVAL)
+            tau = np.nan if controls else stats.kendalltau(rows[pair[0]], rows[pair[1]]).statistic
+            numbers = {"rho": rho, "ci_low": low, "ci_high": high, "share": rho**2, "tau": tau, "n": len(rows)}
+            found.append({"prompt": prompt, "held_constant": held} | numbers)
+    return pd.DataFrame(found)
+
+
+def beyond(
+    rows: pd.DataFrame, control: pd.DataFrame, prompts: Sequence[str], held: str = "sentiment", resamples: int = 200,
+    seed: int = 0,
+) -> pd.DataFrame:  # fmt: skip
+    """By how much log-probability goes with one model's rewards more than with a control's: one row per prompt.
+
+    rows, control: as from `words`, of two models; compared over the words that both have. held: a key of CONTROLS.
+    Columns: prompt, rho, rho_control, difference, ci_low, ci_high (95%, both models on the same resampled words), n.
+    """
+    both = rows.merge(control, on="word", suffixes=("", " of control"), validate="one_to_one")
+    if len(both) < 10:
+        raise InputError(f"the two models have {len(both)} words in common, too few to compare; choose another pair")
+    found, k = [], 2 + len(CONTROLS[held])
+    for prompt in prompts:
+        columns = [f"reward {prompt}", f"log_probability {prompt}", *CONTROLS[held]]
+        values = both[[*columns, *(f"{column} of control" for column in columns)]].to_numpy()
+        rho = [partial_spearman(values[:, :k]), partial_spearman(values[:, k:])]
+        drawn = rank_covariances(values, resamples, seed)
+        low, high = np.quantile(partial(drawn, range(k)) - partial(drawn, range(k, 2 * k)), INTERVAL)
+        numbers = {"rho": rho[0], "rho_control": rho[1], "difference": rho[0] - rho[1], "ci_low": low, "ci_high": high}
+        found.append({"prompt": prompt} | numbers | {"n": len(both)})
+    return pd.DataFrame(found)
+
+
+def partial_spearman(values: np.ndarray) -> float:
+    """Spearman's rho of the first two columns, the others held constant, in [-1, 1]. values: (n, 2 or more)."""
+    return float(partial(np.cov(stats.rankdata(values, axis=0), rowvar=False), range(values.shape[1])))
+
+
+def partial(covariance: np.ndarray, columns: Sequence[int]) -> np.ndarray:
+    """Correlation of the first two of these columns with the others held constant, from covariances (..., k, k)."""
+    some = np.array(columns)
+    precision = np.linalg.pinv(covariance[..., some[:, None], some], hermitian=True)
+    return -precision[..., 0, 1] / np.sqrt(precision[..., 0, 0] * precision[..., 1, 1])
+
+
+def rank_covariances(values: np.ndarray, resamples: int, seed: int = 0) -> np.ndarray:
+    """Covariances of the columns' ranks in bootstrap resamples of the rows, (resamples, k, k). values: (n, k).
+
+    Ranks are taken anew in each resample, ties sharing the average. Sorting once is enough for that: a resample only
+    says how often each row counts.
+    """
+    n, random = len(values), np.random.default_rng(seed)
+    codes = [np.unique(column, return_inverse=True)[1] for column in np.asarray(values, dtype=float).T]
+    drawn = []
+    for _ in range(resamples):
+        times = np.bincount(random.integers(n, size=n), minlength=n)  # (n,) how often each row was drawn
+        drawn.append(np.cov(np.array([_ranks(code, times) for code in codes]), fweights=times))
+    return np.array(drawn)
+
+
+def _ranks(codes: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Average rank of each row among all drawn ones, (n,). codes: the row's value as a number in order of values."""
+    counts = np.bincount(codes, weights=times)
+    return (counts.cumsum() - (counts - 1) / 2)[codes]
+
+
+def _refuse_constant(rows: pd.DataFrame, columns: Sequence[str]) -> None:
+    for column in columns:
+        if rows[column].isna().any() or rows[column].nunique() < 2:
+            raise InputError(f"'{column}' is missing or all equal, so it ranks nothing; leave that prompt out")
+
+
+# --- what comes first ---------------------------------------------------------------------------------------------
+
+
+@cache
+def function_words() -> frozenset[str]:
+    """English function words, in small letters: determiners, pronouns, prepositions, conjunctions, auxiliaries, ...
+
+    The closed classes, from data/function_words.csv. Indefinite pronouns such as `nothing` are not among them, because
+    they can be meant as an answer.
+    """
+    return frozenset(pd.read_csv(ROOT / "data" / "function_words.csv", keep_default_na=False)["word"])
+
+
+def is_function_word(texts: Sequence[str]) -> np.ndarray:
+    """Whether each text, trimmed and in any case, is a function word, (n,) bool."""
+    return np.array([text.strip().lower() in function_words() for text in texts], dtype=bool)
+
+
+def first_words(table: pd.DataFrame, prompts: Sequence[str], n: int = 20) -> pd.DataFrame:
+    """How many of the n highest tokens of a score table are function words: one row per prompt.
+
+    Columns: prompt, first (text of the highest), first_is_function_word, function_words (of n), n, by_chance (of n, if
+    tokens were drawn at random). Ties are in order of token_id.
+    """
+    share = is_function_word(table["text"]).mean()
+    found = []
+    for prompt in prompts:
+        texts = rankings.ranked(table, prompt)["text"].head(n)
+        is_one = is_function_word(texts)
+        numbers = {"function_words": int(is_one.sum()), "n": len(texts), "by_chance": n * share}
+        found.append({"prompt": prompt, "first": texts.iloc[0], "first_is_function_word": bool(is_one[0])} | numbers)
+    return pd.DataFrame(found)

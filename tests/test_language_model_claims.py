@@ -1,0 +1,69 @@
+"""The claims of appendix A.1.2: what the printed tables come to, and what is made of counts and correlations."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib import language_model_claims
+
+
+def test_printed_tables_are_counted_by_hand():
+    found = language_model_claims.printed().set_index(["model", "prompt"])
+    assert len(found) == 10 * 3 and (found["n"] == 20).all()
+    # Table A1, gemma-2b: the function words are The I That What It You A Why No In How; the others are Well Oh God Love
+    # Everything and signs.
+    assert found.loc[("gemma-2b", "greatest"), "function_words"] == 11
+    assert found.loc[("gemma-2b", "greatest"), "first"] == " The"
+    assert found.loc[("gemma-2-27b-it", "greatest"), "first"] == "Love"
+    assert found["kind"].value_counts().to_dict() == {"pretrained": 15, "instruction-tuned": 15}
+
+
+def test_in_the_printed_tables_pretrained_models_have_more_function_words_than_their_tuned_ones():
+    found = language_model_claims.printed().set_index(["model", "prompt"])["function_words"]
+    for name in ("gemma-2b", "gemma-7b", "gemma-2-2b", "gemma-2-9b", "gemma-2-27b"):
+        for prompt in ("greatest", "best", "worst"):
+            assert found[name, prompt] > found[f"{name}-it", prompt]
+
+
+@pytest.fixture
+def counts(score_table):
+    tables = {
+        "A": score_table([" the", "of", "love"], greatest=[3, 2, 1]),
+        "B": score_table([" the", "of", "love"], greatest=[1, 2, 3]),
+    }
+    return language_model_claims.counted(tables, ["greatest"], {"A": "pretrained"}, n=2)
+
+
+def test_counted_says_the_kind_of_each_model(counts):
+    assert counts.set_index("model")["kind"].to_dict() == {"A": "pretrained", "B": "reward model"}
+    assert counts.set_index("model")["function_words"].to_dict() == {"A": 2, "B": 1}
+
+
+def test_verdicts_are_on_language_models_that_begin_so_and_reward_models_that_do_not(counts):
+    tested = language_model_claims.of_function_words(counts, "models here", tested=True)
+    assert {claim.verdict for claim in tested} == {"reproduced"}  # A begins with `the`, the reward model with `love`
+    swapped = counts.assign(kind=counts["kind"].iloc[::-1].to_numpy())
+    found = language_model_claims.of_function_words(swapped, "models here", tested=True)
+    assert {claim.verdict for claim in found} == {"not reproduced"}
+    untested = language_model_claims.of_function_words(counts, "models here", tested=False)
+    assert {claim.verdict for claim in untested} == {"not testable here"}
+    assert [claim.corrected for claim in tested if claim.quantity == "function_words_of_2"] == [2, 1]
+
+
+def test_numbers_of_the_printed_tables_are_as_published():
+    found = language_model_claims.of_function_words(language_model_claims.printed(), "Tables A1-A3", tested=True)
+    assert all(claim.corrected is None and claim.as_published is not None for claim in found)
+    first = {claim.note: claim for claim in found if claim.prompt == "greatest" and claim.quantity.startswith("models")}
+    assert first["pretrained, Tables A1-A3"].as_published == 4  # of five; gemma-2-27b says Love
+    assert first["instruction-tuned, Tables A1-A3"].verdict == "not reproduced"  # one of five
+
+
+def test_leakage_is_the_mean_over_models_without_a_verdict():
+    found = pd.DataFrame({"prompt": "greatest", "held_constant": "sentiment", "rho": [0.1, 0.2, 0.3]})
+    beyond = pd.DataFrame({"prompt": ["greatest"] * 2, "apart": [True, False]})
+    rho, apart = language_model_claims.of_leakage(found, beyond)
+    assert rho.corrected == pytest.approx(0.2) and rho.n == 3 and rho.verdict == "not testable here"
+    half = 4.302653 * 0.1 / np.sqrt(3)  # t of two degrees of freedom, sd .1
+    assert (rho.ci_low, rho.ci_high) == pytest.approx((0.2 - half, 0.2 + half))
+    assert apart.corrected == 1 and apart.n == 2
+    assert len(language_model_claims.of_leakage(found, pd.DataFrame())) == 1

@@ -1,0 +1,172 @@
+"""Leakage: the join by hand, rank correlations against pingouin and scipy, planted truths both ways, function words."""
+
+import numpy as np
+import pandas as pd
+import pingouin
+import pytest
+from scipy import stats
+
+from lib import InputError, leakage
+
+PROMPTS = ["greatest"]
+
+
+def planted(frequency_bonus: float, beyond: float = 0.0, n: int = 3000, seed: int = 0) -> pd.DataFrame:
+    """Words whose log-probability follows frequency, and whose reward follows sentiment and what is planted."""
+    random = np.random.default_rng(seed)
+    frequency, own = random.standard_normal(n), random.standard_normal(n)  # own: what the base knows beyond frequency
+    valence = random.standard_normal(n) + 0.3 * frequency  # nice words are more frequent
+    reward = 1.5 * valence.clip(min=0) + 0.5 * valence.clip(max=0) + frequency_bonus * frequency + beyond * own
+    return pd.DataFrame(
+        {
+            "word": [f"w{i}" for i in range(n)],
+            "reward greatest": reward + 0.5 * random.standard_normal(n),
+            "log_probability greatest": 2 * frequency + own - 10,
+            "frequency": frequency,
+            "positive": valence.clip(min=0),
+            "negative": valence.clip(max=0),
+        }
+    )
+
+
+def rho_of(rows: pd.DataFrame, held: str) -> pd.Series:
+    return leakage.explained(rows, PROMPTS, resamples=200).set_index("held_constant").loc[held]
+
+
+# --- words --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tables(score_table):
+    """A reward model that reads ` love` and `love` as one input, and the log-probabilities of its base."""
+    texts = [" love", "love", "the", "murder", "zqxjvk", "Love"]
+    rewards = score_table(texts, groups=[0, 0, 1, 2, 3, 4], greatest=[5, 5, 1, -4, 0, 9])
+    return rewards, score_table(texts, greatest=np.log([0.1, 0.3, 0.4, 0.05, 0.1, 0.05]))
+
+
+def test_words_are_one_row_each_and_forms_add_up(tables):
+    found = leakage.words(*tables, PROMPTS).set_index("word")
+    assert sorted(found.index) == ["love", "murder", "the"]  # zqxjvk is no word; Love is love spelled otherwise
+    assert found.loc["love", "log_probability greatest"] == pytest.approx(np.log(0.1 + 0.3), abs=1e-6)
+    assert found.loc["love", "reward greatest"] == 5
+    assert found.loc["love", "positive"] == pytest.approx(3.2) and found.loc["love", "negative"] == 0
+    assert found.loc["murder", "negative"] == pytest.approx(-3.7) and found.loc["murder", "positive"] == 0
+    assert found.loc["the", ["positive", "negative"]].tolist() == [0, 0]  # not rated
+    assert found.loc["the", "frequency"] == pytest.approx(4.73, abs=0.05)  # 5% of English text
+
+
+def test_the_order_of_rows_does_not_matter(tables):
+    rewards, logs = tables
+    shuffled = leakage.words(rewards.iloc[::-1], logs.sample(frac=1, random_state=1), PROMPTS)
+    pd.testing.assert_frame_equal(
+        shuffled.sort_values("word", ignore_index=True),
+        leakage.words(rewards, logs, PROMPTS).sort_values("word", ignore_index=True),
+    )
+
+
+def test_other_vocabularies_and_missing_prompts_are_refused(tables, score_table):
+    rewards, logs = tables
+    with pytest.raises(InputError, match="different vocabularies; compare a reward model with the language model"):
+        leakage.words(rewards, score_table(["other"] * 6, greatest=range(6)), PROMPTS)
+    with pytest.raises(InputError, match="the log-probabilities have no prompt 'best'"):
+        leakage.words(rewards.assign(best=rewards["greatest"]), logs, ["best"])
+
+
+# --- rank correlations --------------------------------------------------------------------------------------------
+
+
+def test_partial_correlation_by_hand():
+    # x = 1 2 3 4, y = 1 3 2 4, z = 1 2 4 3: r_xy = 1 - 6 * 2 / 60 = .8, r_xz = .8, r_yz = 1 - 6 * 6 / 60 = .4.
+    values = np.array([[1, 1, 1], [2, 3, 2], [3, 2, 4], [4, 4, 3]])
+    assert leakage.partial_spearman(values[:, :2]) == pytest.approx(0.8)
+    assert leakage.partial_spearman(values) == pytest.approx((0.8 - 0.8 * 0.4) / np.sqrt((1 - 0.8**2) * (1 - 0.4**2)))
+
+
+@pytest.mark.parametrize("held", list(leakage.CONTROLS))
+def test_partial_correlation_is_pingouins(held):
+    rows = planted(0.3, n=200).round(1)  # rounded, so that there are ties
+    columns = ["reward greatest", "log_probability greatest", *leakage.CONTROLS[held]]
+    expected = pingouin.partial_corr(rows, *columns[:2], columns[2:] or None, method="spearman")["r"].item()
+    assert leakage.partial_spearman(rows[columns].to_numpy()) == pytest.approx(expected, abs=1e-9)
+    assert rho_of(rows, held)["rho"] == pytest.approx(expected, abs=1e-9)
+
+
+def test_bootstrap_covariances_are_those_of_resampled_rows_ranked_anew():
+    values = np.random.default_rng(1).integers(0, 9, (50, 3))  # many ties
+    random = np.random.default_rng(7)
+    expected = [np.cov(stats.rankdata(values[random.integers(50, size=50)], axis=0), rowvar=False) for _ in range(5)]
+    assert leakage.rank_covariances(values, 5, seed=7) == pytest.approx(np.array(expected))
+
+
+def test_correlations_do_not_depend_on_monotone_changes_or_order():
+    rows = planted(0.3, n=300)
+    changed = rows.assign(**{"reward greatest": np.exp(rows["reward greatest"]), "frequency": rows["frequency"] ** 3})
+    columns = ["rho", "share", "tau"]
+    first, second = (leakage.explained(one, PROMPTS, resamples=2)[columns] for one in (rows, changed[::-1]))
+    pd.testing.assert_frame_equal(first, second)
+    without = rho_of(rows, "nothing")
+    assert without["rho"] == pytest.approx(stats.spearmanr(rows.iloc[:, 1], rows.iloc[:, 2]).statistic)
+    assert without["tau"] == pytest.approx(stats.kendalltau(rows.iloc[:, 1], rows.iloc[:, 2]).statistic)
+
+
+# --- planted truths -----------------------------------------------------------------------------------------------
+
+
+def test_a_frequency_bonus_shows_at_equal_sentiment_and_not_at_equal_frequency():
+    rows = planted(frequency_bonus=0.3)
+    assert rho_of(rows, "sentiment")["ci_low"] > 0.2
+    at_equal_frequency = rho_of(rows, "sentiment and frequency")
+    assert at_equal_frequency["ci_low"] < 0 < at_equal_frequency["ci_high"]
+
+
+def test_without_a_bonus_only_the_uncontrolled_correlation_shows():
+    rows = planted(frequency_bonus=0.0)
+    assert rho_of(rows, "nothing")["ci_low"] > 0.1  # nice words are frequent
+    for held in ("sentiment", "sentiment and frequency"):
+        assert abs(rho_of(rows, held)["rho"]) < 0.06  # 3 standard errors of 3,000 words: 3 / sqrt(3000) = .055
+
+
+def test_what_the_base_knows_beyond_frequency_is_left_over():
+    found = rho_of(planted(frequency_bonus=0.0, beyond=0.3), "sentiment and frequency")
+    assert found["ci_low"] > 0.3 and found["share"] == pytest.approx(found["rho"] ** 2)
+
+
+def test_a_model_with_a_bonus_is_told_from_the_control_and_a_second_control_is_not():
+    control = planted(0.0)
+    [bonus] = leakage.beyond(planted(0.2), control, PROMPTS).to_dict("records")
+    assert bonus["ci_low"] > 0.1 and bonus["difference"] == pytest.approx(bonus["rho"] - bonus["rho_control"])
+    [none] = leakage.beyond(planted(0.0, seed=1), control, PROMPTS).to_dict("records")
+    assert none["ci_low"] < 0 < none["ci_high"]
+
+
+def test_models_are_compared_over_their_common_words():
+    rows = planted(0.2, n=100)
+    [found] = leakage.beyond(rows[:80], rows[40:].sample(frac=1, random_state=0), PROMPTS, resamples=5).to_dict(
+        "records"
+    )
+    assert found["n"] == 40
+    assert found["difference"] == 0 and found["ci_low"] == found["ci_high"] == 0  # the same rows, the same resamples
+    with pytest.raises(InputError, match="0 words in common, too few"):
+        leakage.beyond(rows[:50], rows[50:], PROMPTS)
+
+
+def test_what_does_not_vary_is_refused():
+    rows = planted(0.2, n=50)
+    with pytest.raises(InputError, match="'reward greatest' is missing or all equal"):
+        leakage.explained(rows.assign(**{"reward greatest": 1.0}), PROMPTS)
+
+
+# --- what comes first ---------------------------------------------------------------------------------------------
+
+
+def test_function_words_are_known_in_any_case_and_with_a_space():
+    texts = [" The", "of", "Ġof", "LOVE", " nothing", "", "theatre"]
+    assert leakage.is_function_word(texts).tolist() == [True, True, False, False, False, False, False]
+
+
+def test_first_words_are_counted_from_the_top(score_table):
+    table = score_table(["love", " the", "of", "Universe"], greatest=[3, 4, 1, 2])
+    [found] = leakage.first_words(table, PROMPTS, n=2).to_dict("records")
+    assert found["first"] == " the" and found["first_is_function_word"]
+    assert found["function_words"] == 1 and found["n"] == 2
+    assert found["by_chance"] == 2 * 2 / 4
