@@ -141,10 +141,12 @@ def _name(axes: Axes, rows: pd.DataFrame, colour: str, side: str, blur: bool) ->
     room = heights.min() - 0.02 * items, 0.98 * items - heights.max()  # up and down, to centre them on their points
     heights = heights + np.clip((wanted - heights).mean(), -max(room[0], 0), max(room[1], 0))
     axes.scatter(rows["people_rank"], rows["models_rank"], s=45, color=colour, zorder=3)
+    # From the side of the name that faces the points: a line from its middle would cross the names above or below.
+    leader = {"arrowstyle": "-", "color": colour, "linewidth": 1, "relpos": (0 if side == "left" else 1, 0.5)}
     for (item, row), height in zip(rows.iterrows(), heights, strict=True):
         axes.annotate(
             item_label(item, 34, blur), (row["people_rank"], row["models_rank"]), (x, height), ha=side, va="center",
-            fontsize=12, zorder=4, arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 1},
+            fontsize=12, zorder=4, arrowprops=leader,
             bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.85},
         )  # fmt: skip
 
@@ -185,19 +187,21 @@ def _draw_paths(axes: Axes, ranks: pd.DataFrame, items: Sequence[str], blur: boo
     count, last = len(ranks), ranks.shape[1] - 1
     for i, item in enumerate(items):
         axes.plot(range(last + 1), ranks.loc[item], color=LINES[i], marker=MARKERS[i], linewidth=2, markersize=7)
-    for column, x, side in ((0, -0.25, "right"), (last, last + 0.25, "left")):
+    for column, x, side, aside in ((0, -0.2, "right", -52), (last, last + 0.25, "left", 0)):  # beside the axis' numbers
         wanted = ranks.loc[list(items)].iloc[:, column].to_numpy(dtype=float)
         for i, y in enumerate(spread(wanted, 0.13 * count, 0.0, float(count))):
-            text = item_label(items[i], 26, blur)
-            axes.annotate(text, (x, y), ha=side, va="center", fontsize=12, color=LINES[i], annotation_clip=False)
+            axes.annotate(
+                item_label(items[i], 26, blur), (x, y), (aside, 0), textcoords="offset points", ha=side, va="center",
+                fontsize=12, color=LINES[i], annotation_clip=False,
+            )  # fmt: skip
     axes.set(ylim=(1.04 * count, -0.04 * count), xlim=(-0.2, last + 0.2))
     axes.axvline(0.5, color=GREY, linewidth=0.8, zorder=1)
     axes.spines[["left", "bottom"]].set_visible(False)
-    axes.set_yticks([])
-    for rank in (1, count // 2, count):
+    shown = (1, count // 2, count)
+    axes.set_yticks(shown, [f"{rank:,}" for rank in shown], fontsize=11, color=GREY)
+    axes.tick_params(axis="y", length=0)
+    for rank in shown:
         axes.axhline(rank, color="#dddddd", linewidth=0.8, zorder=0)
-        box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
-        axes.text(0.5, rank, f"{rank:,}", ha="center", va="center", fontsize=11, color=GREY, bbox=box, zorder=3)
 
 
 def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:

@@ -148,22 +148,29 @@ def of_third(
     """
     claims, table, main = [], [], next(iter(rewards))
     for prompt in rewards if papers else ():
-        for aggregate in alignment.AGGREGATES:
-            place = alignment.discrepancies(people, rewards[prompt], aggregate).loc[THIRD]
+        places = {name: alignment.discrepancies(people, rewards[prompt], name).loc[THIRD]
+                  for name in alignment.AGGREGATES}  # fmt: skip
+        for aggregate, place in places.items():
             drawn = alignment.positions_over_models(people, rewards[prompt], THIRD, aggregate, resamples)
             low, high = alignment.interval(drawn)
-            claims.append(_place(prompt, aggregate, place, (low, high), len(people), prompt == main))
+            told = _is_third(place, places[alignment.AGGREGATES[0]]) if prompt == main else UNTESTED
+            claims.append(_place(prompt, aggregate, place, (low, high), len(people), told))
             table.append({"prompt": prompt, "aggregate": aggregate, "position": place["position"],
                           "low": low, "high": high, "by surprise": place["surprise_position"]})  # fmt: skip
     return claims, pd.DataFrame(table)
 
 
-def _place(prompt: str, aggregate: str, place: pd.Series, ends: tuple, n: int, tested: bool) -> Claim:
+def _is_third(place: pd.Series, as_published: pd.Series) -> str:
+    if place["position"] <= 3:
+        return "reproduced"
+    return "only as published" if as_published["position"] <= 3 else "not reproduced"
+
+
+def _place(prompt: str, aggregate: str, place: pd.Series, ends: tuple, n: int, verdict: str) -> Claim:
     ours = "as_published" if aggregate == alignment.AGGREGATES[0] else "corrected"
-    told = "reproduced" if place["position"] <= 3 else "only as published"
     note = f"aggregate: {aggregate}; by surprise {place['surprise_position']:.0f}; interval over models"
-    return Claim("S4.undervalued", PLACES, prompt, paper=3 if tested else None, ci_low=ends[0], ci_high=ends[1], n=n,
-                 verdict=told if tested else UNTESTED, note=note, **{ours: int(place["position"])})  # fmt: skip
+    return Claim("S4.undervalued", PLACES, prompt, paper=None if verdict == UNTESTED else 3, ci_low=ends[0],
+                 ci_high=ends[1], n=n, verdict=verdict, note=note, **{ours: int(place["position"])})  # fmt: skip
 
 
 def of_holocaust(ranked: pd.DataFrame, prompt: str, papers: bool) -> list[Claim]:

@@ -21,6 +21,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
+from PIL import Image
 from scipy import ndimage, stats
 
 from lib import ROOT, InputError, rankings
@@ -67,7 +68,7 @@ def model_colours(nicknames: Iterable[str]) -> dict[str, str]:
     """
     nicknames = list(dict.fromkeys(nicknames))
     known = _registry_colours()
-    colours = known | _shades([name for name in nicknames if name not in known], "other")
+    colours = known | shades([name for name in nicknames if name not in known], "other")
     return {name: colours[name] for name in nicknames}
 
 
@@ -80,7 +81,7 @@ def _registry_colours() -> dict[str, str]:
     models["hue"] = models["base"].map(_hue_of)
     colours = {}
     for (_, hue), rows in models.groupby(["group", "hue"], sort=False):
-        colours |= _shades(rows.sort_values("developer", kind="stable")["nickname"], hue)
+        colours |= shades(rows.sort_values("developer", kind="stable")["nickname"], hue)
     return colours
 
 
@@ -88,7 +89,8 @@ def _hue_of(base: str) -> str:
     return next((hue for hue in HUES if hue in base.lower()), "other")
 
 
-def _shades(names: Iterable[str], hue: str) -> dict[str, str]:
+def shades(names: Iterable[str], hue: str) -> dict[str, str]:
+    """A colour for each name, from dark to light within a hue of HUES."""
     names = list(names)
     shade = LinearSegmentedColormap.from_list(hue, HUES[hue])
     places = np.linspace(0, 1, len(names)) if len(names) != 1 else [0.5]
@@ -148,6 +150,14 @@ def _png(figure: Figure, dpi: int) -> bytes:
     file = io.BytesIO()
     with mpl.rc_context(STYLE):  # no date and no version is written, so that equal figures are equal files
         figure.savefig(file, format="png", dpi=dpi, bbox_inches="tight", metadata={"Software": None})
+    return smaller(file.getvalue())
+
+
+def smaller(png: bytes) -> bytes:
+    """The picture in 256 colours, which a chart hardly needs more of; a third of the size. The same bytes each time."""
+    file = io.BytesIO()
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    picture.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
     return file.getvalue()
 
 
@@ -180,7 +190,8 @@ def styled(chart):
     return drawn
 
 
-def _new(width: float, height: float, title: str = "") -> Chart:
+def new_chart(width: float, height: float, title: str = "") -> Chart:
+    """An empty chart of this size in inches, its title broken into lines that fit."""
     figure = Chart(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)  # texts can only be measured on a canvas
     if title:
@@ -201,7 +212,7 @@ def reward_histogram(
     table: a score table; with unique_inputs(table) each input counts once. Panels share the reward axis.
     """
     prompts = list(prompts)
-    figure = _new(10, 0.7 + (1.9 + 0.32 * n) * len(prompts), title)
+    figure = new_chart(10, 0.7 + (1.9 + 0.32 * n) * len(prompts), title)
     panels = figure.subplots(len(prompts), sharex=True, squeeze=False)[:, 0]
     edges = np.histogram_bin_edges(table[prompts].to_numpy(dtype=float), bins=80)
     colour = model_colours([nickname])[nickname]
@@ -264,7 +275,7 @@ def reward_distributions(rewards: Mapping[str, np.ndarray], *, title: str) -> Ch
     smoothed, all of one height.
     Raises InputError for a model whose rewards are all equal.
     """
-    figure = _new(10, 1.6 + 0.62 * len(rewards), title)
+    figure = new_chart(10, 1.6 + 0.62 * len(rewards), title)
     axes = figure.subplots()
     colours = model_colours(rewards)
     standardised = {name: _standardised(name, values) for name, values in rewards.items()}
@@ -309,7 +320,7 @@ def token_grid(
     heading = _title_lines(title, wide)
     top = 1.5 + 1.1 * len(heading)
     lines = top + lines_per_block * len(blocks) + len(told) - 0.4
-    figure = _new(wide, line * lines)
+    figure = new_chart(wide, line * lines)
     figure.set_layout_engine("none")
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, wide), ylim=(lines, 0))
     axes.set_axis_off()
@@ -322,7 +333,7 @@ def token_grid(
 
 def _cell_width(shown: pd.DataFrame) -> float:
     """Inches that the widest of the labels and names takes, and a gap."""
-    figure = _new(1, 1)
+    figure = new_chart(1, 1)
     texts = [figure.text(0, 0, text, fontsize=12) for text in np.unique(shown.to_numpy())]
     texts += [figure.text(0, 0, label(name, 30, blur=False), fontsize=12, weight="bold") for name in shown]
     return max(text.get_window_extent().width for text in texts) / figure.dpi + 0.25
@@ -352,7 +363,7 @@ def matrix(frame: pd.DataFrame, *, title: str, measure: str) -> Chart:
     measure: what the numbers are, for the colour bar. The scale runs from 0, or the lowest entry below it, to 1.
     """
     off_diagonal = frame.mask(np.eye(len(frame), dtype=bool))
-    figure = _new(4.2 + 0.62 * len(frame), 3.0 + 0.5 * len(frame), title)
+    figure = new_chart(4.2 + 0.62 * len(frame), 3.0 + 0.5 * len(frame), title)
     axes = figure.subplots()
     seaborn.heatmap(
         off_diagonal, ax=axes, annot=True, fmt=".2f", annot_kws={"fontsize": 11}, cmap="viridis",
@@ -380,7 +391,7 @@ def violins(rewards: Mapping[str, np.ndarray], *, title: str, panels_per_row: in
         _standardised(name, values)  # refuses what has no distribution
     columns = min(panels_per_row, len(rewards))
     rows = -(-len(rewards) // columns)
-    figure = _new(max(2.4 * columns, 9), 1.0 + 3.4 * rows, title)
+    figure = new_chart(max(2.4 * columns, 9), 1.0 + 3.4 * rows, title)
     figure.get_layout_engine().set(hspace=0.05)
     panels = figure.subplots(rows, columns, squeeze=False)
     colours = model_colours(rewards)
@@ -404,7 +415,7 @@ def violins(rewards: Mapping[str, np.ndarray], *, title: str, panels_per_row: in
 def similarities(frames: Mapping[str, pd.DataFrame], *, title: str) -> Chart:
     """The theoretical similarity matrices side by side, as from rankings.similarities (Fig 2C)."""
     wide = 4.5 + 2.8 * len(frames)
-    figure = _new(wide, 4.4 + 0.35 * len(_title_lines(title, wide)), title)
+    figure = new_chart(wide, 4.4 + 0.35 * len(_title_lines(title, wide)), title)
     panels = figure.subplots(1, len(frames), squeeze=False)[0]
     for number, (axes, (name, frame)) in enumerate(zip(panels, frames.items(), strict=True)):
         names = [label(model, 30, blur=False) for model in frame.index]
@@ -424,7 +435,7 @@ def model_map(found: rankings.ModelMap, models: pd.DataFrame, *, title: str) -> 
     models: rows of the registry for the models of the map; developers may be blank. Distances alone mean something, so
     the axes carry the scale of 1 - tau and no names.
     """
-    figure = _new(9, 7, title)
+    figure = new_chart(9, 7, title)
     axes = figure.subplots()
     colours = model_colours(found.positions.index)
     developers = models["developer"].reindex(found.positions.index).fillna("").astype(str)
@@ -480,7 +491,7 @@ def coefficients(tables: Mapping[str, pd.DataFrame], *, title: str) -> Chart:
     tables: panel title -> table. The corrected coefficient carries its 95% interval; p-values stand at the right.
     """
     rows = max(len(table) for table in tables.values())
-    figure = _new(12, 2.4 + 0.62 * rows, title)
+    figure = new_chart(12, 2.4 + 0.62 * rows, title)
     figure.get_layout_engine().set(wspace=0.06)
     panels = figure.subplots(1, len(tables), sharex=True, squeeze=False)[0]
     for axes, (name, table) in zip(panels, tables.items(), strict=True):

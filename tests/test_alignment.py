@@ -390,6 +390,23 @@ def test_charts_draw_what_they_are_given_and_hide_what_offends():
     assert "prompt: GE" in texts_in(alignment_charts.ends(rows, title="Title", paper=(0.19, 0.08)))
 
 
+def test_no_leader_crosses_the_name_of_another_item():
+    """Six items at either end lie close together, so their names, short and long, stand far from them."""
+    names = [f"{'long ' * (5 * n % 6)}name {n}" for n in range(400)]
+    people = pd.Series(np.arange(400.0, 0, -1), names)
+    found = alignment.discrepancies(people, pd.DataFrame({"M": -people}))
+    figure = alignment_charts.discrepancies(found, title="", n=6)
+    figure.draw_without_rendering()
+    [axes] = figure.axes
+    named = [text for text in axes.texts if getattr(text, "arrow_patch", None)]
+    assert len(named) == 12
+    boxes = [Text.get_window_extent(text) for text in named]
+    for text in named:
+        start, *_, end = text.arrow_patch.get_transform().transform_path(text.arrow_patch.get_path()).vertices
+        line = start + np.linspace(0, 1, 200)[:, None] * (end - start)
+        assert not any(box.contains(x, y) for box in boxes for x, y in line)
+
+
 def test_charts_refuse_more_than_can_be_read():
     people, rewards = made_up(items=20)
     ranked = alignment.ranks(rewards)

@@ -41,14 +41,12 @@ RUNS: dict[str, list[Run]] = {
     "03_distributions_and_similarity": [
         Run(
             {"resamples": 100},
-            {"models": 10, "shared_texts": 10102, "n_positive": near(10, abs=1), "mean_tau": near(0.577, abs=0.03)}
+            {"models": 10, "shared_texts": 10102, "n_positive": 10, "mean_tau": near(0.577, abs=0.01)}
             # Base and developer were planted and are found; size was not, and is not; shuffled names find nothing.
-            | {
-                f"p_{test}_{trait}": near(0, abs=0.05)
-                for test in ("mantel", "mrqap")
-                for trait in ("base", "developer")
-            }
-            | {f"p_{test}_parameters": near(0.55, abs=0.45) for test in ("mantel", "mrqap")}
+            # A p of 10,000 permutations has a standard error of sqrt(p (1 - p) / 10,000): at least four are allowed.
+            | {"p_mantel_base": near(0.0084, abs=0.0037), "p_mantel_developer": near(0.0117, abs=0.0043)}
+            | {"p_mrqap_base": near(0.0022, abs=0.0019), "p_mrqap_developer": near(0.0001, abs=0.0004)}
+            | {"p_mantel_parameters": near(0.727, abs=0.05), "p_mrqap_parameters": near(0.761, abs=0.05)}
             | {f"shuffled_{trait}": near(0.05, abs=0.04) for trait in ("base", "developer", "parameters")}
             | {"fig_2a_b_base": 0.0502, "fig_2a_r2": 0.3658},
         )
@@ -89,15 +87,44 @@ RUNS: dict[str, list[Run]] = {
     "06_human_alignment": [
         Run(
             {"resamples": 50},
-            {"items": 7213, "tau_human": near(0.518, abs=0.03), "tau_models": near(0.592, abs=0.03)}
-            | {"difference": near(0.226, abs=0.05)}
+            {"items": 7213, "tau_human": near(0.518, abs=0.01), "tau_models": near(0.592, abs=0.01)}
+            | {"difference": near(0.226, abs=0.02)}
             # Shares of planted words that are undervalued more than other words of their rank are; by chance 0.5.
-            | {"above_identity": near(0.97, abs=0.05), "above_nature": near(0.82, abs=0.1)}
-            | {"above_technology": near(0.79, abs=0.1)},
+            | {"above_identity": near(0.97, abs=0.02), "above_nature": near(0.82, abs=0.04)}
+            | {"above_technology": near(0.79, abs=0.04)},
+        )
+    ],
+    "07_longer_replies_with_gcg": [
+        Run(
+            {"model": "A-Gem-48", "budget": 128, "long_budget": 128, "alphabet": 192, "seeds": 1},
+            # More tokens reach further, in either direction; a wrong sign misses optima that the right one finds.
+            {
+                "swap_spearman": near(0.14, abs=0.1),
+                "gain_optimal": near(0.13, abs=0.12),
+                "gain_pessimal": near(1.4, abs=0.4),
+            }
+            | {"at_optimum": near(1, abs=0.1), "at_optimum_pessimal": near(1, abs=0.2)}
+            | {"wrong_sign_pessimal": near(0.4, abs=0.2), "searches": 10},
+        )
+    ],
+    "08_language_model_logprobs": [
+        Run(
+            {"resamples": 50},
+            {"reward_models": 10, "printed_pretrained": 9.93, "printed_instruction": 2.87}
+            # By chance .4 of 20; the pretrained models and the tuned ones do not overlap.
+            | {f"function_words_LM-{base}": near(16, abs=5) for base in ("Gem", "Lla")}
+            | {f"function_words_LM-{base}-it": near(3, abs=3) for base in ("Gem", "Lla")}
+            # All nine models with a planted frequency bonus are told from the one without.
+            | {f"apart_{prompt}": 9 for prompt in PROMPTS}
+            | {f"rho_{prompt}": near(0.245, abs=0.08) for prompt in GOOD}
+            | {f"rho_at_equal_frequency_{prompt}": near(0.13, abs=0.07) for prompt in GOOD}
+            | {f"control_{prompt}": near(0.01, abs=0.06) for prompt in GOOD}
+            | {"rho_worst": near(0.165, abs=0.08), "rho_at_equal_frequency_worst": near(0.06, abs=0.06)}
+            | {"control_worst": near(-0.1, abs=0.08)},
         )
     ],
     "09_scorecard": [
-        Run({}, {"claims": 27, "in_part": near(4, abs=2), "not_testable_here": 22, "only_as_published": near(1, abs=1)})
+        Run({}, {"claims": 27, "in_part": near(5, abs=1), "not_testable_here": 21, "only_as_published": near(1, abs=1)})
     ],
 }
 

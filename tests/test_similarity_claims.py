@@ -49,7 +49,7 @@ def test_a_model_whose_skewness_may_be_zero_is_not_counted():
     assert verdicts(similarity_claims.of_moments(positive, positive, WORDS), "n_positive") == {"reproduced"}
     claims = similarity_claims.of_moments(positive, doubtful, WORDS)
     assert (claims[0].as_published, claims[0].corrected, claims[0].verdict) == (10, 9, "only as published")
-    assert claims[0].note.endswith("R-Gem-2B")
+    assert claims[0].note.endswith("R-Gem-2B; over 2,260 texts, not over a vocabulary")
     assert verdicts(similarity_claims.of_moments(positive, positive, OTHERS), "n_positive") == {"not testable here"}
 
 
@@ -114,6 +114,33 @@ def test_what_cannot_be_said_here_is_not():
 
 def test_measures_that_do_not_go_with_tau_are_not_consistent():
     numbers = {"spearman": 0.998, "rbo": 0.29}
-    spearman, rbo = similarity_claims.of_measures(numbers, numbers, {"spearman": 0.001, "rbo": 0.06}, 45)
+    spearman, rbo = similarity_claims.of_measures(numbers, numbers, {"spearman": 0.001, "rbo": 0.06}, 45, WORDS)
     assert (spearman.verdict, rbo.verdict) == ("reproduced", "not reproduced")
     assert rbo.quantity == "r_rbo_tau" and rbo.as_published == 0.29
+
+
+def test_what_is_not_a_vocabulary_is_named_in_every_note():
+    models = reward_models.registry().query("group == 'paper'")
+    items = similarity_claims.scope(models, "GW", 7_530, "published-items")
+    assert items == Scope("GW", 7_530, True, "items that people ranked")
+    told = "over 7,530 items that people ranked, not over a vocabulary"
+    matrix = similarity_claims.figure_2a()
+    traits = rankings.similarities(reward_models.known(matrix.index))
+    same, numbers = moments(0.5, 0.4), {"spearman": 0.9, "rbo": 0.3}
+    pairs = pd.DataFrame({"tau": matrix.to_numpy()[np.triu_indices(10, 1)]}).assign(low=0.1, high=1.0)
+    stated = similarity_claims.of_moments(same, same, items)
+    stated += similarity_claims.of_tau(matrix, pairs, pd.DataFrame(np.tile(pairs["tau"], (3, 1))), items)
+    stated += similarity_claims.of_measures(numbers, numbers, numbers, 45, items)
+    stated += similarity_claims.of_map("tau", rankings.model_map(matrix, starts=2), traits, items, 19)
+    stated += similarity_claims.of_rsa("tau", rankings.rsa_summary(matrix, traits, 19), 10, items)
+    assert len(stated) > 60
+    assert {one.note.endswith(told) for one in stated} == {True}
+    assert {one.prompt for one in stated} == {"GW"}
+    assert VOCABULARY.note("found") == "found" and items.note() == told
+
+
+def test_the_papers_own_figure_belongs_to_the_papers_prompt():
+    assert WORDS.asks_as_the_paper and not Scope("GW", 7_530, True).asks_as_the_paper
+    summary = rankings.rsa_summary(similarity_claims.figure_2a(), rankings.similarities(
+        reward_models.known(similarity_claims.figure_2a().index)), 19)  # fmt: skip
+    assert not any("vocabulary" in one.note for one in similarity_claims.of_rsa(PRINTED, summary, 10, WORDS))
