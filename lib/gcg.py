@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache, partial
-from itertools import islice
+from heapq import nlargest
+from itertools import islice, product
 from operator import itemgetter
 from pathlib import Path
 
@@ -29,9 +30,9 @@ from lib.reward_models import RewardModel
 DIRECTIONS = {"optimal": 1, "pessimal": -1}
 ALLOWED = ("all", "no specials", "printable", "round trip")
 TRACES = ROOT / "data" / "cache" / "searches"
-LONG = 8  # tokens from which a reply's swaps are merged, and the best reply is altered rather than left for another
+LONG = 8  # tokens from which a step's swaps are merged, and the best reply is altered rather than left for another
 PATIENCE_WITH_KEEP = 100  # rounds of proposals in which `keep` may turn some down
-MERGED = 7  # best swaps that are merged, one after another
+COMBINED = 6  # tokens of each position of a short reply that are combined, the best so far
 
 Reply = tuple[int, ...]
 Proposals = Generator[np.ndarray, np.ndarray, None]  # yields (replies, n) ids, is sent (replies,) values
@@ -233,7 +234,7 @@ class Settings:
     width: int = 32
     top_k: int = 256
     distance_weight: float = 0.5
-    patience: int = 3
+    patience: int = 4
     seed: int = 0
 
 
@@ -286,18 +287,17 @@ def round_robin(
 ) -> Proposals:
     """Ours: the best unvisited swaps of each position in turn, by gain less distance; starts afresh when it stalls.
 
-    No reply is scored twice. After `patience` steps without a new best since it last started, a short reply starts over
-    from a random one; a reply of LONG tokens and more starts from the best so far with one or two tokens drawn anew.
-    In such long replies the best swaps of a step are also merged into one reply.
+    A quarter of a step's replies combine what scored well: in a short reply the best tokens so far of every position,
+    in one of LONG tokens and more the best swaps of the step. No reply is scored twice. After `patience` steps without
+    a new best since it last started, a short reply starts over from a random one, a long one from the best so far with
+    one or two tokens drawn anew.
     """
     reply, seen, best = start, {start}, (start, value)
     highest, stale = value, 0  # since the last start
+    tokens = TokensSoFar(start, value)
     while True:
-        replies = _take(objective, _in_turn(objective, reply, settings), seen, settings.width)
+        replies, values = yield from _step(objective, reply, seen, tokens, settings)
         if len(replies):
-            values = yield replies
-            if len(reply) >= LONG and len(merged := _take(objective, _merged(reply, replies, values), seen, MERGED)):
-                replies, values = np.concatenate([replies, merged]), np.append(values, (yield merged))
             reply, value = _reply(replies[values.argmax()]), float(values.max())
             highest, stale = (value, 0) if value > highest else (highest, stale + 1)
             best = max(best, (reply, value), key=itemgetter(1))
@@ -307,6 +307,41 @@ def round_robin(
                 return
             reply, value = _reply(fresh[0]), float((yield fresh)[0])
             highest, stale, best = value, 0, max(best, (reply, value), key=itemgetter(1))
+
+
+def _step(
+    objective: Objective, reply: Reply, seen: set[Reply], tokens: "TokensSoFar", settings: Settings
+) -> Generator[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Proposes swaps of the reply, then combinations; returns them all and their values, none if no swap is left."""
+    combined = settings.width // 4
+    replies = _take(objective, _in_turn(objective, reply, settings), seen, settings.width - combined)
+    if not len(replies):
+        return replies, np.array([])
+    values = yield replies
+    tokens.note(replies, values)
+    mixed = _merged(reply, replies, values) if len(reply) >= LONG else tokens.combinations()
+    if not len(more := _take(objective, mixed, seen, combined)):
+        return replies, values
+    values_of_more = yield more
+    tokens.note(more, values_of_more)
+    return np.concatenate([replies, more]), np.append(values, values_of_more)
+
+
+class TokensSoFar:
+    """The tokens that were scored at every position, each with the value of the best reply that had it there."""
+
+    def __init__(self, start: Reply, value: float):
+        self.values = [{token: value} for token in start]  # one dictionary for every position
+
+    def note(self, replies: np.ndarray, values: np.ndarray) -> None:
+        """Take in what replies were worth."""
+        for reply, value in zip(replies.tolist(), values.tolist(), strict=True):
+            for token, of_tokens in zip(reply, self.values, strict=True):
+                of_tokens[token] = max(value, of_tokens.get(token, -np.inf))
+
+    def combinations(self) -> Iterator[Reply]:
+        """Every reply made of the COMBINED best tokens of each position; the last position changes fastest."""
+        return product(*(nlargest(COMBINED, of_tokens, key=of_tokens.get) for of_tokens in self.values))
 
 
 def _in_turn(objective: Objective, reply: Reply, settings: Settings) -> Iterator[Reply]:

@@ -349,22 +349,46 @@ def merged_by_hand(reply, swaps, values):
 def test_long_replies_also_try_the_best_swaps_of_a_step_together(models):
     objective = Recorded(models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama")))
     reply = tuple(starts(objective.allowed, 1, length=9)[0].tolist())
-    search(objective, reply, Settings(budget=1 + 2 * (36 + 7), width=36, patience=100))
-    assert [len(batch) for batch in objective.batches] == [1, 36, 7, 36, 7]
+    search(objective, reply, Settings(budget=1 + 2 * (27 + 8), width=36, patience=100))
+    assert [len(batch) for batch in objective.batches] == [1, 27, 8, 27, 8]  # nine positions make eight merged replies
     for swaps, merged in (objective.batches[1:3], objective.batches[3:5]):
         assert ((swaps != np.array(reply)).sum(1) == 1).all()  # single swaps of the best of the step before
         values = Objective.values(objective, swaps)
-        assert list(map(tuple, merged.tolist())) == merged_by_hand(reply, swaps, values)[:7]
+        assert list(map(tuple, merged.tolist())) == merged_by_hand(reply, swaps, values)
         both = np.concatenate([swaps, merged])
         reply = tuple(both[Objective.values(objective, both).argmax()].tolist())
 
 
-def test_short_replies_change_one_token_at_a_time(models):
+def combinations_by_hand(scored):
+    """Of each position the six tokens whose best reply is worth most; all replies of these. scored: reply -> value."""
+    tops = []
+    for position in range(len(next(iter(scored)))):
+        best_with = {}
+        for reply, value in scored.items():
+            best_with.setdefault(reply[position], []).append(value)
+        tops.append(sorted(best_with, key=lambda token: -max(best_with[token]))[:6])  # noqa: B023
+    return [(a, b, c) for a in tops[0] for b in tops[1] for c in tops[2]]
+
+
+def test_short_replies_also_try_the_best_tokens_so_far_together(models):
     objective = Recorded(models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama")))
-    start = starts(objective.allowed, 1, length=7)[0]
-    search(objective, start, Settings(budget=41, width=20, patience=100))
-    assert [len(batch) for batch in objective.batches] == [1, 20, 20]
-    assert ((objective.batches[1] != start).sum(1) == 1).all()
+    reply, scored = tuple(starts(objective.allowed, 1, length=3)[0].tolist()), {}
+    search(objective, reply, Settings(budget=1 + 3 * 40, width=40, patience=100))
+    assert [len(batch) for batch in objective.batches] == [1, 30, 10, 30, 10, 30, 10]
+
+    def note(replies):
+        values = Objective.values(objective, replies).tolist()
+        scored.update(zip(map(tuple, replies.tolist()), values, strict=True))
+
+    note(objective.batches[0])
+    for swaps, combined in zip(objective.batches[1::2], objective.batches[2::2], strict=True):
+        assert ((swaps != np.array(reply)).sum(1) == 1).all()  # single swaps of the best of the step before
+        note(swaps)
+        unseen = [made for made in combinations_by_hand(scored) if made not in scored]
+        assert list(map(tuple, combined.tolist())) == unseen[:10]
+        note(combined)
+        step = [*map(tuple, swaps.tolist()), *map(tuple, combined.tolist())]
+        reply = max(step, key=scored.get)
 
 
 @pytest.mark.parametrize("length", [4, 9])
@@ -373,7 +397,7 @@ def test_a_stalled_search_starts_afresh_near_the_best_only_where_replies_are_lon
     search(objective, starts(objective.allowed, 1, length)[0], Settings(budget=400, width=8, patience=1))
     altered, so_far = [], objective.batches[0]
     for batch in objective.batches[1:-1]:  # the last one may be cut short
-        if len(batch) == 1:  # a step's batch has eight, its merged swaps seven
+        if len(batch) == 1:  # a step has six swaps and two replies that combine them
             best = so_far[Objective.values(objective, so_far).argmax()]
             altered.append(int((batch[0] != best).sum()))
         so_far = np.concatenate([so_far, batch])
