@@ -535,11 +535,12 @@ class Trace:
 
 
 def search(
-    objective: Objective, start: Sequence[int], settings: Settings | None = None, *, certify: bool = False,
-    traces: Path | None = None, progress: bool = False,
+    objective: Objective, start: Sequence[int], settings: Settings | None = None, *, goal: float | None = None,
+    certify: bool = False, traces: Path | None = None, progress: bool = False,
 ) -> Found:  # fmt: skip
     """The best reply that a search from `start` finds within its budget; it has as many tokens as the start.
 
+    goal: a reward at which to stop, for there is none better or it is good enough; None spends the whole budget.
     certify: at the end score every swap of one token, and move on while one improves; this comes on top of the budget.
     traces: a folder in which a search that was stopped finds what it had scored; None keeps nothing. The same arguments
     find the same reply. InputError for an unknown method, no tokens, or a start that is not allowed.
@@ -550,7 +551,7 @@ def search(
     trace = Trace(objective, len(start), traces and traces / f"{_fingerprint(objective, start, settings)}.trace")
     value = float(trace.score(np.array([start]))[0])
     method = METHODS[settings.method](objective, start, value, settings, np.random.default_rng(settings.seed))
-    _spend(settings, method, trace, progress)
+    _spend(settings, method, trace, np.inf if goal is None else objective.sign * goal, progress)
     searched = trace.evaluations
     if certify:
         _sweep(objective, trace)
@@ -583,12 +584,12 @@ def _fingerprint(objective: Objective, start: Reply, settings: Settings) -> str:
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
 
-def _spend(settings: Settings, method: Proposals, trace: Trace, progress: bool) -> None:
-    """Let the method propose, and score what it proposes, until the budget is spent or it has nothing left."""
+def _spend(settings: Settings, method: Proposals, trace: Trace, goal: float, progress: bool) -> None:
+    """Score what the method proposes, until the budget is spent, the goal is reached or it has nothing left."""
     sign = trace.objective.sign
     with tqdm(total=settings.budget, unit=" replies", desc=settings.method, disable=not progress) as bar:
         replies = next(method, None)
-        while replies is not None and (left := settings.budget - trace.evaluations) > 0:
+        while replies is not None and (left := settings.budget - trace.evaluations) > 0 and trace.best[1] < goal:
             values = trace.score(replies[:left])
             bar.set_postfix_str(f"best reward {sign * trace.best[1]:.3f}", refresh=False)
             bar.update(len(values))

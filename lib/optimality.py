@@ -104,9 +104,10 @@ def compare(
     """How near to the optimum every method is after every budget: a row per search and budget.
 
     Columns: model, prompt, direction, method, seed (of the search and its random start), budget (replies scored), gap
-    (the optimum less the best so far, in standard deviations of all rewards; 0 at the optimum), at_optimum, gradients
-    (taken by the whole search), and what `landscape` says of the instance. size: tokens of the alphabet. keep: a folder
-    in which finished instances are found again. processes: instances at once, None for one per core.
+    (the optimum less the best so far, in standard deviations of all rewards; 0 at the optimum), at_optimum, scored and
+    gradients (by the whole search, which stops at the optimum), and what `landscape` says of the instance. size: tokens
+    of the alphabet. keep: a folder in which finished instances are found again. processes: instances at once, None for
+    one per core.
     """
     prompts = scores.read_prompts(None)
     if unknown := {name for _, name in instances} - set(prompts):
@@ -148,13 +149,14 @@ def _searches(objective: Exhausted, seeds: int) -> Iterator[dict]:
     for seed in range(seeds):
         start = np.random.default_rng(seed).choice(objective.allowed, size=2)
         for method, settings in COMPARED.items():
-            found = gcg.search(objective, start, replace(settings, seed=seed, budget=max(BUDGETS)))
+            settings = replace(settings, seed=seed, budget=max(BUDGETS))
+            found = gcg.search(objective, start, settings, goal=objective.optimum)
             for budget in BUDGETS:
                 best = [reward for evaluations, reward in found.trace if evaluations <= budget][-1]
                 yield {
                     "direction": objective.direction, "method": method, "seed": seed, "budget": budget,
                     "gap": abs(objective.optimum - best) / spread, "at_optimum": best == objective.optimum,
-                    "gradients": found.gradients,
+                    "scored": found.evaluations, "gradients": found.gradients,
                 } | shape  # fmt: skip
 
 

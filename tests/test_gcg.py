@@ -272,6 +272,21 @@ def test_the_budget_holds_the_incumbent_only_improves_and_the_seed_decides(objec
         assert found.reward == pytest.approx(-objective.values(np.array([found.ids]))[0], abs=1e-5)
 
 
+@pytest.mark.parametrize("direction", gcg.DIRECTIONS)
+def test_a_search_stops_once_it_has_reached_its_goal(models, direction):
+    model, settings = models("linear_gemma2"), Settings(budget=200, width=8)
+    objective = Objective(model, PROMPT, direction, alphabet(model))
+    start = starts(objective.allowed, 1)[0]
+    whole = search(objective, start, settings)
+    assert len(whole.trace) >= 3
+    for evaluations, reward in whole.trace:
+        found = search(objective, start, settings, goal=reward)
+        assert (found.reward, found.trace[-1]) == (reward, (evaluations, reward))
+        assert evaluations <= found.evaluations < evaluations + 8  # to the end of the batch, not beyond
+    beyond = whole.reward + objective.sign * 1e-3
+    assert without_seconds(search(objective, start, settings, goal=beyond)) == without_seconds(whole)
+
+
 @pytest.mark.parametrize("method", ["round robin", "GCG", "random"])
 def test_another_seed_searches_elsewhere(models, method):
     asked = []

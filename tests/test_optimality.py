@@ -147,8 +147,10 @@ def compared(folder, *prompts, **settings):
 
 def test_a_row_per_search_and_budget(folder, small):
     found = compared(folder, "best", "worst")
-    columns = ["model", "prompt", "direction", "method", "seed", "budget", "gap", "at_optimum", "gradients"]
-    assert sorted(found) == sorted(columns)
+    columns = ["model", "prompt", "direction", "method", "seed", "budget", "gap", "at_optimum", "scored", "gradients"]
+    shape = ["gradient_spearman", "rank_of_best", "additive_r2", "optima"]
+    assert sorted(found) == sorted(columns + shape)
+    assert len(found[["prompt", "direction", *shape]].drop_duplicates()) == 4
     keys = product(["best", "worst"], gcg.DIRECTIONS, METHODS, range(2), BUDGETS)
     rows = found[["prompt", "direction", "method", "seed", "budget"]].itertuples(index=False, name=None)
     assert sorted(rows) == sorted(keys)
@@ -162,7 +164,10 @@ def test_gaps_are_nothing_at_the_optimum_and_never_rise(folder, small):
     assert set(found["at_optimum"]) == {True, False}
     searches = found.sort_values("budget").groupby(["prompt", "direction", "method", "seed"])
     assert searches["gap"].apply(lambda gaps: (np.diff(gaps) <= 0).all()).all()
-    assert (searches["gradients"].min() == searches["gradients"].max()).all()  # of the whole search
+    for spent in ("scored", "gradients"):
+        assert (searches[spent].min() == searches[spent].max()).all()  # of the whole search
+    assert (found["scored"] <= max(BUDGETS)).all()
+    assert (found.query("at_optimum")["scored"] < max(BUDGETS)).any()  # it stopped there
     assert (found["gradients"] == 0).tolist() == (found["method"] == "random").tolist()
 
 
