@@ -24,7 +24,7 @@ reproduce: $(INSTALLED) ## score and analyse: make reproduce [MODELS="R-Gem-2B R
 published: $(INSTALLED) ## the notebooks on the scores that the authors published: make published [DATA_MIRROR=folder]
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run published
 
-test: $(INSTALLED) ## run the whole test suite (at most 10 minutes)
+test: $(INSTALLED) ## run the whole test suite (about 9 minutes; 5 more where the small models are not trained yet)
 	@$(PY) -m pytest
 
 score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLY=text|ids] [COLLECTION=mine]

@@ -282,6 +282,23 @@ def faster_gcg(
         reply, value = _reply(replies[values.argmax()]), float(values.max())
 
 
+class TokensSoFar:
+    """The tokens that were scored at every position, each with the value of the best reply that had it there."""
+
+    def __init__(self, start: Reply, value: float):
+        self.values = [{token: value} for token in start]  # one dictionary for every position
+
+    def note(self, replies: np.ndarray, values: np.ndarray) -> None:
+        """Take in what replies were worth."""
+        for reply, value in zip(replies.tolist(), values.tolist(), strict=True):
+            for token, of_tokens in zip(reply, self.values, strict=True):
+                of_tokens[token] = max(value, of_tokens.get(token, -np.inf))
+
+    def combinations(self) -> Iterator[Reply]:
+        """Every reply made of the COMBINED best tokens of each position; the last position changes fastest."""
+        return product(*(nlargest(COMBINED, of_tokens, key=of_tokens.get) for of_tokens in self.values))
+
+
 def round_robin(
     objective: Objective, start: Reply, value: float, settings: Settings, rng: np.random.Generator
 ) -> Proposals:
@@ -310,7 +327,7 @@ def round_robin(
 
 
 def _step(
-    objective: Objective, reply: Reply, seen: set[Reply], tokens: "TokensSoFar", settings: Settings
+    objective: Objective, reply: Reply, seen: set[Reply], tokens: TokensSoFar, settings: Settings
 ) -> Generator[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
     """Proposes swaps of the reply, then combinations; returns them all and their values, none if no swap is left."""
     combined = settings.width // 4
@@ -325,23 +342,6 @@ def _step(
     values_of_more = yield more
     tokens.note(more, values_of_more)
     return np.concatenate([replies, more]), np.append(values, values_of_more)
-
-
-class TokensSoFar:
-    """The tokens that were scored at every position, each with the value of the best reply that had it there."""
-
-    def __init__(self, start: Reply, value: float):
-        self.values = [{token: value} for token in start]  # one dictionary for every position
-
-    def note(self, replies: np.ndarray, values: np.ndarray) -> None:
-        """Take in what replies were worth."""
-        for reply, value in zip(replies.tolist(), values.tolist(), strict=True):
-            for token, of_tokens in zip(reply, self.values, strict=True):
-                of_tokens[token] = max(value, of_tokens.get(token, -np.inf))
-
-    def combinations(self) -> Iterator[Reply]:
-        """Every reply made of the COMBINED best tokens of each position; the last position changes fastest."""
-        return product(*(nlargest(COMBINED, of_tokens, key=of_tokens.get) for of_tokens in self.values))
 
 
 def _in_turn(objective: Objective, reply: Reply, settings: Settings) -> Iterator[Reply]:

@@ -169,9 +169,9 @@ def summary(searches: pd.DataFrame, by: Sequence[str] = ("method", "budget"), re
     by, rng = list(by), np.random.default_rng(0)
     means = searches.groupby(by, sort=False)[["at_optimum", "gap"]].mean().rename(columns={"at_optimum": "share"})
     instance = searches["model"] + " " + searches["prompt"]
-    each = searches.pivot_table("at_optimum", by, instance).reindex(means.index)  # (groups, instances)
-    drawn = rng.integers(each.shape[1], size=(resamples, each.shape[1]))
-    low, high = np.quantile(each.to_numpy(dtype=float)[:, drawn].mean(axis=2), [0.025, 0.975], axis=1)
+    shares = searches.pivot_table("at_optimum", by, instance).reindex(means.index)  # (groups, instances)
+    drawn = rng.integers(shares.shape[1], size=(resamples, shares.shape[1]))
+    low, high = np.quantile(shares.to_numpy(dtype=float)[:, drawn].mean(axis=2), [0.025, 0.975], axis=1)
     means.insert(1, "low", low)
     means.insert(2, "high", high)
     return means.assign(n=searches.groupby(by, sort=False).size())
