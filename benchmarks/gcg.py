@@ -4,7 +4,6 @@ With the prefix read once, as lib/gcg.py does, against reading every candidate w
 weights, both ways in turn within one process, as in benchmarks/scoring.py, whose models and report these are.
 """
 
-import argparse
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from scoring import (
     REPEATS,
     SMALL,
     TRUE_SHAPES,
+    device_asked,
     machine,
     peak_kilobytes,
     peak_memory,
@@ -123,9 +123,7 @@ def peak_memory_on_gpu(model: RewardModel) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
-    device = parser.parse_args().device
+    device = device_asked(__doc__.splitlines()[0])
     if device == "cuda":
         models = true_shape(device)
         parts = [table(speed(models, 8_192, 1_024)), table(peak_memory_on_gpu(models["Gemma-2-2B"]))]

@@ -267,10 +267,15 @@ def table(frame: pd.DataFrame) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def device_asked(description: str) -> str:
+    """What the command line says after --device: cpu or cuda, by default the best there is."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
-    device = parser.parse_args().device
+    return parser.parse_args().device
+
+
+def main() -> None:
+    device = device_asked(__doc__.splitlines()[0])
     if device == "cuda":
         write_report("scoring on a gpu", f"{machine(device)}\n\n{table(speed_on_gpu())}")
         return

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-import matplotlib as mpl
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from lib import figures, leakage
 from lib.figures import Chart, label, styled
@@ -23,22 +24,26 @@ def function_word_counts(found: pd.DataFrame, *, title: str, n: int) -> Chart:
     figure = figures.new_chart(5.6 * len(sources) + 1, 1.9 + 0.42 * rows, title)
     panels = figure.subplots(1, len(sources), squeeze=False, sharex=True)[0]
     for panel, source in zip(panels, sources, strict=True):
-        shown = found[found["source"] == source]
-        models = list(shown["model"].unique())
-        for place, model in enumerate(models):
-            one = shown[shown["model"] == model]
-            marker, colour = KINDS[one["kind"].iloc[0]]
-            panel.hlines(place, one["function_words"].min(), one["function_words"].max(), color=colour, linewidth=2)
-            panel.plot(one["function_words"], [place] * len(one), marker, color=colour, markersize=8, alpha=0.8)
-        panel.set_yticks(range(len(models)), [label(model, 30, blur=False) for model in models])
-        panel.set(ylim=(len(models) - 0.5, -0.5), xlim=(-0.7, n + 0.7), title=source)
+        _counts(panel, found[found["source"] == source])
+        panel.set(xlim=(-0.7, n + 0.7), title=source)
         panel.set_xlabel(f"function words among the first {n} tokens")
-    kinds = [kind for kind in KINDS if kind in set(found["kind"])]
+    kinds = {kind: mark for kind, mark in KINDS.items() if kind in set(found["kind"])}
     handles = [
-        mpl.lines.Line2D([], [], marker=KINDS[k][0], color=KINDS[k][1], linestyle="", markersize=8) for k in kinds
+        Line2D([], [], marker=marker, color=colour, linestyle="", markersize=8) for marker, colour in kinds.values()
     ]
     figure.legend(handles, kinds, loc="outside lower center", ncols=3, frameon=False)
     return figure
+
+
+def _counts(panel: Axes, found: pd.DataFrame) -> None:
+    models = list(found["model"].unique())
+    for place, model in enumerate(models):
+        one = found[found["model"] == model]
+        marker, colour = KINDS[one["kind"].iloc[0]]
+        panel.hlines(place, one["function_words"].min(), one["function_words"].max(), color=colour, linewidth=2)
+        panel.plot(one["function_words"], [place] * len(one), marker, color=colour, markersize=8, alpha=0.8)
+    panel.set_yticks(range(len(models)), [label(model, 30, blur=False) for model in models])
+    panel.set_ylim(len(models) - 0.5, -0.5)
 
 
 @styled

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 
 from lib import ROOT, InputError, downloads, published, reward_models, scores, scoring
 from lib.reward_models import DATE
@@ -108,12 +108,13 @@ def load(
     folder, revision = reward_models.fetch(entry["hub_id"], entry["revision"])
     config = reward_models.config_of(folder)
     _refuse_other_models(name, config)
-    keys = reward_models.tensor_files(folder)
+    reward_models.tensor_files(folder)  # refuses what is broken, or no safetensors
     device = reward_models.device_for(device)
     dtype = reward_models.dtype_for(dtype or "", device, config)
     attention = reward_models.set_attention(config, attention)
-    tokenizer = _tokenizer(folder)
-    model = _load_model(folder, config, keys, dtype, attention)
+    tokenizer = reward_models.tokenizer_of(folder)
+    model, report = reward_models.from_safetensors(AutoModelForCausalLM, folder, config, dtype, attention)
+    reward_models.refuse_unloaded(folder, report, report["unexpected_keys"])
     _refuse_larger_tokenizer(name, tokenizer, model)
     tuned = _is_tuned(name, entry, tokenizer, tuned)
     return LanguageModel(
@@ -137,29 +138,6 @@ def _refuse_other_models(name: str, config) -> None:
             "it was made from, or rank its rewards with: make score"
         )
     raise InputError(f"{name} is a {architecture}, which predicts no next token; give a *ForCausalLM checkpoint")
-
-
-def _load_model(folder: Path, config, keys: dict, dtype: str, attention: str):
-    with reward_models.quiet_transformers():
-        model, report = AutoModelForCausalLM.from_pretrained(
-            folder, config=config, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False,
-            attn_implementation="eager" if attention == "uncapped" else attention, output_loading_info=True,
-            ignore_mismatched_sizes=True,
-        )  # fmt: skip
-    buffers = ("rotary_emb.inv_freq", "attn.bias", "masked_bias")
-    extra = {key for key in report["unexpected_keys"] if not key.endswith(buffers)}
-    reward_models.refuse_unloaded(folder, report, extra)
-    return model
-
-
-def _tokenizer(folder: Path):
-    try:
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{folder} holds no tokenizer that transformers can open ({reward_models.first_line(error)}); "
-            "save tokenizer.json there"
-        ) from error
 
 
 def _refuse_larger_tokenizer(name: str, tokenizer, model) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -42,10 +43,9 @@ def search_all(
         column = which if which in table else "greatest"
         best = table.sort_values(column, ascending=direction == "pessimal", kind="stable")["token_id"]
         starts = gcg.starts(objective, n, winners=best, sentence=sentence.format(which=which), randoms=1)
-        if published:
-            settings = Settings(PUBLISHED[direction], settings.budget, settings.width, seed=settings.seed)
+        used = replace(settings, method=PUBLISHED[direction]) if published else settings
         for start_name, start in starts.items():
-            found[name, direction, start_name] = gcg.search(objective, start, settings, traces=gcg.TRACES)
+            found[name, direction, start_name] = gcg.search(objective, start, used, traces=gcg.TRACES)
     return found
 
 

@@ -32,6 +32,7 @@ from lib.heads import new_head
 DATE = "26 Jul 2024"  # what the authors' transformers 4.43 rendered; Llama-3.2 templates otherwise print today's date
 # Replies that share no first or last token, so that what stays the same around them is not the reply.
 STAND_INS = ("Zqxjv", "7kW", "-x-", "love")
+COMPUTED = ("rotary_emb.inv_freq", "attn.bias", "masked_bias")  # tensors of old checkpoints that models now compute
 GATED = ("armorm", "qrm_llama", "qrm_gemma")  # heads whose gate reads the end of the user's turn
 ARCHITECTURES = {  # config.architectures[0] of the checkpoints whose head is not one linear layer
     "armorm": "LlamaForRewardModelWithGating",
@@ -230,8 +231,7 @@ def load(
     attention = set_attention(config, attention)
     tokenizer = _tokenizer(folder, head_name)
     load_parts = _load_classifier if head_name == "classifier" else _load_backbone_and_head
-    with quiet_transformers():
-        backbone, head_module = load_parts(folder, config, keys, head_name, dtype, attention)
+    backbone, head_module = load_parts(folder, config, keys, head_name, dtype, attention)
     if attention != "uncapped":
         attention = backbone.config._attn_implementation
     model = RewardModel(
@@ -416,13 +416,18 @@ def set_attention(config, attention: str | None) -> str:
     return attention or ("eager" if may_cap else "sdpa")
 
 
-def _tokenizer(folder: Path, head_name: str):
+def tokenizer_of(folder: Path):
+    """The checkpoint's tokenizer. InputError if it has none that transformers can open."""
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise InputError(
             f"{folder} holds no tokenizer that transformers can open ({first_line(error)}); save tokenizer.json there"
         ) from error
+
+
+def _tokenizer(folder: Path, head_name: str):
+    tokenizer = tokenizer_of(folder)
     if head_name == "classifier" and tokenizer.pad_token_id is None:
         raise InputError(f"{folder}: the tokenizer has no pad token, which an encoder needs; name one in its config")
     if head_name != "classifier" and not tokenizer.chat_template:
@@ -433,27 +438,34 @@ def _tokenizer(folder: Path, head_name: str):
     return tokenizer
 
 
+def from_safetensors(
+    kind: type, folder: Path, config, dtype: str, attention: str | None
+) -> tuple[torch.nn.Module, dict]:
+    """The checkpoint as a model of this Auto class, without remote code, and the report of its loading.
+
+    attention: as from set_attention; None leaves it to the architecture.
+    """
+    with quiet_transformers():
+        return kind.from_pretrained(
+            folder, config=config, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False,
+            attn_implementation="eager" if attention == "uncapped" else attention, output_loading_info=True,
+            ignore_mismatched_sizes=True,
+        )  # fmt: skip
+
+
 def _load_backbone_and_head(folder: Path, config, keys: dict, head_name: str, dtype: str, attention: str):
-    backbone, report = AutoModel.from_pretrained(
-        folder, config=config, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False,
-        attn_implementation="eager" if attention == "uncapped" else attention, output_loading_info=True,
-        ignore_mismatched_sizes=True,
-    )  # fmt: skip
+    backbone, report = from_safetensors(AutoModel, folder, config, dtype, attention)
     prefix = f"{backbone.base_model_prefix}."
     ours = {key for key in keys if key.startswith(prefix)}
     known = {f"{prefix}{key}" for key in backbone.state_dict()}
-    extra = {key for key in ours - known if not key.endswith(("rotary_emb.inv_freq", "attn.bias", "masked_bias"))}
-    refuse_unloaded(folder, report, extra)
+    refuse_unloaded(folder, report, ours - known)
     return backbone, _load_head({key: path for key, path in keys.items() if key not in ours}, config, head_name)
 
 
 def _load_classifier(folder: Path, config, keys: dict, head_name: str, dtype: str, attention: str):
     if config.num_labels != 1:
         raise InputError(f"{folder}: the classifier has {config.num_labels} labels; a reward model has one")
-    model, report = AutoModelForSequenceClassification.from_pretrained(
-        folder, config=config, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False,
-        output_loading_info=True, ignore_mismatched_sizes=True,
-    )  # fmt: skip
+    model, report = from_safetensors(AutoModelForSequenceClassification, folder, config, dtype, None)
     refuse_unloaded(folder, report, report["unexpected_keys"])
     return model, None
 
@@ -461,6 +473,7 @@ def _load_classifier(folder: Path, config, keys: dict, head_name: str, dtype: st
 def refuse_unloaded(folder: Path, report: dict, extra: Iterable[str]) -> None:
     """InputError if the loading report names a tensor that is missing or misshapen, or if any is left over."""
     misshapen = [key[0] if isinstance(key, tuple) else str(key) for key in report["mismatched_keys"]]
+    extra = [key for key in extra if not key.endswith(COMPUTED)]
     for problem, wrong in (("lacks", report["missing_keys"]), ("misshapes", misshapen), ("has unexpected", extra)):
         if wrong:
             raise InputError(
