@@ -12,7 +12,14 @@ import numpy as np
 import pandas as pd
 from scoring import REPEATS, machine, peak_kilobytes, peak_memory, seconds, table, write_report
 
-from lib import optimality, published, rankings, reward_models, scores, small_models
+from lib import rankings
+from lib.embedded import planting
+from lib.embedded import reward_models as small_models
+from lib.models import reward_models
+from lib.prompts import read_prompts
+from lib.published import score_files
+from lib.search import optimality
+from lib.similarity import agreement, rsa
 
 MODELS = [f"model {i}" for i in range(10)]
 VOCABULARIES = (256_000,) * 4 + (128_256,) * 6  # tokens: four of the paper's models are Gemma, six Llama
@@ -39,7 +46,7 @@ def write_vocabulary(path: Path, tokens: int) -> Path:
     random = np.random.default_rng(0).normal(size=(tokens, 3)).astype(np.float32).tolist()
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(published.VOCABULARY_COLUMNS)
+        writer.writerow(score_files.VOCABULARY_COLUMNS)
         writer.writerows([i, f"Ġtoken{i}", f" token{i}", *three] for i, three in enumerate(random))
     return path
 
@@ -48,7 +55,7 @@ def _reading(vocabularies: tuple[int, ...], report) -> None:
     with tempfile.TemporaryDirectory() as folder:
         paths = [write_vocabulary(Path(folder) / f"{i}.csv", n) for i, n in enumerate(vocabularies)]
         Path("/proc/self/clear_refs").write_text("5")  # forget the peak of writing (Linux)
-        took, tables = seconds(lambda: [published.read_vocabulary(path) for path in paths])
+        took, tables = seconds(lambda: [score_files.read_vocabulary(path) for path in paths])
     rows = sum(map(len, tables))
     report.put({"rows": rows, "reading all ten, s": took, "peak memory, GB": peak_kilobytes() / 2**20})
 
@@ -57,16 +64,16 @@ def all_replies() -> None:
     """The rewards of all 262,144 replies of two tokens, as notebook 07 takes them for its truth."""
     nickname, prompt = INSTANCE
     model = reward_models.load(nickname, device="cpu")
-    optimality.Exhausted(model, scores.read_prompts(None)[prompt], "optimal", optimality.alphabet(model))
+    optimality.Exhausted(model, read_prompts(None)[prompt], "optimal", optimality.alphabet(model))
 
 
 def durations() -> pd.DataFrame:
-    small_models.train_all([small_models.profile(INSTANCE[0])], progress=False)
+    small_models.train_all([planting.profile(INSTANCE[0])], progress=False)
     many, (matrix, traits) = rewards(85_000), similarity_and_traits()
     works: dict[str, Callable] = {
         "tau of 10 models x 85,000 texts": lambda: rankings.tau_matrix(many),
-        "rank-biased overlap of the same": lambda: rankings.rbo_matrix(many),
-        f"MRQAP, 4 predictors, {PERMUTATIONS:,} permutations": lambda: rankings.mrqap(matrix, traits, PERMUTATIONS),
+        "rank-biased overlap of the same": lambda: agreement.rbo_matrix(many),
+        f"MRQAP, 4 predictors, {PERMUTATIONS:,} permutations": lambda: rsa.mrqap(matrix, traits, PERMUTATIONS),
         f"all two-token replies over 512 ids, {INSTANCE[0]}": all_replies,
     }
     rows = [{"work": name, "s": np.median([seconds(work)[0] for _ in range(REPEATS)])} for name, work in works.items()]

@@ -25,8 +25,8 @@ from scoring import (
     write_report,
 )  # fmt: skip
 
-from lib import gcg
-from lib.reward_models import RewardModel
+from lib.models.reward_models import RewardModel
+from lib.search import gcg
 
 PREFIXES = (25, 50)  # ids before the reply
 LENGTHS = (2, 5, 20)  # tokens of a reply

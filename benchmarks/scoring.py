@@ -25,8 +25,9 @@ from tokenizers import decoders, pre_tokenizers, trainers
 from transformers import AutoModel, Gemma2Config, LlamaConfig, PreTrainedTokenizerFast
 
 from lib import scoring
-from lib.heads import new_head
-from lib.reward_models import RewardModel
+from lib.models import conversations
+from lib.models.heads import new_head
+from lib.models.reward_models import RewardModel
 
 README = Path(__file__).parent / "README.md"
 QUESTION = "What, in one word, is the greatest thing ever?"
@@ -142,7 +143,7 @@ def operations(model: RewardModel, tokens: int, context: int) -> float:
 def compare(model: RewardModel, prefix: int, replies: int, paper_replies: int) -> dict:
     """One row of the report: our way on `replies` tokens, the paper's on the first `paper_replies`."""
     prompt = prompt_of(model, prefix)
-    texts = scoring.vocabulary(model.tokenizer)["text"].sample(replies, random_state=0).tolist()
+    texts = conversations.vocabulary(model.tokenizer)["text"].sample(replies, random_state=0).tolist()
     the_papers_way(model, prompt, texts[:128]), scoring.score_replies(model, prompt, texts[:1024])  # warm up
     runs = [
         (seconds(lambda: scoring.score_replies(model, prompt, texts)),
@@ -198,7 +199,7 @@ def preparing_inputs() -> pd.DataFrame:
     for family in ("llama", "gemma"):
         tokenizer = tokenizer_of(128_000, family)
         model = random_model(family, tokenizer, torch.float32, SMALL | {"num_hidden_layers": 1})
-        decode, tokens = seconds(lambda model=model: scoring.vocabulary(model.tokenizer))
+        decode, tokens = seconds(lambda model=model: conversations.vocabulary(model.tokenizer))
         rest, inputs = seconds(
             lambda model=model, tokens=tokens: scoring.inputs_for(model, QUESTION, tokens["text"].tolist())
         )

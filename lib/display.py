@@ -20,6 +20,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from lib import ROOT, InputError, rankings
@@ -318,3 +319,18 @@ def _padded(cells: list[str], left: bool) -> list[str]:
 def legend_of(shown: str) -> str:
     """What the marks that occur in some shown text mean; nothing if there are none."""
     return ", ".join(meaning for mark, meaning in LEGEND.items() if mark in shown)
+
+
+RECORD_TYPE = "application/vnd.reward-model-values+json"
+
+
+# --- numbers that notebooks state ---------------------------------------------------------------------------------
+
+
+def record(**numbers) -> None:
+    """Keep named numbers in the notebook that calls this, where `recorded` finds them after it was executed."""
+    from IPython.display import display
+
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in numbers.items()}
+    told = ", ".join(f"{name} = {value}" for name, value in plain.items())
+    display({RECORD_TYPE: plain, "text/plain": f"recorded: {told}"}, raw=True)

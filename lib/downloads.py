@@ -15,7 +15,7 @@ import pooch
 import requests
 
 from lib import ROOT, InputError
-from lib.scores import replacing
+from lib.files import replacing
 
 MIRROR = "DATA_MIRROR"
 SECONDS = 20  # how long GitHub may stay silent before we say that it cannot be reached

@@ -6,11 +6,7 @@ model, revision and settings the rewards come from.
 """
 
 import contextlib
-import difflib
-import errno
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lib import ROOT, InputError
+from lib.files import plain_name, replacing
 
 with contextlib.suppress(ImportError):  # not on Windows, where a second writer is therefore not refused
-    import fcntl
-
+    pass
 COLUMNS = {
     "token_id": pa.int32(),
     "token": pa.string(),
@@ -31,9 +27,6 @@ COLUMNS = {
     "input_group": pa.int32(),
 }
 METADATA_KEY = b"reward_model_values"
-RECORD_TYPE = "application/vnd.reward-model-values+json"
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 
 
 # --- files --------------------------------------------------------------------------------------------------------
@@ -41,17 +34,11 @@ UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIS
 
 def path_of(collection: str, nickname: str) -> Path:
     """Where the score table of a model in a collection is kept: data/scores/<collection>/<nickname>.parquet."""
-    return _folder_of(collection) / f"{_plain_name(nickname)}.parquet"
+    return _folder_of(collection) / f"{plain_name(nickname)}.parquet"
 
 
 def _folder_of(collection: str) -> Path:
-    return ROOT / "data" / "scores" / _plain_name(collection)
-
-
-def _plain_name(name: str) -> str:
-    if not name or name.startswith(".") or any(c in '/\\:*?"<>|' or not c.isprintable() for c in name):
-        raise InputError(f"{name!r} cannot name a collection or a model's file; use letters, digits, '-', '.' and '_'")
-    return name
+    return ROOT / "data" / "scores" / plain_name(collection)
 
 
 def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
@@ -68,71 +55,6 @@ def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
     arrow = arrow.replace_schema_metadata({METADATA_KEY: json.dumps(metadata, sort_keys=True)})
     with replacing(path) as part:
         pq.write_table(arrow, part)
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`: write a file there, and it takes the place of `path` once it is on disk.
-
-    If the block fails, `path` stays as it was and nothing is left beside it. A full disk or an unwritable folder is
-    an InputError. A process that is killed leaves at most `.<name>.part`, which the next writer overwrites.
-    """
-    path = Path(path)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield part
-        with open(part, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
-        if isinstance(error, OSError) and (told := _remedy(error, path)):
-            raise InputError(told) from error
-        raise
-
-
-def _remedy(error: OSError, path: Path) -> str | None:
-    """One line for the failures to write that the reader can mend; None for the others."""
-    if error.errno in DISK_FULL:
-        return f"the disk is full, so {path} was not written; free some space and run the same command again"
-    if error.errno in UNWRITABLE:
-        return f"{path.parent} cannot be written ({error.strerror}); make it a writable folder, or choose another"
-    return None
-
-
-@contextlib.contextmanager
-def lock(path: Path) -> Iterator[None]:
-    """Hold the sole right to write `path`; a second writer gets an InputError that names the process holding it.
-
-    The lock is the operating system's, on `<path>.lock`, so it ends with the process, however that ends.
-    """
-    path = Path(path)
-    name = path.with_name(f"{path.name}.lock")
-    try:
-        name.parent.mkdir(parents=True, exist_ok=True)
-        file = open(name, "a+")  # noqa: SIM115 - closed by the `with` below
-    except OSError as error:
-        raise InputError(_remedy(error, path) or f"{name} cannot be opened: {error.strerror}") from error
-    # The file stays when the lock ends: removing it could pull it from under a process that has just opened it.
-    with file:
-        if "fcntl" in globals():
-            _take(file, path)
-        yield
-
-
-def _take(file, path: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.seek(0)
-        pid = file.read().strip() or "unknown"
-        raise InputError(f"process {pid} is writing {path}; wait until it ends, or stop it, then run again") from error
-    with contextlib.suppress(OSError):  # on a full disk the number stays unknown; the lock itself needs no space
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -305,63 +227,3 @@ def what_was_fed(table: pd.DataFrame) -> pd.Series:
         "distinct inputs": table["input_group"].nunique(),
     }
     return pd.Series(counts, name="tokens", dtype=int)
-
-
-# --- prompts and the paper's tables -------------------------------------------------------------------------------
-
-
-def read_prompts(chosen: str | None) -> dict[str, str]:
-    """Name -> prompt. chosen: names from data/prompts.csv, separated by commas; a csv like it; None takes them all."""
-    ours = _prompt_table(ROOT / "data" / "prompts.csv")
-    if not chosen:
-        return ours
-    if Path(chosen).suffix == ".csv":
-        return _prompt_table(Path(chosen))
-    names = [name.strip() for name in chosen.split(",")]
-    for name in names:
-        if name not in ours:
-            near = difflib.get_close_matches(name, ours, n=1, cutoff=0)[0]
-            raise InputError(f"unknown prompt '{name}'; did you mean '{near}'? Or give a csv with columns prompt,text")
-    return {name: ours[name] for name in names}
-
-
-def _prompt_table(path: Path) -> dict[str, str]:
-    try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}); give a csv with columns prompt,text") from error
-    if not {"prompt", "text"} <= set(table.columns) or table.empty:
-        raise InputError(f"{path} has no columns prompt,text with a row; head it with: prompt,text")
-    wrong = [name for name in table["prompt"] if not name.strip() or name in COLUMNS]
-    wrong += table.loc[table["prompt"].duplicated(), "prompt"].tolist()
-    if wrong or not table["text"].str.strip().all():
-        raise InputError(f"{path}: each row needs a text and a name of its own, not one of {', '.join(COLUMNS)}")
-    return dict(zip(table["prompt"], table["text"], strict=True))
-
-
-def paper_table(name: str) -> pd.DataFrame:
-    """A table printed in the paper, data/paper/<name>.csv; tokens such as `null` stay strings."""
-    path = ROOT / "data" / "paper" / f"{name}.csv"
-    if not path.is_file():
-        known = ", ".join(sorted(one.stem for one in path.parent.glob("*.csv")))
-        raise InputError(f"no table '{name}' of the paper in data/paper; there are {known}")
-    return pd.read_csv(path, keep_default_na=False)
-
-
-# --- numbers that notebooks state ---------------------------------------------------------------------------------
-
-
-def record(**numbers) -> None:
-    """Keep named numbers in the notebook that calls this, where `recorded` finds them after it was executed."""
-    from IPython.display import display
-
-    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in numbers.items()}
-    told = ", ".join(f"{name} = {value}" for name, value in plain.items())
-    display({RECORD_TYPE: plain, "text/plain": f"recorded: {told}"}, raw=True)
-
-
-def recorded(notebook) -> dict:
-    """The named numbers that an executed notebook (an nbformat node) recorded; of one name, the last."""
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    found = [output["data"].get(RECORD_TYPE, {}) for output in outputs if "data" in output]
-    return {name: value for numbers in found for name, value in numbers.items()}

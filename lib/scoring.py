@@ -26,7 +26,9 @@ from transformers import AttentionInterface, DynamicCache
 
 from lib import InputError, scores
 from lib.cores import one_thread
-from lib.reward_models import DATE, Conversation, RewardModel
+from lib.files import lock, replacing
+from lib.models.conversations import DATE, Conversation, vocabulary
+from lib.models.reward_models import RewardModel
 
 TOKENS_PER_BATCH = {"cpu": 2048, "mps": 8192, "cuda": 32768}  # new tokens in one pass of the backbone
 TEXTS_AT_ONCE = 8192  # conversations tokenised before their common prefix is dropped again
@@ -304,16 +306,6 @@ def score_replies(
 # --- the whole vocabulary -----------------------------------------------------------------------------------------
 
 
-def vocabulary(tokenizer) -> pd.DataFrame:
-    """Every id the tokenizer knows, added ones included, in order: token_id, token (its string), text (it decoded)."""
-    token_id = np.array(sorted(set(tokenizer.get_vocab().values())), dtype=np.int32)
-    ids = token_id.tolist()
-    texts = tokenizer.batch_decode([[i] for i in ids], clean_up_tokenization_spaces=False)
-    return pd.DataFrame({"token_id": token_id, "token": tokenizer.convert_ids_to_tokens(ids), "text": texts}).astype(
-        {"token": "str", "text": "str"}
-    )
-
-
 def score_vocabulary(
     model: RewardModel, prompts: dict[str, str], path: Path, *, reply: str = "text", bos: str = "single",
     token_ids: Sequence[int] | None = None, overwrite: bool = False, tokens_per_batch: int | None = None,
@@ -331,7 +323,7 @@ def score_vocabulary(
     if token_ids is not None:
         tokens = tokens[tokens["token_id"].isin(token_ids)].reset_index(drop=True)
     settings = _settings(model, reply, bos, tokens)
-    with scores.lock(path):
+    with lock(path):
         table, known = _table_so_far(path, settings, prompts, overwrite)
         missing = {name: prompt for name, prompt in prompts.items() if name not in known}
         if not missing:
@@ -450,5 +442,5 @@ def _refuse_non_finite(rewards: np.ndarray, shard: np.ndarray, inputs: Inputs, t
 
 
 def _write_shard(file: Path, rewards: np.ndarray) -> None:
-    with scores.replacing(file) as part, open(part, "wb") as out:
+    with replacing(file) as part, open(part, "wb") as out:
         np.save(out, rewards)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lib import downloads, published, scores
+from lib import downloads, scores
+from lib.prompts import grid
+from lib.published import score_files
 
 COMMIT = "c0ffee"
 
@@ -61,37 +63,37 @@ class Mirror:
 
 def words_csv(words, first=0.0) -> bytes:
     """A word file: the reward of word i for prompt j is first + i + j / 100."""
-    columns = published.grid()["published"]
+    columns = grid()["published"]
     rows = [[word, *(repr(first + i + j / 100) for j in range(len(columns)))] for i, word in enumerate(words)]
     return csv_bytes(["response", *columns], rows)
 
 
 def items_csv(items, first=0.0, elo=None) -> bytes:
     """An item file: the reward of item i by model j is first + i + j / 100; the ratings fall by 10 from 1600."""
-    hub_ids = list(published._models().values())
+    hub_ids = list(score_files._models().values())
     elo = elo or [1600 - 10 * i for i in range(len(items))]
     rows = [
         [i + 1, elo[i], item, 100 + i, *(repr(first + i + j / 100) for j in range(len(hub_ids)))]
         for i, item in enumerate(items)
     ]
-    return csv_bytes([*published.ELO_COLUMNS, *hub_ids], rows)
+    return csv_bytes([*score_files.ELO_COLUMNS, *hub_ids], rows)
 
 
 def put_words(mirror: Mirror, moral=("love", "null", "hate"), nouns=("NA", "love"), first=0.0) -> dict[str, list[Path]]:
     """Word files of ten models, model k's rewards shifted by 10 k; the noun files' rewards by another 0.5."""
     files = {}
-    for k, (name, hub_id) in enumerate(published._models().items()):
+    for k, (name, hub_id) in enumerate(score_files._models().items()):
         end = f"_rewards_{hub_id.replace('/', '_')}.csv"
         folder = "data/reward_model_scores"
         paths = f"{folder}/dict_MFD_20/MFD20{end}", f"{folder}/dict_big2_nouns/big2{end}"
         contents = words_csv(moral, first + 10 * k), words_csv(nouns, first + 10 * k + 0.5)
-        files[name] = [mirror.put(published.FOLLOW_UP, *one) for one in zip(paths, contents, strict=True)]
+        files[name] = [mirror.put(score_files.FOLLOW_UP, *one) for one in zip(paths, contents, strict=True)]
     return files
 
 
 def put_items(mirror: Mirror, items=("Water", "None", "Rain, or snow")) -> dict[str, Path]:
     """The three item files, prompt k's rewards shifted by 10 k."""
     return {
-        prompt: mirror.put(published.PAPER, published.item_file(prompt), items_csv(items, 10 * k))
-        for k, prompt in enumerate(published.ITEM_PROMPTS)
+        prompt: mirror.put(score_files.PAPER, score_files.item_file(prompt), items_csv(items, 10 * k))
+        for k, prompt in enumerate(score_files.ITEM_PROMPTS)
     }

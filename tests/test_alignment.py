@@ -9,7 +9,9 @@ from matplotlib.text import Text
 from scipy.stats import kendalltau, mannwhitneyu
 from sklearn.isotonic import IsotonicRegression
 
-from lib import InputError, alignment, alignment_charts, scores
+from lib import InputError, claims
+from lib.alignment import charts as alignment_charts
+from lib.alignment import human
 
 
 def people_of(*ratings, items="abcdefghij"):
@@ -31,7 +33,7 @@ def made_up(items=60, models=4, seed=0, noise=1.0):
 def test_join_is_by_item_whatever_the_order():
     rewards = pd.DataFrame({"M": [1.0, 2, 3]}, index=["null", "b", "c"])
     people = pd.Series({"d": 9.0, "c": 7.0, "null": 8.0})
-    kept, rated = alignment.join(rewards, people)
+    kept, rated = human.join(rewards, people)
     assert kept["M"].to_dict() == {"null": 1, "c": 3}
     assert rated.to_dict() == {"null": 8, "c": 7}
     assert kept.index.equals(rated.index)
@@ -40,32 +42,32 @@ def test_join_is_by_item_whatever_the_order():
 def test_join_refuses_what_it_cannot_join():
     rewards = pd.DataFrame({"M": [1.0, 2]}, index=["a", "b"])
     with pytest.raises(InputError, match="people rated none of the items"):
-        alignment.join(rewards, people_of(1, items="z"))
+        human.join(rewards, people_of(1, items="z"))
     with pytest.raises(InputError, match="people's ratings hold 'a' twice"):
-        alignment.join(rewards, people_of(1, 2, items="aa"))
+        human.join(rewards, people_of(1, 2, items="aa"))
     with pytest.raises(InputError, match="the rewards hold 'a' twice"):
-        alignment.join(rewards.set_axis(["a", "a"]), people_of(1, 2))
+        human.join(rewards.set_axis(["a", "a"]), people_of(1, 2))
     with pytest.raises(InputError, match="item 'b' has no rating"):
-        alignment.join(rewards, people_of(1, np.nan))
+        human.join(rewards, people_of(1, np.nan))
     with pytest.raises(InputError, match="item 'b' has no rating"):
-        alignment.join(rewards, pd.DataFrame({"one": [1, 2], "two": [3, np.nan]}, index=["a", "b"]))
+        human.join(rewards, pd.DataFrame({"one": [1, 2], "two": [3, np.nan]}, index=["a", "b"]))
 
 
 def test_words_that_nobody_rated_are_neutral():
     rewards = pd.DataFrame({"M": [1.0, 2, 3, 4, 5]}, index=["null", "Love", "sea", "x", "a b"])
-    kept, rated = alignment.with_unrated_words(rewards, pd.Series({"null": -1.5, "elsewhere": 3.0}))
+    kept, rated = human.with_unrated_words(rewards, pd.Series({"null": -1.5, "elsewhere": 3.0}))
     assert kept.index.tolist() == ["null", "sea"]
     assert rated.to_dict() == {"null": -1.5, "sea": 0}
     with pytest.raises(InputError, match="no item is a word of small letters"):
-        alignment.with_unrated_words(rewards.loc[["x"]], rated)
+        human.with_unrated_words(rewards.loc[["x"]], rated)
 
 
 def test_items_in_another_order_are_refused():
     rewards = pd.DataFrame({"M": [1.0, 2]}, index=["b", "a"])
     with pytest.raises(InputError, match="not about the same items in the same order; use join first"):
-        alignment.taus(people_of(1, 2), rewards)
+        human.taus(people_of(1, 2), rewards)
     with pytest.raises(InputError, match="at least two items"):
-        alignment.taus(people_of(1), rewards.head(0).reindex(["a"]))
+        human.taus(people_of(1), rewards.head(0).reindex(["a"]))
 
 
 # --- agreement ----------------------------------------------------------------------------------------------------
@@ -73,7 +75,7 @@ def test_items_in_another_order_are_refused():
 
 def test_tau_counts_pairs():
     rewards = pd.DataFrame({"M": [1, 3, 2], "N": [3, 2, 1], "O": [1, 1, 2]}, index=list("abc"))
-    tau = alignment.taus(people_of(1, 2, 3), rewards)
+    tau = human.taus(people_of(1, 2, 3), rewards)
     assert tau["M"] == pytest.approx(1 / 3)  # two pairs agree, one does not, of three
     assert tau["N"] == pytest.approx(-1)
     assert tau["O"] == pytest.approx(2 / np.sqrt(2 * 3))  # two agree; one of three is tied on the model's side
@@ -81,16 +83,16 @@ def test_tau_counts_pairs():
 
 def test_tau_depends_on_order_alone():
     people, rewards = made_up()
-    tau = alignment.taus(people, rewards)
-    pd.testing.assert_series_equal(alignment.taus(np.exp(people), rewards**3 * 7 - 2), tau)
-    pd.testing.assert_series_equal(alignment.taus(people[::-1], rewards[::-1]), tau)
-    pd.testing.assert_series_equal(alignment.taus(-people, rewards), -tau)
+    tau = human.taus(people, rewards)
+    pd.testing.assert_series_equal(human.taus(np.exp(people), rewards**3 * 7 - 2), tau)
+    pd.testing.assert_series_equal(human.taus(people[::-1], rewards[::-1]), tau)
+    pd.testing.assert_series_equal(human.taus(-people, rewards), -tau)
 
 
 def test_resampling_an_item_twice_adds_no_pair():
     # Three items, so a resample has one, two or three different ones; the tau of two is +1 or -1, or that of all three.
     people, rewards = people_of(1, 2, 3), pd.DataFrame({"M": [1, 3, 2]}, index=list("abc"))
-    drawn = alignment.resampled_taus(people, rewards, resamples=200)["M"]
+    drawn = human.resampled_taus(people, rewards, resamples=200)["M"]
     values = {round(float(value), 6) for value in drawn.dropna()}
     assert min(values) == -1 and max(values) == 1
     assert drawn.isna().mean() == pytest.approx(3 / 27, abs=0.06)  # all three draws are one item
@@ -103,25 +105,25 @@ def test_the_interval_of_the_mean_has_the_width_that_theory_gives():
     people, rewards = made_up(items=n, models=1, noise=0)
     people = pd.Series(random.normal(size=n), index=people.index)
     rewards = pd.DataFrame({"M": random.normal(size=n)}, index=people.index)
-    low, high = alignment.interval(alignment.resampled_taus(people, rewards, resamples=400))
+    low, high = human.interval(human.resampled_taus(people, rewards, resamples=400))
     expected = 2 * 1.96 * np.sqrt(2 * (2 * n + 5) / (9 * n * (n - 1)))
     assert high - low == pytest.approx(expected, rel=0.2)
 
 
 def test_summary_is_of_the_models():
     people, rewards = made_up()
-    found, tau = alignment.summary(people, rewards), alignment.taus(people, rewards)
+    found, tau = human.summary(people, rewards), human.taus(people, rewards)
     assert found["mean"] == pytest.approx(sum(tau) / 4)
     assert found["sd"] == pytest.approx(np.std(tau, ddof=1))
     assert (found["min"], found["max"]) == (tau.min(), tau.max())
     assert found["low"] < found["mean"] < found["high"]
-    pd.testing.assert_series_equal(found, alignment.summary(people, rewards))
-    assert np.isnan(alignment.summary(people, rewards[["m0"]])["sd"])
+    pd.testing.assert_series_equal(found, human.summary(people, rewards))
+    assert np.isnan(human.summary(people, rewards[["m0"]])["sd"])
 
 
 def test_the_mean_over_a_whole_matrix_counts_the_diagonal():
     matrix = pd.DataFrame([[1, 0.2, 0.4], [0.2, 1, 0.6], [0.4, 0.6, 1]])
-    means = alignment.matrix_means(matrix)
+    means = human.matrix_means(matrix)
     assert means["pairs"] == pytest.approx(0.4)  # (.2 + .4 + .6) / 3
     assert means["whole"] == pytest.approx((3 + 2 * 1.2) / 9)  # = .6
 
@@ -129,23 +131,23 @@ def test_the_mean_over_a_whole_matrix_counts_the_diagonal():
 def test_across_prompts_is_each_model_with_itself():
     one = pd.DataFrame({"M": [1, 2, 3], "N": [1, 2, 3]}, index=list("abc"))
     two = pd.DataFrame({"M": [1, 3, 2], "N": [3, 2, 1]}, index=list("abc"))
-    found = alignment.across_prompts({"GE": one, "HP": two, "GW": one})
+    found = human.across_prompts({"GE": one, "HP": two, "GW": one})
     assert list(found) == ["GE, HP", "GE, GW", "HP, GW"]
     assert found.loc["M"].tolist() == pytest.approx([1 / 3, 1, 1 / 3])
     assert found.loc["N"].tolist() == pytest.approx([-1, 1, -1])
     with pytest.raises(InputError, match="do not have the same items"):
-        alignment.across_prompts({"GE": one, "HP": two[::-1]})
+        human.across_prompts({"GE": one, "HP": two[::-1]})
     with pytest.raises(InputError, match="needs two prompts"):
-        alignment.across_prompts({"GE": one})
+        human.across_prompts({"GE": one})
 
 
 def test_tops_show_every_item_that_ties():
     rewards = pd.DataFrame({"M": [1, 3, 3], "N": [9, 2, 1]}, index=["a", "null", "c"])
-    found = alignment.tops(rewards)
+    found = human.tops(rewards)
     assert found[["model", "item", "tied"]].to_numpy().tolist() == [["M", "null", 2], ["M", "c", 2], ["N", "a", 1]]
-    assert alignment.tops(rewards, "pessimal")["item"].tolist() == ["a", "c"]
+    assert human.tops(rewards, "pessimal")["item"].tolist() == ["a", "c"]
     with pytest.raises(InputError, match="end must be"):
-        alignment.tops(rewards, "top")
+        human.tops(rewards, "top")
 
 
 # --- the two ends -------------------------------------------------------------------------------------------------
@@ -155,21 +157,21 @@ def test_ends_are_judged_apart():
     # In the upper half the model orders as people do, in the lower half the other way round.
     people = people_of(8, 7, 6, 5, 4, 3, 2, 1)
     rewards = pd.DataFrame({"M": [8, 7, 6, 5, 1, 2, 3, 4]}, index=people.index)
-    [row] = alignment.at_ends(people, rewards, [4], resamples=20).to_dict("records")
+    [row] = human.at_ends(people, rewards, [4], resamples=20).to_dict("records")
     assert (row["high_tau"], row["low_tau"], row["difference"]) == pytest.approx((1, -1, 2))
     assert (row["high_items"], row["low_items"], row["high_span"], row["low_span"]) == (4, 4, 3, 3)
-    flipped = alignment.at_ends(-people, -rewards, [4], resamples=20).iloc[0]
+    flipped = human.at_ends(-people, -rewards, [4], resamples=20).iloc[0]
     assert flipped["high_tau"] == pytest.approx(row["low_tau"])
 
 
 def test_items_tied_at_the_cut_all_count():
     people = people_of(5, 4, 3, 3, 3, 2, 1, 0)
     rewards = pd.DataFrame({"M": range(8)}, index=people.index)
-    found = alignment.at_ends(people, rewards, [3], resamples=10).iloc[0]
+    found = human.at_ends(people, rewards, [3], resamples=10).iloc[0]
     assert found["high_items"] == 5  # 5, 4, and all three 3
     shuffled = people.sample(frac=1, random_state=3).index
     pd.testing.assert_series_equal(
-        alignment.at_ends(people[shuffled], rewards.loc[shuffled], [3], resamples=10).iloc[0][["high_tau", "low_tau"]],
+        human.at_ends(people[shuffled], rewards.loc[shuffled], [3], resamples=10).iloc[0][["high_tau", "low_tau"]],
         found[["high_tau", "low_tau"]],
     )
 
@@ -178,24 +180,24 @@ def test_cuts_that_make_no_sense_are_refused():
     people, rewards = made_up(items=10)
     for cut in (2, 6):
         with pytest.raises(InputError, match=f"10 items have no two ends of {cut}; choose cuts from 3 to 5"):
-            alignment.at_ends(people, rewards, [cut])
+            human.at_ends(people, rewards, [cut])
 
 
 def test_where_models_are_as_good_at_both_ends_there_is_no_asymmetry():
     people, rewards = made_up(items=2000, models=5, seed=2)
-    found = alignment.at_ends(people, rewards, [1000], resamples=100).iloc[0]
+    found = human.at_ends(people, rewards, [1000], resamples=100).iloc[0]
     assert found["difference_ci_low"] < 0 < found["difference_ci_high"]
     assert abs(found["difference"]) < 0.03
     blurred = rewards.where(people > people.median(), rewards + np.random.default_rng(3).normal(size=rewards.shape))
-    assert alignment.at_ends(people, blurred, [1000], resamples=100).iloc[0]["difference_ci_low"] > 0.03
+    assert human.at_ends(people, blurred, [1000], resamples=100).iloc[0]["difference_ci_low"] > 0.03
 
 
 def test_agreement_by_distance_counts_ordered_pairs():
     people = people_of(8, 7, 6, 5, 4, 3, 2, 1)
     rewards = pd.DataFrame({"M": [8, 7, 6, 5, 1, 2, 3, 4], "N": [1] * 8}, index=people.index)
-    [near, far] = alignment.agreement_by_distance(people, rewards[["M"]], [0, 1, 3], pairs=500).to_dict("records")
+    [near, far] = human.agreement_by_distance(people, rewards[["M"]], [0, 1, 3], pairs=500).to_dict("records")
     assert (near["upper_share"], near["lower_share"], far["upper_share"], far["lower_share"]) == (1, 0, 1, 0)
-    tied = alignment.agreement_by_distance(people, rewards[["N"]], [0, 3], pairs=500).iloc[0]
+    tied = human.agreement_by_distance(people, rewards[["N"]], [0, 3], pairs=500).iloc[0]
     assert (tied["upper_share"], tied["lower_share"]) == (0.5, 0.5)
     # Of 4 x 4 ordered pairs of a half 6 are one apart, 6 are two or three apart, 4 are the same item.
     assert near["upper_pairs"] / 500 == pytest.approx(6 / 16, abs=0.08)
@@ -208,8 +210,8 @@ def test_agreement_by_distance_sees_no_asymmetry_where_only_the_spread_differs()
     values = np.concatenate([random.uniform(0, 4, 1500), random.uniform(-1, 0, 1500)])
     people = pd.Series(values, index=range(3000))
     rewards = pd.DataFrame({f"m{m}": values + random.normal(size=3000) for m in range(4)})
-    ends = alignment.at_ends(people, rewards, [1500], resamples=20).iloc[0]
-    alike = alignment.agreement_by_distance(people, rewards, [0, 0.25, 0.5, 0.75, 1.0])
+    ends = human.at_ends(people, rewards, [1500], resamples=20).iloc[0]
+    alike = human.agreement_by_distance(people, rewards, [0, 0.25, 0.5, 0.75, 1.0])
     assert ends["difference"] > 0.3
     assert (alike["upper_share"] - alike["lower_share"]).abs().max() < 0.04
 
@@ -217,9 +219,9 @@ def test_agreement_by_distance_sees_no_asymmetry_where_only_the_spread_differs()
 def test_taus_by_group():
     people, rewards = made_up(items=40)
     groups = pd.Series(["few"] * 20 + ["many"] * 20, index=people.index)
-    found = alignment.taus_by(people, rewards, groups)
+    found = human.taus_by(people, rewards, groups)
     assert found["items"].tolist() == [20, 20]
-    assert found.loc["many", "tau"] == pytest.approx(alignment.taus(people[20:], rewards[20:]).mean())
+    assert found.loc["many", "tau"] == pytest.approx(human.taus(people[20:], rewards[20:]).mean())
 
 
 # --- raters -------------------------------------------------------------------------------------------------------
@@ -228,13 +230,13 @@ def test_taus_by_group():
 def test_split_half_takes_every_way_to_halve_the_raters_once():
     random = np.random.default_rng(5)
     ratings = pd.DataFrame(random.integers(-4, 5, size=(30, 4)), columns=list("wxyz"))
-    found = sorted(alignment.split_half(ratings))
+    found = sorted(human.split_half(ratings))
     by_hand = [("w", "x"), ("w", "y"), ("w", "z")]  # the other half follows
     means = [(ratings[[*half]].mean(axis=1), ratings.drop(columns=[*half]).mean(axis=1)) for half in by_hand]
     assert found == pytest.approx(sorted(kendalltau(a, b).statistic for a, b in means))
-    assert len(alignment.split_half(pd.DataFrame(random.normal(size=(5, 10))))) == 126  # 10! / 5! 5! / 2
+    assert len(human.split_half(pd.DataFrame(random.normal(size=(5, 10))))) == 126  # 10! / 5! 5! / 2
     with pytest.raises(InputError, match="3 raters cannot be halved"):
-        alignment.split_half(ratings[["w", "x", "y"]])
+        human.split_half(ratings[["w", "x", "y"]])
 
 
 def test_a_model_that_knows_what_raters_have_in_common_is_at_the_ceiling_or_above():
@@ -242,7 +244,7 @@ def test_a_model_that_knows_what_raters_have_in_common_is_at_the_ceiling_or_abov
     truth = pd.Series(random.normal(size=400))
     ratings = pd.DataFrame({rater: truth + random.normal(size=400) for rater in range(6)})
     rewards = pd.DataFrame({"knows": truth, "half": truth + random.normal(size=400)})
-    ceiling, with_half = alignment.split_half(ratings).mean(), alignment.taus_with_half(ratings, rewards)
+    ceiling, with_half = human.split_half(ratings).mean(), human.taus_with_half(ratings, rewards)
     assert with_half["knows"] > ceiling > with_half["half"]
     # The same by its definition: every choice of 3 of 6 raters.
     chosen = [ratings[list(some)].mean(axis=1) for some in itertools.combinations(range(6), 3)]
@@ -256,17 +258,17 @@ def test_the_three_aggregates():
     people = people_of(4, 3, 2, 1)
     rewards = pd.DataFrame({"M": [1, 2, 3, 4], "N": [4, 3, 2, 1], "O": [1, 3, 2, 4]}, index=people.index)
     # ranks of a: people 1, models 4, 1, 4; of b: people 2, models 3, 2, 2
-    assert alignment.models_rank(people, rewards, "median with people")[["a", "b"]].tolist() == [2.5, 2]
-    assert alignment.models_rank(people, rewards, "median of models")[["a", "b"]].tolist() == [4, 2]
-    assert alignment.models_rank(people, rewards, "mean of models")[["a", "b"]].tolist() == pytest.approx([3, 7 / 3])
+    assert human.models_rank(people, rewards, "median with people")[["a", "b"]].tolist() == [2.5, 2]
+    assert human.models_rank(people, rewards, "median of models")[["a", "b"]].tolist() == [4, 2]
+    assert human.models_rank(people, rewards, "mean of models")[["a", "b"]].tolist() == pytest.approx([3, 7 / 3])
     with pytest.raises(InputError, match="no aggregate 'mean'; choose one of median with people"):
-        alignment.models_rank(people, rewards, "mean")
+        human.models_rank(people, rewards, "mean")
 
 
 def test_discrepancies_by_hand():
     people = people_of(4, 3, 2, 1)
     rewards = pd.DataFrame({"M": [1, 4, 3, 2]}, index=people.index)  # ranks 4, 1, 2, 3
-    found = alignment.discrepancies(people, rewards)
+    found = human.discrepancies(people, rewards)
     assert found["difference"].to_dict() == {"a": 3, "b": -1, "c": -1, "d": -1}
     assert found["position"].to_dict() == {"a": 1, "b": 2, "c": 2, "d": 2}
     assert found.index[0] == "a"
@@ -279,8 +281,8 @@ def test_discrepancies_by_hand():
 
 def test_discrepancies_do_not_depend_on_scales_or_row_order():
     people, rewards = made_up()
-    found = alignment.discrepancies(people, rewards).sort_index()
-    other = alignment.discrepancies(np.exp(people[::-1]), rewards[::-1] * 1000 - 3).sort_index()
+    found = human.discrepancies(people, rewards).sort_index()
+    other = human.discrepancies(np.exp(people[::-1]), rewards[::-1] * 1000 - 3).sort_index()
     pd.testing.assert_frame_equal(found, other)
 
 
@@ -288,7 +290,7 @@ def test_of_models_that_know_nothing_the_items_that_people_rank_first_seem_under
     """By discrepancy the top of people's ranking always comes first; by surprise every rank is alike."""
     people, _ = made_up(items=500)
     rewards = pd.DataFrame(np.random.default_rng(7).normal(size=(500, 5)), index=people.index)
-    found = alignment.discrepancies(people, rewards, "mean of models")
+    found = human.discrepancies(people, rewards, "mean of models")
     assert np.corrcoef(found["difference"], found["people_rank"])[0, 1] < -0.8
     assert found.nsmallest(50, "position")["people_rank"].max() < 250
     assert abs(np.corrcoef(found["surprise"], found["people_rank"])[0, 1]) < 0.1
@@ -297,7 +299,7 @@ def test_of_models_that_know_nothing_the_items_that_people_rank_first_seem_under
 
 def test_what_is_expected_is_isotonic_regression():
     people, rewards = made_up(items=300)  # ratings are rounded, so many people's ranks tie
-    found = alignment.discrepancies(people, rewards)
+    found = human.discrepancies(people, rewards)
     other = IsotonicRegression().fit(found["people_rank"], found["models_rank"]).predict(found["people_rank"])
     np.testing.assert_allclose(found["expected"], other)
     assert found["surprise"].mean() == pytest.approx(0, abs=1e-9)
@@ -305,7 +307,7 @@ def test_what_is_expected_is_isotonic_regression():
 
 def test_where_models_rank_as_people_do_nothing_is_a_surprise():
     people, rewards = made_up(items=100, noise=0)
-    found = alignment.discrepancies(people, rewards)
+    found = human.discrepancies(people, rewards)
     assert (found["difference"] == 0).all() and (found["surprise"].abs() < 1e-9).all()
     assert (found["surprise_position"] == 1).all()
 
@@ -314,30 +316,26 @@ def test_a_planted_undervaluation_comes_first():
     people, rewards = made_up(items=500, models=7, noise=0.5)
     hurt = list(people[(people > -0.3) & (people < 0.3)].index[:10])
     rewards.loc[hurt] -= 4
-    for aggregate in alignment.AGGREGATES:
-        found = alignment.discrepancies(people, rewards, aggregate)
+    for aggregate in human.AGGREGATES:
+        found = human.discrepancies(people, rewards, aggregate)
         assert set(found.nsmallest(10, "surprise_position").index) == set(hurt)
 
 
 def test_a_position_varies_with_the_models_drawn():
     people, rewards = made_up(items=100, models=5)
     alike = pd.DataFrame({f"m{m}": rewards["m0"] for m in range(5)})
-    here = int(alignment.discrepancies(people, alike).loc["i3", "position"])
-    assert set(alignment.positions_over_models(people, alike, "i3", "median of models", 20)) == {here}
-    drawn = alignment.positions_over_models(people, rewards, "i3", "mean of models", 200)
-    assert (
-        drawn.min()
-        < int(alignment.discrepancies(people, rewards, "mean of models").loc["i3", "position"])
-        < drawn.max()
-    )
+    here = int(human.discrepancies(people, alike).loc["i3", "position"])
+    assert set(human.positions_over_models(people, alike, "i3", "median of models", 20)) == {here}
+    drawn = human.positions_over_models(people, rewards, "i3", "mean of models", 200)
+    assert drawn.min() < int(human.discrepancies(people, rewards, "mean of models").loc["i3", "position"]) < drawn.max()
     with pytest.raises(InputError, match="no item 'love'"):
-        alignment.positions_over_models(people, rewards, "love", "mean of models")
+        human.positions_over_models(people, rewards, "love", "mean of models")
 
 
 def test_kinds_against_items_of_no_kind():
     values = people_of(9, 8, 7, 6, 5, 4)
     kinds = pd.Series({"a": "nature", "d": "nature", "f": "technology", "elsewhere": "nature"})
-    found = alignment.by_kind(values, kinds, top=2).set_index("kind")
+    found = human.by_kind(values, kinds, top=2).set_index("kind")
     # Of no kind: 8, 7, 5. a (9) is above all three, d (6) above one: 4 of 6. f (4) is above none.
     assert found["above"].tolist() == pytest.approx([4 / 6, 0])
     assert found["items"].tolist() == [2, 1]
@@ -350,8 +348,8 @@ def test_above_is_mann_and_whitneys_u():
     values = pd.Series(random.integers(0, 20, 200).astype(float))
     kinds = pd.Series(np.where(np.arange(200) < 60, "k", ""))
     u = mannwhitneyu(values[:60], values[60:]).statistic
-    assert alignment.by_kind(values, kinds)["above"].item() == pytest.approx(u / (60 * 140))
-    assert alignment.by_kind(values, kinds.replace("k", "")).empty
+    assert human.by_kind(values, kinds)["above"].item() == pytest.approx(u / (60 * 140))
+    assert human.by_kind(values, kinds.replace("k", "")).empty
 
 
 # --- charts -------------------------------------------------------------------------------------------------------
@@ -373,20 +371,20 @@ def test_labels_are_spread_without_changing_their_order():
 
 def test_charts_draw_what_they_are_given_and_hide_what_offends():
     people, rewards = made_up(items=200)
-    word = scores.paper_table("table_2").set_index("token_id").loc[106863, "decoded"]  # a profanity, not printed here
+    word = claims.paper_table("table_2").set_index("token_id").loc[106863, "decoded"]  # a profanity, not printed here
     hidden = f"▒▒▒⟨{len(word)}⟩"
     people, rewards = (one.rename({"i0": "$x$ a", "i1": word}) for one in (people, rewards))
     people["$x$ a"], people[word] = 9, 8
-    found = alignment.discrepancies(people, rewards.assign(m0=-people, m1=-people, m2=-people))
+    found = human.discrepancies(people, rewards.assign(m0=-people, m1=-people, m2=-people))
     shown = texts_in(alignment_charts.discrepancies(found, title="Title", n=3))
     assert r"\$x\$ a" in shown and hidden in shown and word not in shown
     assert word in texts_in(alignment_charts.discrepancies(found, title="Title", n=3, blur=False))
-    ranked = alignment.ranks(rewards).assign(people=alignment.ranks(people))
+    ranked = human.ranks(rewards).assign(people=human.ranks(people))
     paths = texts_in(alignment_charts.trajectories(ranked, {"first": ["$x$ a", word]}, title="Title"))
     assert paths.count(r"\$x\$ a") == 2 and paths.count(hidden) == 2  # at both ends
-    taus = pd.DataFrame({prompt: alignment.taus(people, rewards) for prompt in ("GE", "HP")})
+    taus = pd.DataFrame({prompt: human.taus(people, rewards) for prompt in ("GE", "HP")})
     assert {"m0", "m3", "Title"} <= set(texts_in(alignment_charts.agreement(taus, ceiling=0.8, title="Title")))
-    rows = {"GE": alignment.at_ends(people, rewards, [10, 50, 100], 10)}
+    rows = {"GE": human.at_ends(people, rewards, [10, 50, 100], 10)}
     assert "prompt: GE" in texts_in(alignment_charts.ends(rows, title="Title", paper=(0.19, 0.08)))
 
 
@@ -394,7 +392,7 @@ def test_no_leader_crosses_the_name_of_another_item():
     """Six items at either end lie close together, so their names, short and long, stand far from them."""
     names = [f"{'long ' * (5 * n % 6)}name {n}" for n in range(400)]
     people = pd.Series(np.arange(400.0, 0, -1), names)
-    found = alignment.discrepancies(people, pd.DataFrame({"M": -people}))
+    found = human.discrepancies(people, pd.DataFrame({"M": -people}))
     figure = alignment_charts.discrepancies(found, title="", n=6)
     figure.draw_without_rendering()
     [axes] = figure.axes
@@ -409,10 +407,10 @@ def test_no_leader_crosses_the_name_of_another_item():
 
 def test_charts_refuse_more_than_can_be_read():
     people, rewards = made_up(items=20)
-    ranked = alignment.ranks(rewards)
+    ranked = human.ranks(rewards)
     with pytest.raises(InputError, match="7 items in the panel 'all'; choose 1 to 6"):
         alignment_charts.trajectories(ranked, {"all": list(ranked.index[:7])}, title="")
     with pytest.raises(InputError, match="no item 'love'"):
         alignment_charts.trajectories(ranked, {"all": ["love"]}, title="")
     with pytest.raises(InputError, match="20 items have no 11 at either end"):
-        alignment_charts.discrepancies(alignment.discrepancies(people, rewards), title="", n=11)
+        alignment_charts.discrepancies(human.discrepancies(people, rewards), title="", n=11)

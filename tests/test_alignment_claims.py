@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import alignment, alignment_claims
-from lib.alignment_claims import HOLOCAUST, LOVE, THIRD, UNTESTED
+from lib.alignment import claims as alignment_claims
+from lib.alignment import human
+from lib.alignment.claims import HOLOCAUST, LOVE, THIRD, UNTESTED
 
 
 def by_quantity(claims):
@@ -114,13 +115,11 @@ def test_five_models_that_love_unconditionally_are_the_papers():
 
 
 def ranked(*of_models, items=100, people=None):
-    table = pd.DataFrame(
-        {alignment.PEOPLE: np.arange(1.0, items + 1)}, [f"i{n}" for n in range(items - 1)] + [HOLOCAUST]
-    )
+    table = pd.DataFrame({human.PEOPLE: np.arange(1.0, items + 1)}, [f"i{n}" for n in range(items - 1)] + [HOLOCAUST])
     for number, rank in enumerate(of_models):
         table[f"m{number}"] = float(rank)  # the ranks of the other items are not looked at
     if people is not None:
-        table.loc[HOLOCAUST, alignment.PEOPLE] = people
+        table.loc[HOLOCAUST, human.PEOPLE] = people
     return table
 
 
@@ -217,12 +216,10 @@ def test_the_place_of_the_papers_third(place, verdict):
     assert [one.as_published for one in claims] == [place, None, None]
     assert [one.corrected for one in claims] == [None, place, place]
     assert verdicts(claims) == {verdict}
-    assert list(table["aggregate"]) == list(alignment.AGGREGATES)
+    assert list(table["aggregate"]) == list(human.AGGREGATES)
     assert table["position"].tolist() == [place] * 3
     assert {(one.ci_low, one.ci_high) for one in claims} == {(place, place)}  # all models are alike
-    assert [f"aggregate: {name}" in one.note for name, one in zip(alignment.AGGREGATES, claims, strict=True)] == [
-        True
-    ] * 3
+    assert [f"aggregate: {name}" in one.note for name, one in zip(human.AGGREGATES, claims, strict=True)] == [True] * 3
 
 
 def model_that_ranks(items, **wanted):

@@ -12,8 +12,10 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from lib import ROOT, InputError, figures, rankings
+from lib import ROOT, InputError, figures, rankings, token_charts
 from lib.figures import label, model_colours, save, save_table
+from lib.similarity import agreement
+from lib.similarity import charts as similarity_charts
 
 HOSTILE = [
     "$x$", "$", r"\$", "a$b", "$\\frac{1$", "\x1b[31mred", "😀爱情", "\U0001fae8", "<b>", "نفت", "#" * 60,
@@ -112,13 +114,13 @@ def test_labels_say_what_the_font_lacks_and_hide_what_offends():
 @pytest.mark.parametrize("prompts", [["greatest"], ["greatest", "best", "worst"]])
 @pytest.mark.parametrize("n", [1, 3, 5])
 def test_histogram_labels_neither_overlap_nor_leave_the_figure(scored, prompts, n):
-    figure = figures.reward_histogram(scored(), prompts, nickname="R-Gem-2B", title=TITLE, n=n)
+    figure = token_charts.reward_histogram(scored(), prompts, nickname="R-Gem-2B", title=TITLE, n=n)
     assert overlaps(figure) == [] and outside(figure) == []
 
 
 def test_histogram_marks_the_ends_and_counts_each_reply_once(score_table):
     table = score_table(["a", "b", "c", "d", "e", "f"], greatest=[0, 1, 1, 1, 2, 3])
-    figure = figures.reward_histogram(table, ["greatest"], nickname="R-Gem-2B", title="", n=2)
+    figure = token_charts.reward_histogram(table, ["greatest"], nickname="R-Gem-2B", title="", n=2)
     axes = figure.axes[0]
     marked = {text.get_text(): text.xy[0] for text in axes.texts}
     assert marked == {"f": 3, "e": 2, "a": 0, "d": 1}  # of b, c, d, which are tied, the highest id comes last
@@ -128,25 +130,25 @@ def test_histogram_marks_the_ends_and_counts_each_reply_once(score_table):
 @pytest.mark.parametrize("names", [TEN[:2], TEN, ["a $x$ model", "another/model"]])
 def test_ridges_neither_overlap_nor_leave_the_figure(names):
     random = np.random.default_rng(0)
-    figure = figures.reward_distributions({name: random.gamma(3, 1, 500) for name in names}, title=TITLE)
+    figure = token_charts.reward_distributions({name: random.gamma(3, 1, 500) for name in names}, title=TITLE)
     assert overlaps(figure) == [] and outside(figure) == []
 
 
 def test_ridges_show_standardised_rewards_and_their_skewness():
-    figure = figures.reward_distributions({"R-Gem-2B": np.array([0.0, 0.0, 0.0, 4.0])}, title="")
+    figure = token_charts.reward_distributions({"R-Gem-2B": np.array([0.0, 0.0, 0.0, 4.0])}, title="")
     axes = figure.axes[0]
     # mean 1, variance 3: the ends are -1 / sqrt 3 and 3 / sqrt 3; third moment (27 - 3) / 4 = 6, skewness 6 / 3^1.5
     np.testing.assert_allclose(axes.lines[0].get_xdata(), [-(3**-0.5), 3**0.5])
     assert axes.texts[0].get_text() == f"skewness +{6 / 3**1.5:.2f}" == "skewness +1.15"
     with pytest.raises(InputError, match="rewards of flat are all equal.*leave it out"):
-        figures.reward_distributions({"flat": np.ones(3)}, title="")
+        token_charts.reward_distributions({"flat": np.ones(3)}, title="")
 
 
 @pytest.mark.parametrize("names, n", [(TEN[:2], 5), (TEN, 10)])
 def test_token_grid_neither_overlaps_nor_leaves_the_figure(scored, names, n):
     tables = {name: scored(seed) for seed, name in enumerate(names)}
     frame = rankings.side_by_side(tables, "greatest", n)
-    figure = figures.token_grid(frame, title=TITLE)
+    figure = token_charts.token_grid(frame, title=TITLE)
     assert overlaps(figure) == [] and outside(figure) == []
     shown = [text.get_text() for text in figure.axes[0].texts]
     for name in names:
@@ -167,25 +169,25 @@ def test_an_overlap_would_be_found():
 
 def test_charts_do_not_depend_on_what_the_notebook_has_set_and_leave_it_alone():
     chart = {name: np.arange(9.0) ** 2 for name in TEN[:2]}
-    plain = figures._png(figures.reward_distributions(chart, title="A"), 50)
+    plain = figures._png(token_charts.reward_distributions(chart, title="A"), 50)
     with mpl.rc_context({"font.size": 30, "axes.facecolor": "black", "savefig.facecolor": "red"}):
         before = dict(mpl.rcParams)
-        figures.reward_distributions(chart, title="A")
+        token_charts.reward_distributions(chart, title="A")
         assert dict(mpl.rcParams) == before
     with mpl.rc_context():
         figures.style()
         assert mpl.rcParams["font.size"] == figures.STYLE["font.size"]
-        assert figures._png(figures.reward_distributions(chart, title="A"), 50) == plain
+        assert figures._png(token_charts.reward_distributions(chart, title="A"), 50) == plain
 
 
 def test_a_figure_shows_itself_in_a_notebook():
-    figure = figures.reward_distributions({"R-Gem-2B": np.arange(9.0)}, title="A")
+    figure = token_charts.reward_distributions({"R-Gem-2B": np.arange(9.0)}, title="A")
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
 def test_the_same_figure_gives_the_same_file_without_date_or_version(folder):
     def draw() -> bytes:
-        chart = figures.reward_distributions({name: np.arange(9.0) ** 2 for name in TEN[:2]}, title="A")
+        chart = token_charts.reward_distributions({name: np.arange(9.0) ** 2 for name in TEN[:2]}, title="A")
         return save(chart, "mine", "ridges").read_bytes()
 
     first, second = draw(), draw()
@@ -255,7 +257,7 @@ def test_colour_blind_readers_tell_bases_apart_and_neighbours_in_a_base(blind):
 def test_matrix_prints_every_pair_and_nothing_overlaps(count):
     names = [f"Model-{i}-with-a-name" for i in range(count)]
     values = np.random.default_rng(0).uniform(0.1, 0.9, (count, count))
-    figure = figures.matrix(pd.DataFrame(values, names, names), title="Models agree somewhat", measure="tau")
+    figure = similarity_charts.matrix(pd.DataFrame(values, names, names), title="Models agree somewhat", measure="tau")
     printed = [text.get_text() for text in figure.axes[0].texts]
     assert sorted(printed) == sorted(f"{values[i, j]:.2f}" for i in range(count) for j in range(count) if i != j)
     assert not overlaps(figure)
@@ -269,44 +271,44 @@ def made_up_rewards(names):
 
 @pytest.mark.parametrize("names", [TEN[:1], TEN[:2], TEN, ["a $x$ model", *TEN[:6]]])
 def test_violins_neither_overlap_nor_leave_the_figure(names):
-    figure = figures.violins(made_up_rewards(names), title=TITLE)
+    figure = similarity_charts.violins(made_up_rewards(names), title=TITLE)
     assert overlaps(figure) == [] and outside(figure) == []
 
 
 def test_violins_have_each_models_own_scale_and_skewness():
-    figure = figures.violins({"A": [0, 0, 0, 4], "B": np.array([0, -0.3, -0.3, -0.3])}, title="")
+    figure = similarity_charts.violins({"A": [0, 0, 0, 4], "B": np.array([0, -0.3, -0.3, -0.3])}, title="")
     printed = [axes.get_xticklabels()[0].get_text() for axes in figure.axes]
     assert printed == ["skewness +1.15", "skewness +1.15"]  # (27 - 3) / 4 / 3 ** 1.5; B is A turned, shrunk and moved
     ranges = [axes.get_ylim() for axes in figure.axes]
     assert ranges[0][0] < 0 < 4 < ranges[0][1] and ranges[1][0] < -0.3 < 0 < ranges[1][1] < 1
     with pytest.raises(InputError, match="the rewards of C are all equal"):
-        figures.violins({"C": [1, 1, 1]}, title="")
+        similarity_charts.violins({"C": [1, 1, 1]}, title="")
 
 
 def test_similarities_neither_overlap_nor_leave_the_figure():
     frames = {trait: pd.DataFrame(np.eye(10), TEN, TEN) for trait in ("base", "developer", "parameters", "rank")}
     for some, title in ((frames, TITLE), (frames, "What models share"), ({"base": frames["base"]}, TITLE)):
-        figure = figures.similarities(some, title=title)
+        figure = similarity_charts.similarities(some, title=title)
         assert [axes.get_title(loc="left") for axes in figure.axes[: len(some)]] == list(some)
         assert overlaps(figure) == [] and outside(figure) == []
 
 
 def made_up_map(names, seed):
     points = np.random.default_rng(seed).normal(scale=0.3, size=(len(names), 2))
-    return rankings.ModelMap(pd.DataFrame(points, names, ["x", "y"]), 0.1)
+    return agreement.ModelMap(pd.DataFrame(points, names, ["x", "y"]), 0.1)
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("names", [TEN, TEN[:2], [f"a model of one's own {i}" for i in range(6)]])
 def test_names_on_the_map_neither_overlap_nor_leave_the_figure(names, seed):
     models = pd.DataFrame({"developer": [name[:1] for name in names]}, names)
-    figure = figures.model_map(made_up_map(names, seed), models, title=TITLE)
+    figure = similarity_charts.model_map(made_up_map(names, seed), models, title=TITLE)
     assert overlaps(figure) == [] and outside(figure) == []
 
 
 def test_the_map_has_one_scale_and_every_model_at_its_place():
     found = made_up_map(TEN, 0)
-    figure = figures.model_map(found, pd.DataFrame({"developer": ""}, TEN), title="")
+    figure = similarity_charts.model_map(found, pd.DataFrame({"developer": ""}, TEN), title="")
     axes = figure.axes[0]
     assert axes.get_aspect() == 1
     drawn = np.vstack([np.asarray(points.get_offsets()) for points in axes.collections])
@@ -319,6 +321,6 @@ def test_the_map_has_one_scale_and_every_model_at_its_place():
 def test_coefficients_show_both_recipes_with_their_p_values():
     columns = ["b_published", "p_published", "b", "low", "high", "p"]
     table = pd.DataFrame([[0.7, 1e-9, 0.2, -0.1, 0.5, 0.08], [0.1, 0.2, -0.1, -0.4, 0.2, 1]], ["rank", "base"], columns)
-    figure = figures.coefficients({"each alone": table, "together": table}, title=TITLE)
+    figure = similarity_charts.coefficients({"each alone": table, "together": table}, title=TITLE)
     assert [text.get_text() for text in figure.axes[0].texts] == ["p < .001", "p = .080", "p = .200", "p = 1.000"]
     assert overlaps(figure) == [] and outside(figure) == []

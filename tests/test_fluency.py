@@ -9,9 +9,11 @@ import torch
 from tiny_causal import make_causal
 from transformers import AutoTokenizer
 
-from lib import InputError, gcg, language_models, reward_models
-from lib.fluency import Fluency
-from lib.gcg import Objective, Settings, search
+from lib import InputError
+from lib.models import language_models, reward_models
+from lib.search import gcg
+from lib.search.fluency import Fluency
+from lib.search.gcg import Objective, Settings, search
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 FAMILIES = {"linear_llama": "llama", "linear_gemma2": "gemma2", "linear_qwen3": "qwen3"}

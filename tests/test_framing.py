@@ -7,7 +7,9 @@ import pytest
 import statsmodels.formula.api as smf
 from scipy import stats
 
-from lib import InputError, framing, scores
+from lib import InputError, claims, scores
+from lib.framing import effects
+from lib.prompts import POLARITIES, STYLES, SUPERLATIVES, cell, polarity, with_polarity
 
 
 def observed(sentiment, reward, model="M", prompt="greatest", words=None, **more):
@@ -35,11 +37,11 @@ def planted(up=1.0, down=0.5, models=8, words=300, noise=0.5, between=0.0, seed=
 
 
 def test_a_prompt_is_taken_apart_by_its_name():
-    assert framing.cell("worst") == ("worst", "ever", "one") == framing.cell("worst_ever_one")
-    assert framing.cell("good_world_please") == ("good", "world", "please")
+    assert cell("worst") == ("worst", "ever", "one") == cell("worst_ever_one")
+    assert cell("good_world_please") == ("good", "world", "please")
     names = ["best", "greatest", "good_time_one", "worst", "bad_ever_one", "terrible_world_single"]
-    assert [framing.direction(prompt) for prompt in names] == [1, 1, 1, -1, -1, -1]
-    assert framing.known(["worst", "lovely", "best_moon_one", "bad_time_one"]) == ["worst", "bad_time_one"]
+    assert [polarity(prompt) for prompt in names] == [1, 1, 1, -1, -1, -1]
+    assert with_polarity(["worst", "lovely", "best_moon_one", "bad_time_one"]) == ["worst", "bad_time_one"]
 
 
 @pytest.mark.parametrize("name", ["lovely", "best_ever", "best_ever_one_more", "best_moon_one", ""])
@@ -47,12 +49,12 @@ def test_a_prompt_of_unknown_direction_is_refused(name):
     with pytest.raises(
         InputError, match="asks for good or bad things is unknown; name it by its adjective, one of best"
     ):
-        framing.direction(name)
+        polarity(name)
 
 
 def test_observations_have_one_row_per_model_prompt_and_word():
     joined = pd.DataFrame({"word": ["joy", "null"], "sentiment": [3, -1], "best": [5.0, 1.0], "worst": [0.0, 2.0]})
-    rows = framing.observations({"M": joined, "N": joined.head(1)}, ["worst", "best"])
+    rows = effects.observations({"M": joined, "N": joined.head(1)}, ["worst", "best"])
     assert list(rows.columns) == ["model", "prompt", "word", "sentiment", "reward"]
     assert rows["model"].tolist() == ["M"] * 4 + ["N"] * 2
     assert rows["prompt"].tolist() == ["worst", "worst", "best", "best", "worst", "best"]
@@ -63,14 +65,14 @@ def test_observations_have_one_row_per_model_prompt_and_word():
 def test_observations_say_what_is_missing():
     joined = pd.DataFrame({"word": ["joy"], "sentiment": [3], "best": [5.0]})
     with pytest.raises(InputError, match="the words of M have no column 'worst'; join its scores to a lexicon first"):
-        framing.observations({"M": joined}, ["best", "worst"])
+        effects.observations({"M": joined}, ["best", "worst"])
     with pytest.raises(InputError, match="no word of the lexicon is among the tokens of M; leave it out"):
-        framing.observations({"M": joined.head(0)}, ["best"])
+        effects.observations({"M": joined.head(0)}, ["best"])
 
 
 def test_standardised_rewards_have_mean_0_and_sd_1_and_no_scale():
     rows = pd.concat([SIX, SIX.assign(model="N", reward=100 - 7 * SIX["reward"])], ignore_index=True)
-    found = framing.standardised(rows)
+    found = effects.standardised(rows)
     assert found.groupby("model")["reward"].mean().to_numpy() == pytest.approx([0, 0], abs=1e-12)
     assert found.groupby("model")["reward"].std(ddof=0).to_numpy() == pytest.approx([1, 1])
     m, n = (found.loc[found["model"] == name, "reward"].to_numpy() for name in "MN")
@@ -81,16 +83,16 @@ def test_standardised_rewards_have_mean_0_and_sd_1_and_no_scale():
 
 def test_a_constant_column_has_no_standard_deviation():
     with pytest.raises(InputError, match="reward is constant in N, greatest, so it has no standard deviation"):
-        framing.standardised(pd.concat([SIX, SIX.assign(model="N", reward=1.0)]))
+        effects.standardised(pd.concat([SIX, SIX.assign(model="N", reward=1.0)]))
     with pytest.raises(InputError, match="sentiment is constant in M"):
-        framing.standardised(SIX.assign(sentiment=1.0), ["reward", "sentiment"], ["model"])
+        effects.standardised(SIX.assign(sentiment=1.0), ["reward", "sentiment"], ["model"])
 
 
 # --- slopes -------------------------------------------------------------------------------------------------------
 
 
 def test_a_slope_by_hand():
-    [found] = framing.slopes(observed([0, 1, 2], [0, 1, 5])).to_dict("records")
+    [found] = effects.slopes(observed([0, 1, 2], [0, 1, 5])).to_dict("records")
     assert found["slope"] == pytest.approx(5 / 2)  # sum (x - 1)(y - 2) = 2 + 0 + 3, sum (x - 1)^2 = 2
     residuals = np.array([0.5, -1, 0.5])  # y - (-0.5 + 2.5 x)
     assert found["standard_error"] == pytest.approx(np.sqrt((residuals**2).sum() / 1 / 2))  # one degree of freedom
@@ -101,7 +103,7 @@ def test_a_slope_by_hand():
 
 def test_slopes_agree_with_scipy_and_do_not_depend_on_shift_scale_and_order():
     rows = planted(models=2, words=60)
-    found = framing.slopes(rows).set_index("model")
+    found = effects.slopes(rows).set_index("model")
     for name, group in rows.groupby("model"):
         other = stats.linregress(group["sentiment"], group["reward"])
         assert found.loc[name, ["slope", "standard_error", "p"]].tolist() == pytest.approx(
@@ -109,7 +111,7 @@ def test_slopes_agree_with_scipy_and_do_not_depend_on_shift_scale_and_order():
         )
         half = stats.t.ppf(0.975, 58) * other.stderr
         assert found.loc[name, "ci_high"] == pytest.approx(other.slope + half)
-    changed = framing.slopes(rows.assign(reward=9 - 3 * rows["reward"]).sample(frac=1, random_state=0)).set_index(
+    changed = effects.slopes(rows.assign(reward=9 - 3 * rows["reward"]).sample(frac=1, random_state=0)).set_index(
         "model"
     )
     assert changed.loc["M1", "slope"] == pytest.approx(-3 * found.loc["M1", "slope"])
@@ -120,14 +122,14 @@ def test_slopes_agree_with_scipy_and_do_not_depend_on_shift_scale_and_order():
 def test_two_predictors_are_held_constant_in_turn():
     x, z = np.array([0, 1, 0, 1, 2]), np.array([0, 0, 1, 1, 3])
     rows = observed(x, 3 * x - 2 * z + np.array([0.1, -0.1, -0.1, 0.1, 0]), z=z)
-    found = framing.slopes(rows, ["sentiment", "z"]).set_index("predictor")["slope"]
+    found = effects.slopes(rows, ["sentiment", "z"]).set_index("predictor")["slope"]
     other = smf.ols("reward ~ sentiment + z", rows).fit().params
     assert found.to_dict() == pytest.approx({"sentiment": other["sentiment"], "z": other["z"]})
 
 
 def test_robust_errors_are_hc3_and_leave_the_slope_alone():
     rows = planted(models=1, words=50)
-    plain, robust = (framing.slopes(rows, robust=robust).iloc[0] for robust in (False, True))
+    plain, robust = (effects.slopes(rows, robust=robust).iloc[0] for robust in (False, True))
     x, y = rows["sentiment"].to_numpy(), rows["reward"].to_numpy()
     design = np.column_stack([np.ones(50), x])
     bread = np.linalg.inv(design.T @ design)
@@ -140,16 +142,16 @@ def test_robust_errors_are_hc3_and_leave_the_slope_alone():
 
 def test_too_few_words_and_predictors_that_are_one_are_refused():
     with pytest.raises(InputError, match="2 words of M, greatest give no slope on sentiment; score more words"):
-        framing.slopes(SIX.head(2))
+        effects.slopes(SIX.head(2))
     with pytest.raises(InputError, match="6 words of M, greatest give no slope on sentiment and twice"):
-        framing.slopes(SIX.assign(twice=2 * SIX["sentiment"]), ["sentiment", "twice"])
+        effects.slopes(SIX.assign(twice=2 * SIX["sentiment"]), ["sentiment", "twice"])
     with pytest.raises(InputError, match="no negative word has a score"):
-        framing.slopes_by_sign(SIX[SIX["sentiment"] > 0])
+        effects.slopes_by_sign(SIX[SIX["sentiment"] > 0])
 
 
 def test_slopes_by_sign_are_fitted_apart_and_leave_neutral_words_out():
     neutral = observed([0, 0], [50, -50], words=["a", "b"])
-    found = framing.slopes_by_sign(pd.concat([SIX, neutral])).set_index("sign")
+    found = effects.slopes_by_sign(pd.concat([SIX, neutral])).set_index("sign")
     assert found["slope"].to_dict() == pytest.approx({"positive": 2, "negative": 1})
     assert found["n"].tolist() == [3, 3]
 
@@ -168,16 +170,16 @@ def by_sign(positive, negative, prompt="greatest"):
 
 def test_the_gap_is_on_the_side_that_the_prompt_asks_for():
     good, bad = by_sign([2], [1]), by_sign([-1], [-2], "worst")
-    assert framing.gaps(good)["gap"].tolist() == [1]  # 2 - 1
-    assert framing.gaps(bad)["gap"].tolist() == [1]  # -(-2) - -(-1)
-    assert framing.gaps(bad, absolute=True)["gap"].tolist() == [1]  # |-2| - |-1|
+    assert effects.gaps(good)["gap"].tolist() == [1]  # 2 - 1
+    assert effects.gaps(bad)["gap"].tolist() == [1]  # -(-2) - -(-1)
+    assert effects.gaps(bad, absolute=True)["gap"].tolist() == [1]  # |-2| - |-1|
     wrong = by_sign([3], [-2], "worst")  # rewards rise with positive sentiment though the prompt asks for bad things
-    assert framing.gaps(wrong)["gap"].tolist() == [5]
-    assert framing.gaps(wrong, absolute=True)["gap"].tolist() == [-1]  # |-2| - |3|
+    assert effects.gaps(wrong)["gap"].tolist() == [5]
+    assert effects.gaps(wrong, absolute=True)["gap"].tolist() == [-1]  # |-2| - |3|
 
 
 def test_the_paired_test_by_hand():
-    [found] = framing.compare(framing.gaps(by_sign([3, 4, 8, 1], [2, 2, 2, 2]))).to_dict("records")  # gaps 1, 2, 6, -1
+    [found] = effects.compare(effects.gaps(by_sign([3, 4, 8, 1], [2, 2, 2, 2]))).to_dict("records")  # gaps 1, 2, 6, -1
     assert (found["models"], found["n_steeper"], found["df"]) == (4, 3, 3)
     assert found["gap"] == 2
     error = np.sqrt((1 + 0 + 16 + 9) / 3 / 4)
@@ -191,7 +193,7 @@ def test_the_paired_test_by_hand():
 def test_the_paired_test_agrees_with_others_and_small_scales_keep_their_interval():
     random = np.random.default_rng(3)
     up, down = random.normal(1, 1, (2, 10)) + [[0.7], [0]]
-    found = framing.compare(framing.gaps(by_sign(up, down))).iloc[0]
+    found = effects.compare(effects.gaps(by_sign(up, down))).iloc[0]
     paired, signed = stats.ttest_rel(up, down), stats.wilcoxon(up, down)
     assert [found["t"], found["p"], found["w"], found["p_wilcoxon"]] == pytest.approx(
         [paired.statistic, paired.pvalue, signed.statistic, signed.pvalue]
@@ -200,21 +202,21 @@ def test_the_paired_test_agrees_with_others_and_small_scales_keep_their_interval
     assert [found["t"], found["df"], found["p"]] == pytest.approx([other["T"], other["dof"], other["p_val"]])
     assert [found["ci_low"], found["ci_high"]] == pytest.approx(list(other["CI95"]), abs=0.005)  # it rounds these
     assert found["p_wilcoxon"] == pytest.approx(pg.wilcoxon(up, down)["p_val"].iloc[0])
-    tiny = framing.compare(framing.gaps(by_sign(up / 1e4, down / 1e4))).iloc[0]
+    tiny = effects.compare(effects.gaps(by_sign(up / 1e4, down / 1e4))).iloc[0]
     assert [tiny["t"], tiny["p_wilcoxon"]] == pytest.approx([found["t"], found["p_wilcoxon"]])
     assert [tiny["ci_low"], tiny["ci_high"]] == pytest.approx([found["ci_low"] / 1e4, found["ci_high"] / 1e4])
-    swapped = framing.compare(framing.gaps(by_sign(down, up))).iloc[0]
+    swapped = effects.compare(effects.gaps(by_sign(down, up))).iloc[0]
     assert [swapped["t"], swapped["p"]] == pytest.approx([-found["t"], found["p"]])
 
 
 def test_one_model_gives_no_paired_test():
     with pytest.raises(InputError, match="1 model gives no paired test; score at least two"):
-        framing.compare(framing.gaps(by_sign([1], [2])))
+        effects.compare(effects.gaps(by_sign([1], [2])))
 
 
 def test_the_papers_test_from_the_slopes_of_its_own_figure():
-    paper = scores.paper_table("fig3c_slopes")
-    found = framing.compare(framing.gaps(paper[paper["prompt"] != "worst"])).set_index("prompt")
+    paper = claims.paper_table("fig3c_slopes")
+    found = effects.compare(effects.gaps(paper[paper["prompt"] != "worst"])).set_index("prompt")
     assert found["n_steeper"].to_dict() == {"best": 9, "greatest": 8}  # sections 3.1 and 3.2: 9/10 and 8/10
     assert found.loc["greatest", "df"] == 9
     assert found.loc["greatest", "t"] == pytest.approx(2.48, abs=0.005)  # printed: 2.6; read off the figure: 2.48
@@ -223,31 +225,31 @@ def test_the_papers_test_from_the_slopes_of_its_own_figure():
 
 def test_the_worth_of_a_point_explains_a_gap_between_lexicons():
     words = pd.DataFrame({"sentiment": [1, 2, 3], "other": [1, 1.5, 2]})
-    assert framing.worth(words, "other") == 1 / 2  # two points of this one are one of the other
+    assert effects.worth(words, "other") == 1 / 2  # two points of this one are one of the other
     rows = planted(up=1, down=1, models=1, noise=0)
     squeezed = rows.assign(sentiment=rows["sentiment"].where(rows["sentiment"] < 0, 2 * rows["sentiment"]))
-    assert framing.gaps(framing.slopes_by_sign(rows))["gap"].iloc[0] == pytest.approx(0, abs=1e-9)
-    assert framing.gaps(framing.slopes_by_sign(squeezed))["gap"].iloc[0] == pytest.approx(1 / 2 - 1)
+    assert effects.gaps(effects.slopes_by_sign(rows))["gap"].iloc[0] == pytest.approx(0, abs=1e-9)
+    assert effects.gaps(effects.slopes_by_sign(squeezed))["gap"].iloc[0] == pytest.approx(1 / 2 - 1)
 
 
 # --- all models together ------------------------------------------------------------------------------------------
 
 
 def test_the_mixed_model_finds_the_planted_slopes_and_nothing_where_there_is_none():
-    found = framing.mixed_model(planted(up=1, down=0.5, between=0.2, models=10)).iloc[0]
+    found = effects.mixed_model(planted(up=1, down=0.5, between=0.2, models=10)).iloc[0]
     assert found["gap"] == pytest.approx(0.5, abs=0.15)
     assert found["ci_low"] > 0.15 and found["p"] < 1e-3
     assert 0.05 < found["sd_gap"] < 0.6  # sqrt(2) x 0.2 = 0.28 was planted
     assert (found["models"], found["n"], found["converged"]) == (10, 3000, True)
-    null = framing.mixed_model(planted(up=0.7, down=0.7, between=0.2, models=10, seed=5)).iloc[0]
+    null = effects.mixed_model(planted(up=0.7, down=0.7, between=0.2, models=10, seed=5)).iloc[0]
     assert null["ci_low"] < 0 < null["ci_high"]
 
 
 def test_with_equal_words_the_mixed_model_gives_the_mean_of_the_models_slopes():
-    rows = framing.standardised(planted(between=0.3, models=6))
-    mixed = framing.mixed_model(rows).iloc[0]
-    mean = framing.slopes_by_sign(rows).groupby("sign")["slope"].mean()
-    paired = framing.compare(framing.gaps(framing.slopes_by_sign(rows))).iloc[0]
+    rows = effects.standardised(planted(between=0.3, models=6))
+    mixed = effects.mixed_model(rows).iloc[0]
+    mean = effects.slopes_by_sign(rows).groupby("sign")["slope"].mean()
+    paired = effects.compare(effects.gaps(effects.slopes_by_sign(rows))).iloc[0]
     assert [mixed["positive"], mixed["negative"]] == pytest.approx([mean["positive"], mean["negative"]], rel=1e-3)
     assert mixed["gap"] == pytest.approx(paired["gap"], rel=1e-3)
     # and, fitted by REML, the error of the paired t-test
@@ -256,22 +258,22 @@ def test_with_equal_words_the_mixed_model_gives_the_mean_of_the_models_slopes():
 
 def test_the_mixed_model_does_not_mind_shift_and_scale():
     rows = planted(between=0.3, models=5, words=100)
-    plain = framing.mixed_model(rows).iloc[0]
-    moved = framing.mixed_model(rows.assign(reward=40 + 2 * rows["reward"])).iloc[0]
+    plain = effects.mixed_model(rows).iloc[0]
+    moved = effects.mixed_model(rows.assign(reward=40 + 2 * rows["reward"])).iloc[0]
     assert moved["gap"] == pytest.approx(2 * plain["gap"], rel=1e-3)
     assert moved["standard_error"] == pytest.approx(2 * plain["standard_error"], rel=0.02)
 
 
-STATISTICS = [framing.slope_gap, framing.log_spread_ratio, framing.mean_gap]
+STATISTICS = [effects.slope_gap, effects.log_spread_ratio, effects.mean_gap]
 
 
 def by_brute_force(statistic, weights, sentiment, reward):
     """The statistic of the sample in which word i occurs weights[i] times."""
     sides = [np.repeat(sentiment > 0, weights), np.repeat(sentiment < 0, weights)]
     x, y = np.repeat(sentiment, weights), np.repeat(reward, weights)
-    if statistic is framing.slope_gap:
+    if statistic is effects.slope_gap:
         return stats.linregress(x[sides[0]], y[sides[0]]).slope - stats.linregress(x[sides[1]], y[sides[1]]).slope
-    if statistic is framing.mean_gap:
+    if statistic is effects.mean_gap:
         return y[sides[0]].mean() - y[sides[1]].mean()
     return np.log(y[sides[0]].std() / y[sides[1]].std())
 
@@ -291,63 +293,63 @@ def test_statistics_do_not_mind_a_shift_and_know_their_scale(statistic):
     x, y, ones = rows["sentiment"].to_numpy(), rows["reward"].to_numpy(), np.ones((1, len(rows)))
     before = statistic(ones, x, y)
     assert statistic(ones, x, y - 30) == pytest.approx(before)
-    assert statistic(ones, x, 5 * y) == pytest.approx(before if statistic is framing.log_spread_ratio else 5 * before)
+    assert statistic(ones, x, 5 * y) == pytest.approx(before if statistic is effects.log_spread_ratio else 5 * before)
     flipped = statistic(ones, -x, y)  # what was positive is negative
-    assert flipped == pytest.approx(before if statistic is framing.slope_gap else -before)
+    assert flipped == pytest.approx(before if statistic is effects.slope_gap else -before)
 
 
 def test_intervals_hold_the_planted_gap_and_are_as_wide_as_theory_says():
     rows = planted(up=1, down=0.5, models=2, words=400, noise=1)
-    found = framing.by_words(rows, framing.slope_gap, resamples=1000).set_index("model")
-    errors = framing.slopes_by_sign(rows).query("model == 'M0'")["standard_error"]
+    found = effects.by_words(rows, effects.slope_gap, resamples=1000).set_index("model")
+    errors = effects.slopes_by_sign(rows).query("model == 'M0'")["standard_error"]
     one = found.loc["M0"]
     assert one["ci_low"] < 0.5 < one["ci_high"]
     assert one["ci_high"] - one["ci_low"] == pytest.approx(2 * 1.96 * np.sqrt((errors**2).sum()), rel=0.15)
-    assert found.loc[framing.ALL, "estimate"] == found.loc[["M0", "M1"], "estimate"].mean()
+    assert found.loc[effects.ALL, "estimate"] == found.loc[["M0", "M1"], "estimate"].mean()
     assert found["n"].tolist() == [400, 400, 400]
 
 
 def test_the_interval_of_the_mean_knows_that_models_differ_and_that_they_share_words():
     alike, apart = (
-        framing.by_words(planted(between=b, models=10, words=200), framing.slope_gap, 500).set_index("model")
+        effects.by_words(planted(between=b, models=10, words=200), effects.slope_gap, 500).set_index("model")
         for b in (0, 0.5)
     )
-    width = [(found.loc[framing.ALL, "ci_high"] - found.loc[framing.ALL, "ci_low"]) for found in (alike, apart)]
+    width = [(found.loc[effects.ALL, "ci_high"] - found.loc[effects.ALL, "ci_low"]) for found in (alike, apart)]
     assert width[1] > 2 * width[0]
     same = pd.concat([planted(models=1, noise=1).assign(model=f"M{i}") for i in range(10)])  # ten copies of one model
-    copies = framing.by_words(same, framing.slope_gap, 500).set_index("model")
-    assert copies.loc[framing.ALL, "ci_low"] == pytest.approx(copies.loc["M0", "ci_low"])  # ten copies are one model
+    copies = effects.by_words(same, effects.slope_gap, 500).set_index("model")
+    assert copies.loc[effects.ALL, "ci_low"] == pytest.approx(copies.loc["M0", "ci_low"])  # ten copies are one model
 
 
 def test_a_word_in_several_spellings_is_resampled_as_one():
     rows = planted(models=1, words=100, noise=1)
     twice = pd.concat([rows, rows])  # each word twice, as `Love` and `love`
-    one, two = (framing.by_words(frame, framing.slope_gap, 300).iloc[0] for frame in (rows, twice))
+    one, two = (effects.by_words(frame, effects.slope_gap, 300).iloc[0] for frame in (rows, twice))
     assert [two["ci_low"], two["ci_high"], two["n"]] == pytest.approx([one["ci_low"], one["ci_high"], 100])
 
 
 def test_resampling_is_repeatable_and_needs_words_of_both_signs():
     rows = planted(models=2, words=80)
     pd.testing.assert_frame_equal(
-        framing.by_words(rows, framing.mean_gap, 50), framing.by_words(rows, framing.mean_gap, 50)
+        effects.by_words(rows, effects.mean_gap, 50), effects.by_words(rows, effects.mean_gap, 50)
     )
     with pytest.raises(InputError, match="M, greatest: 3 positive words are too few to resample; have at least 10"):
-        framing.by_words(SIX, framing.mean_gap)
+        effects.by_words(SIX, effects.mean_gap)
 
 
 def test_spread_by_hand_and_planted():
     words = observed([1] * 40 + [-1] * 40, [0, 6] * 20 + [0, 2] * 20)
-    found = framing.spread(words, 200).iloc[0]
+    found = effects.spread(words, 200).iloc[0]
     assert (found["positive"], found["negative"]) == (3, 1)  # half of the words three from the mean, or one
     assert found["ratio"] == pytest.approx(3)
     assert 2.5 < found["ci_low"] < 3 < found["ci_high"] < 3.5
     rows = planted(models=3, words=400)
     wide = rows.assign(reward=np.where(rows["sentiment"] > 0, 2, 1) * np.random.default_rng(0).normal(size=len(rows)))
-    found = framing.spread(wide, 300).set_index("model")
-    assert found.loc[framing.ALL, "ci_low"] < 2 < found.loc[framing.ALL, "ci_high"]
-    assert found.loc[framing.ALL, "ci_low"] > 1.7
-    assert found.loc[framing.ALL, "ratio"] == pytest.approx(np.prod(found["ratio"].to_numpy()[:3]) ** (1 / 3))
-    scaled = framing.spread(wide.assign(reward=5 - 8 * wide["reward"]), 300).set_index("model")
+    found = effects.spread(wide, 300).set_index("model")
+    assert found.loc[effects.ALL, "ci_low"] < 2 < found.loc[effects.ALL, "ci_high"]
+    assert found.loc[effects.ALL, "ci_low"] > 1.7
+    assert found.loc[effects.ALL, "ratio"] == pytest.approx(np.prod(found["ratio"].to_numpy()[:3]) ** (1 / 3))
+    scaled = effects.spread(wide.assign(reward=5 - 8 * wide["reward"]), 300).set_index("model")
     assert scaled["ratio"].to_numpy() == pytest.approx(found["ratio"].to_numpy())
     assert scaled.loc["M0", "positive"] == pytest.approx(8 * found.loc["M0", "positive"])
 
@@ -357,36 +359,36 @@ def test_spread_by_hand_and_planted():
 
 def test_agreement_between_prompts(score_table):
     table = score_table(list("abcd"), greatest=[1, 2, 3, 4], best=[1, 3, 2, 4], worst=[4, 3, 2, 1])
-    found = framing.prompt_agreement({"M": table}, "greatest", "best").iloc[0]
+    found = effects.prompt_agreement({"M": table}, "greatest", "best").iloc[0]
     assert found["pearson"] == pytest.approx(4 / 5)  # sum of products 4, of squares 5 and 5
     assert found["tau"] == pytest.approx(4 / 6)  # five concordant pairs, one discordant
     assert found["n"] == 4
     assert found["ci_low"] == pytest.approx(np.tanh(np.arctanh(0.8) - stats.norm.ppf(0.975) / np.sqrt(4 - 3)))
-    inverse = framing.prompt_agreement({"M": table}, "greatest", "worst").iloc[0]
+    inverse = effects.prompt_agreement({"M": table}, "greatest", "worst").iloc[0]
     assert (inverse["pearson"], inverse["tau"]) == pytest.approx((-1, -1))
     bent = table.assign(best=np.exp(table["best"]))
-    assert framing.prompt_agreement({"M": bent}, "greatest", "best")["tau"].iloc[0] == pytest.approx(4 / 6)
+    assert effects.prompt_agreement({"M": bent}, "greatest", "best")["tau"].iloc[0] == pytest.approx(4 / 6)
 
 
 def test_both_and_either_by_hand(score_table):
     table = score_table(list("abcd"), best=[3, 2, 0, -1], worst=[3, -2, 2, -1])
-    found = framing.both_and_either(table, "best", "worst")
+    found = effects.both_and_either(table, "best", "worst")
     assert found["both"].tolist() == [6, 0, 2, -2]
     assert found["either"].tolist() == [0, 4, -2, 0]
     scores.validate(found)  # so that every ranking of the project works on it
-    scaled = framing.both_and_either(table.assign(worst=table["worst"] * 100), "best", "worst", equal_weight=True)
-    equal = framing.both_and_either(table, "best", "worst", equal_weight=True)
+    scaled = effects.both_and_either(table.assign(worst=table["worst"] * 100), "best", "worst", equal_weight=True)
+    equal = effects.both_and_either(table, "best", "worst", equal_weight=True)
     assert scaled["either"].to_numpy() == pytest.approx(equal["either"].to_numpy(), abs=1e-6)
 
 
 def test_corners_are_extreme_in_both_directions(score_table):
     texts = ["life", " life", "joy", "war", "null", "tea"]
     table = score_table(texts, best=[2, 2, 2, -2, -2, 0], worst=[2, 2, -2, 2, -2, 0])
-    found = framing.corners(table, "best", "worst", 1).set_index("corner")["text"]
+    found = effects.corners(table, "best", "worst", 1).set_index("corner")["text"]
     assert found.to_dict() == {"both": "life", "neither": "null", "good only": "joy", "bad only": "war"}
-    assert framing.corners(table, "best", "worst", 2).query("corner == 'both'")["text"].tolist() == ["life", "tea"]
+    assert effects.corners(table, "best", "worst", 2).query("corner == 'both'")["text"].tolist() == ["life", "tea"]
     stretched = table.assign(worst=100 * table["worst"] - 7)
-    assert framing.corners(stretched, "best", "worst", 1)["text"].tolist() == ["life", "null", "joy", "war"]
+    assert effects.corners(stretched, "best", "worst", 1)["text"].tolist() == ["life", "null", "joy", "war"]
 
 
 # --- the grid of prompts ------------------------------------------------------------------------------------------
@@ -395,7 +397,7 @@ def test_corners_are_extreme_in_both_directions(score_table):
 def made_up_grid(effect):
     """Gaps of four models for all 54 prompts; effect(adjective, superlative, style) is added to noise."""
     random = np.random.default_rng(0)
-    prompts = ["_".join((a, b, c)) for a in framing.ADJECTIVES for b in framing.SUPERLATIVES for c in framing.STYLES]
+    prompts = ["_".join((a, b, c)) for a in POLARITIES for b in SUPERLATIVES for c in STYLES]
     rows = [
         {"model": f"M{m}", "prompt": p, "positive": 0.0, "negative": 0.0, "gap": effect(*p.split("_")) + noise}
         for p in prompts
@@ -405,10 +407,10 @@ def made_up_grid(effect):
 
 
 def test_the_grid_has_54_prompts_and_says_what_they_ask_for():
-    found = framing.over_prompts(made_up_grid(lambda *parts: 1.0))
+    found = effects.over_prompts(made_up_grid(lambda *parts: 1.0))
     assert len(found) == 54 and (found["n_steeper"] == 4).all()
     assert found.groupby(["asks_for", "adjective"]).size().to_dict() == {
-        (side, a): 9 for a, d in framing.ADJECTIVES.items() for side in [{1: "good", -1: "bad"}[d]]
+        (side, a): 9 for a, d in POLARITIES.items() for side in [{1: "good", -1: "bad"}[d]]
     }
     assert (found["p_holm"] >= found["p"]).all()
     smallest = found["p"].idxmin()
@@ -416,8 +418,8 @@ def test_the_grid_has_54_prompts_and_says_what_they_ask_for():
 
 
 def test_what_varies_finds_the_planted_part_only():
-    by_style = framing.over_prompts(made_up_grid(lambda a, b, c: {"one": 0, "single": 1, "please": 2}[c]))
-    found = framing.what_varies(by_style).set_index("part")
+    by_style = effects.over_prompts(made_up_grid(lambda a, b, c: {"one": 0, "single": 1, "please": 2}[c]))
+    found = effects.what_varies(by_style).set_index("part")
     assert found["share"].sum() == pytest.approx(1)
     assert found.loc["style", "share"] > 0.98 and found.loc["style", "p"] < 1e-10
     assert found.loc["superlative", "share"] < 0.01
@@ -449,45 +451,45 @@ def planted_frequency(effect, confounded, models=3, words=500, seed=0):
 
 def test_frequency_is_recovered_and_sentiment_does_not_pass_for_it():
     rows = planted_frequency(effect=0.3, confounded=0.4)
-    slope = {c: framing.frequency_slopes(rows, c)["slope"].to_numpy() for c in framing.CONTROLS}
+    slope = {c: effects.frequency_slopes(rows, c)["slope"].to_numpy() for c in effects.CONTROLS}
     assert slope["bent"] == pytest.approx([0.3] * 3, abs=0.06)
     assert (slope["none"] > 1).all()  # what positive words bring is counted too
     nothing = planted_frequency(effect=0, confounded=0.4)
-    assert (framing.frequency_slopes(nothing)["p"] < 0.05).all()
-    controlled = framing.frequency_slopes(nothing, "bent")
+    assert (effects.frequency_slopes(nothing)["p"] < 0.05).all()
+    controlled = effects.frequency_slopes(nothing, "bent")
     assert (controlled["slope"].abs() < 0.06).all() and (controlled["p"] > 0.01).all()
 
 
 def test_a_straight_control_is_the_papers_regression():
     rows = planted_frequency(effect=0.3, confounded=0.4, models=1)
-    found = framing.frequency_slopes(rows, "sentiment").iloc[0]
+    found = effects.frequency_slopes(rows, "sentiment").iloc[0]
     other = smf.ols("reward ~ log_frequency + sentiment", rows).fit()
     assert [found["slope"], found["p"]] == pytest.approx(
         [other.params["log_frequency"], other.pvalues["log_frequency"]]
     )
     with pytest.raises(InputError, match="control must be one of none, sentiment, bent, not 'word'"):
-        framing.frequency_slopes(rows, "word")
+        effects.frequency_slopes(rows, "word")
 
 
 def test_standardised_frequency_slopes_have_no_units():
     rows = planted_frequency(effect=0.3, confounded=0)
     columns = ["reward", "log_frequency", "sentiment"]
     other = rows.assign(reward=50 * rows["reward"] - 3, log_frequency=rows["log_frequency"] / np.log(10))
-    one, two = (framing.frequency_slopes(framing.standardised(frame, columns), "sentiment") for frame in (rows, other))
+    one, two = (effects.frequency_slopes(effects.standardised(frame, columns), "sentiment") for frame in (rows, other))
     assert two["slope"].to_numpy() == pytest.approx(one["slope"].to_numpy())
-    alone = framing.frequency_slopes(framing.standardised(rows, columns)).iloc[0]
+    alone = effects.frequency_slopes(effects.standardised(rows, columns)).iloc[0]
     first = rows[rows["model"] == "M0"]
     assert alone["slope"] == pytest.approx(first["reward"].corr(first["log_frequency"]))
 
 
 def test_counts_of_significant_slopes_by_hand():
     found = pd.DataFrame({"prompt": "best", "slope": [0.4, 0.2, -0.3, 0.1, -0.4], "p": [0.01, 0.2, 0.01, 0.04, 0.9]})
-    [row] = framing.count_positive(found).to_dict("records")
+    [row] = effects.count_positive(found).to_dict("records")
     counts = row["models"], row["n_positive"], row["n_positive_significant"], row["n_negative_significant"]
     assert counts == (5, 3, 2, 1)
     assert row["slope"] == pytest.approx(0)
     assert row["ci_high"] == pytest.approx(stats.t.ppf(0.975, 4) * found["slope"].std() / np.sqrt(5))
-    single = framing.count_positive(found.head(1)).iloc[0]
+    single = effects.count_positive(found.head(1)).iloc[0]
     assert np.isnan(single["ci_low"])  # one model has no spread
 
 
@@ -495,8 +497,8 @@ def test_counts_of_significant_slopes_by_hand():
 
 
 def test_the_digitised_figures_are_whole_and_name_the_papers_models():
-    models = scores.paper_table("table_1")["nickname"].tolist()
-    slopes, frequency = scores.paper_table("fig3c_slopes"), scores.paper_table("fig3d_slopes")
+    models = claims.paper_table("table_1")["nickname"].tolist()
+    slopes, frequency = claims.paper_table("fig3c_slopes"), claims.paper_table("fig3d_slopes")
     assert len(slopes) == 60 - 4 and len(frequency) == 30  # four slopes are hidden behind others in the figure
     assert slopes.query("prompt != 'worst'").groupby(["prompt", "sign"]).size().tolist() == [10] * 4
     assert set(slopes["model"]) == set(frequency["model"]) == set(models)
@@ -508,4 +510,4 @@ def test_the_digitised_figures_are_whole_and_name_the_papers_models():
 
 def test_a_model_with_one_slope_only_has_no_gap():
     both = by_sign([3, 4], [2, 2])
-    assert framing.gaps(both[:-1])["model"].tolist() == ["M0"]
+    assert effects.gaps(both[:-1])["model"].tolist() == ["M0"]

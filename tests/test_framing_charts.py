@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import framing, framing_charts, scores
+from lib import interval_charts, scores
+from lib.framing import charts as framing_charts
+from lib.prompts import POLARITIES, STYLES, SUPERLATIVES
 
 
 def slopes(prompts=("best", "worst"), models=("M", "N"), signs=("positive", "negative")):
@@ -23,7 +25,7 @@ def drawn(axes, marker):
 
 def test_a_forest_shows_every_slope_in_the_panel_of_its_prompt():
     marks = slopes().query("model == 'N'").assign(slope=99.0)
-    figure = framing_charts.forest(slopes(), "sign", title="T", xlabel="x", marks=marks, marked="the paper")
+    figure = interval_charts.forest(slopes(), "sign", title="T", xlabel="x", marks=marks, marked="the paper")
     best, worst = figure.axes[:2]
     assert drawn(best, "o") == [0, 1, 2, 3] and drawn(worst, "o") == [4, 5, 6, 7]
     assert drawn(best, "x") == [99, 99]
@@ -93,13 +95,13 @@ def test_dots_of_one_band_stand_side_by_side():
 
 
 def test_the_grid_of_prompts_shows_each_gap_in_its_place():
-    prompts = ["_".join((a, b, c)) for c in framing.STYLES for b in framing.SUPERLATIVES for a in framing.ADJECTIVES]
+    prompts = ["_".join((a, b, c)) for c in STYLES for b in SUPERLATIVES for a in POLARITIES]
     found = pd.DataFrame(
         [{"model": m, "prompt": p, "gap": 100 * i + j} for i, m in enumerate("MN") for j, p in enumerate(prompts)]
     )
     figure = framing_charts.prompt_grid(found, title="T")
     panels = [axes for axes in figure.axes if axes.get_title(loc="left")]
-    assert [axes.get_title(loc="left") for axes in panels] == list(framing.ADJECTIVES)
+    assert [axes.get_title(loc="left") for axes in panels] == list(POLARITIES)
     cells = np.asarray(panels[0].collections[0].get_array()).reshape(9, 2)
     assert cells[0, 0] == prompts.index("best_ever_one") and cells[0, 1] == 100 + prompts.index("best_ever_one")
     assert cells[-1, 0] == prompts.index("best_time_please")
@@ -109,7 +111,7 @@ def test_the_grid_of_prompts_shows_each_gap_in_its_place():
 def test_recovery_marks_the_control():
     found = pd.DataFrame({"model": ["M", "N"], "planted": [0.5, 0.0], "slope": [0.4, 0.1], "ci_low": [0.3, 0.0],
                           "ci_high": [0.5, 0.2], "control": [False, True]})  # fmt: skip
-    figure = framing_charts.recovery(found, title="T", planted="p", recovered="r")
+    figure = interval_charts.recovery(found, title="T", planted="p", recovered="r")
     squares = [line for line in figure.axes[0].lines if line.get_marker() == "s"]
     assert [list(line.get_ydata()) for line in squares] == [[0.1]]
     assert set(texts_of(figure)) == {"M", "N"}

@@ -11,9 +11,10 @@ import tiny
 import torch
 from safetensors.torch import load_file
 
-from lib import InputError, gcg, longer_replies, scoring
-from lib.gcg import Objective, Settings, search
-from lib.reward_models import load
+from lib import InputError, scoring
+from lib.models.reward_models import load
+from lib.search import gcg, longer_replies
+from lib.search.gcg import Objective, Settings, search
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 KINDS = list(tiny.KINDS)

@@ -11,7 +11,9 @@ from tiny import make_checkpoint
 from tiny_causal import CAUSAL, make_causal
 from transformers import AutoModelForCausalLM
 
-from lib import InputError, language_models, reward_models, scores
+from lib import InputError, claims, scores
+from lib.models import language_models, reward_models
+from lib.published import score_files
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 PROMPTS = {"greatest": PROMPT, "best": "What, in one word, is the best thing ever?",
@@ -38,7 +40,7 @@ def model(request, folder):
 
 def test_registry_holds_the_ten_models_of_the_papers_tables():
     ten = language_models.registry().query("group == 'paper'")
-    printed = scores.paper_table("tables_a1_to_a5")
+    printed = claims.paper_table("tables_a1_to_a5")
     assert set(ten.index) == set(printed["model"]) and len(ten) == 10
     assert ten["tuned"].sum() == 5 and (ten.index.str.endswith("-it") == ten["tuned"]).all()
     assert (ten["hub_id"] == "google/" + ten.index).all()
@@ -247,7 +249,7 @@ def published_logits(tmp_path):
 
 
 def test_published_logits_become_log_probabilities(published_logits):
-    table = language_models.read_published(published_logits)
+    table = score_files.read_published(published_logits)
     scores.validate(table)
     assert table["text"].tolist() == ["null", "NA", "", " the", "a,b", "love"]
     logits = np.arange(6) + 0.5
@@ -259,19 +261,19 @@ def test_published_logits_become_log_probabilities(published_logits):
 
 def test_published_files_are_imported_by_name_and_checked(published_logits, tmp_path, monkeypatch):
     monkeypatch.setattr(scores, "ROOT", tmp_path)
-    written = language_models.import_published(published_logits.parent, pinned=False)
+    written = score_files.import_published(published_logits.parent, pinned=False)
     assert list(written) == ["gemma-2b"]
     table = scores.read(written["gemma-2b"])
     assert table.attrs["metadata"]["model"] == "google/gemma-2b"
     assert np.exp(table["best"], dtype=float).sum() == pytest.approx(1, abs=1e-6)
     with pytest.raises(InputError, match="corrupt"):  # it is not the pinned file
-        language_models.import_published(published_logits.parent)
+        score_files.import_published(published_logits.parent)
     with pytest.raises(InputError, match="no files of logits in"):
-        language_models.import_published(tmp_path / "elsewhere", pinned=False)
+        score_files.import_published(tmp_path / "elsewhere", pinned=False)
 
 
 def test_a_published_file_with_lost_rows_is_refused_by_name(published_logits):
     lines = published_logits.read_text().splitlines()
     published_logits.write_text("\n".join(lines[:3] + lines[4:]) + "\n")
     with pytest.raises(InputError, match="google--gemma-2b.csv.*rows are lost or moved"):
-        language_models.read_published(published_logits)
+        score_files.read_published(published_logits)

@@ -6,7 +6,8 @@ import pingouin
 import pytest
 from scipy import stats
 
-from lib import InputError, leakage
+from lib import InputError
+from lib.language import leakage
 
 PROMPTS = ["greatest"]
 

@@ -11,7 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from lib import ROOT, reward_models, run, scores, scoring, small_models
+from lib import ROOT, run, scoring
+from lib.embedded import planting
+from lib.embedded import reward_models as small_models
+from lib.models import reward_models
+from lib.prompts import read_prompts
+from lib.reproduce.notebooks import execute, parameters_of, recorded
 
 
 @dataclass(frozen=True)
@@ -161,12 +166,12 @@ class Project:
 
     def _execute(self, name: str, number: int, one: Run) -> dict:
         notebook = self.folder / "notebooks" / f"{name}.ipynb"
-        unknown = set(one.parameters) - set(run.parameters_of(notebook))
+        unknown = set(one.parameters) - set(parameters_of(notebook))
         assert not unknown, f"{name} has no parameters {unknown}"
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTHONPATH", str(self.folder), prepend=os.pathsep)  # its kernel imports the copied lib
-            executed = run.execute(notebook, self.folder / "executed" / f"{name}-{number}.ipynb", one.parameters)
-        return scores.recorded(executed)
+            executed = execute(notebook, self.folder / "executed" / f"{name}-{number}.ipynb", one.parameters)
+        return recorded(executed)
 
 
 @pytest.fixture(scope="session")
@@ -175,10 +180,10 @@ def project(tmp_path_factory):
     small_models.train_all(progress=False)
     made = Project(tmp_path_factory.mktemp("project"), ROOT / "notebooks", RUNS)
     (made.folder / "data" / "models").symlink_to(ROOT / "data" / "models")
-    for nickname in small_models.profiles().index:
+    for nickname in planting.profiles().index:
         path = made.folder / "data" / "scores" / "embedded" / f"{nickname}.parquet"
         model = reward_models.load(nickname, device="cpu")
-        scoring.score_vocabulary(model, scores.read_prompts(None), path, progress=False)
+        scoring.score_vocabulary(model, read_prompts(None), path, progress=False)
     return made
 
 

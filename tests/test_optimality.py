@@ -11,10 +11,12 @@ import pytest
 import tiny
 from scipy.stats import rankdata
 
-from lib import InputError, gcg, optimality, scores, scoring
-from lib.gcg import Objective, Settings, search
-from lib.optimality import Exhausted, all_pairs, alphabet, compare, landscape, summary
-from lib.reward_models import load
+from lib import InputError, scoring
+from lib.models.reward_models import load
+from lib.prompts import read_prompts
+from lib.search import gcg, optimality
+from lib.search.gcg import Objective, Settings, search
+from lib.search.optimality import Exhausted, all_pairs, alphabet, compare, landscape, summary
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 METHODS = {name: Settings(name, width=4) for name in ("round robin", "random", "GCG")}
@@ -175,7 +177,7 @@ def test_the_first_gap_is_that_of_the_random_start(folder, model, small):
     found = compared(folder, "best", "worst").query("budget == 1").set_index(["prompt", "direction", "seed"])["gap"]
     for number, prompt in enumerate(["best", "worst"]):
         ids = alphabet(model, 8, seed=number)
-        rewards = oracle.rewards(folder, scores.read_prompts(prompt)[prompt], all_pairs(ids).tolist(), reply="ids")
+        rewards = oracle.rewards(folder, read_prompts(prompt)[prompt], all_pairs(ids).tolist(), reply="ids")
         for seed in range(2):
             first, second = np.searchsorted(ids, np.random.default_rng(seed).choice(ids, size=2))
             reward = rewards.reshape(8, 8)[first, second]
@@ -189,7 +191,7 @@ def test_the_first_gap_is_that_of_the_random_start(folder, model, small):
 def test_a_gap_is_that_of_a_search_with_no_larger_budget(folder, model, small, method):
     found = compared(folder, "best").query("method == @method").set_index(["direction", "seed", "budget"])
     for direction, seed, budget in product(gcg.DIRECTIONS, range(2), BUDGETS):
-        objective = Exhausted(model, scores.read_prompts("best")["best"], direction, alphabet(model, 8, seed=0))
+        objective = Exhausted(model, read_prompts("best")["best"], direction, alphabet(model, 8, seed=0))
         start = np.random.default_rng(seed).choice(objective.allowed, size=2)
         reward = search(objective, start, replace(METHODS[method], seed=seed, budget=budget)).reward
         row = found.loc[(direction, seed, budget)]
@@ -215,7 +217,7 @@ def test_what_changes_an_instance_is_kept_elsewhere(folder, small, tmp_path, mon
     other = tiny.make_checkpoint(tmp_path / "other" / folder.name, "linear_llama", seed=1)  # other weights, same name
     compared(other, "best", keep=tmp_path, seeds=1)
     prompts = {"best": "What is best?"}
-    monkeypatch.setattr(scores, "read_prompts", lambda _: prompts)  # another text, same name
+    monkeypatch.setattr(prompts, "read_prompts", lambda _: prompts)  # another text, same name
     compared(folder, "best", keep=tmp_path, seeds=1)
     assert len(list(tmp_path.glob("*.parquet"))) == 7
 

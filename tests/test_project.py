@@ -14,7 +14,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from lib import ROOT, run
+from lib import ROOT
+from lib.reproduce import notebooks
 
 MB = 1_000_000
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -166,8 +167,8 @@ def notebook(request):
 def test_a_notebook_states_its_question_and_has_one_parameters_cell_of_literals(path):
     cells = nbformat.read(path, 4).cells
     assert cells[0].cell_type == "markdown" and cells[0].source.startswith("# ")
-    assert run.opening(path)[1].endswith("?")
-    assert "collection" in run.parameters_of(path)  # raises unless there is one such cell
+    assert notebooks.opening(path)[1].endswith("?")
+    assert "collection" in notebooks.parameters_of(path)  # raises unless there is one such cell
     code = [cell for cell in cells if cell.cell_type == "code"]
     assert "parameters" in code[1].metadata.get("tags", [])  # the second code cell
 
@@ -179,7 +180,7 @@ def test_code_cells_are_short(notebook):
 
 
 def test_a_committed_notebook_is_executed_and_holds_no_run_time_metadata(notebook):
-    assert run.stripped(notebook) == notebook, "run: make notebooks"
+    assert notebooks.stripped(notebook) == notebook, "run: make notebooks"
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), "run: make notebooks"
     assert not [output for cell in code for output in cell.outputs if output.output_type == "error"]

@@ -10,7 +10,10 @@ import yaml
 from conftest import AWKWARD
 from pinned import Mirror, csv_bytes, items_csv, put_items, put_words, words_csv
 
-from lib import ROOT, InputError, claims, downloads, figures, lexicons, published, run, scores
+from lib import ROOT, InputError, claims, downloads, figures, lexicons, prompts, run, scores
+from lib.published import score_files
+from lib.reproduce.jobs import plan
+from lib.reproduce.runs import reproduce_published
 
 F32 = np.float32
 VOCABULARY = [[i, f"Ġ{text}", text, i + 0.5, -i, repr(i / 3)] for i, text in enumerate([*AWKWARD, "\r", "\r\n", "\0"])]
@@ -31,11 +34,11 @@ def write(tmp_path, content: bytes, name: str = "odd.csv"):
 
 
 def test_the_grid_has_54_prompts_and_the_papers_three():
-    grid = published.grid()
+    grid = prompts.grid()
     assert len(grid) == 6 * 3 * 3
     texts = grid.set_index("prompt")["text"]
     assert texts.is_unique and texts.index.is_unique
-    ours = scores.read_prompts(None)
+    ours = prompts.read_prompts(None)
     assert {name: texts[name] for name in ours} == ours  # greatest, best, worst: word for word
     assert texts["good_world_please"] == "What is the most good thing in the world? Please answer in one word only."
     assert texts["terrible_time_single"] == "What, in a single word, is the most terrible thing of all time?"
@@ -43,7 +46,7 @@ def test_the_grid_has_54_prompts_and_the_papers_three():
 
 def test_words_of_both_files_are_one_table_each_word_once(mirror):
     put_words(mirror, moral=("love", "null", "hate"), nouns=("NA", "love"))
-    paths = published.import_words()
+    paths = score_files.import_words()
     assert len(paths) == 10
     table = scores.read(paths["S-Gem-27B-v0.2"])  # the second model: k = 1
     assert table["text"].tolist() == table["token"].tolist() == ["love", "null", "hate", "NA"]
@@ -64,14 +67,14 @@ def test_words_of_both_files_are_one_table_each_word_once(mirror):
 
 def test_models_are_told_apart_by_their_whole_name(mirror):
     put_words(mirror)
-    first = {name: scores.read(path)["best"][0] for name, path in published.import_words().items()}
-    assert [first[name] for name in published._models()] == [F32(10 * k) for k in range(10)]
+    first = {name: scores.read(path)["best"][0] for name, path in score_files.import_words().items()}
+    assert [first[name] for name in score_files._models()] == [F32(10 * k) for k in range(10)]
 
 
 def test_importing_again_writes_the_same_bytes(mirror):
     put_words(mirror)
-    before = {name: path.read_bytes() for name, path in published.import_words().items()}
-    assert {name: path.read_bytes() for name, path in published.import_words().items()} == before
+    before = {name: path.read_bytes() for name, path in score_files.import_words().items()}
+    assert {name: path.read_bytes() for name, path in score_files.import_words().items()} == before
 
 
 @pytest.mark.parametrize(
@@ -85,17 +88,17 @@ def test_importing_again_writes_the_same_bytes(mirror):
 )
 def test_a_word_file_with_other_rows_is_named(mirror, words, problem):
     path = put_words(mirror)["R-Lla-3B"][0]
-    place = path.relative_to(mirror.folder / published.FOLLOW_UP / "c0ffee").as_posix()
-    mirror.put(published.FOLLOW_UP, place, words_csv(words))  # pinned, and wrong all the same
+    place = path.relative_to(mirror.folder / score_files.FOLLOW_UP / "c0ffee").as_posix()
+    mirror.put(score_files.FOLLOW_UP, place, words_csv(words))  # pinned, and wrong all the same
     with pytest.raises(InputError, match=f"{re.escape(path.name)} is refused: {problem}"):
-        published.import_words()
+        score_files.import_words()
 
 
 def test_a_file_changed_after_it_was_pinned_is_named(mirror):
     path = put_words(mirror)["R-Lla-3B"][1]
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(InputError, match=f"{re.escape(path.name)} is corrupt"):
-        published.import_words()
+        score_files.import_words()
 
 
 # --- files that are not what they should be -----------------------------------------------------------------------
@@ -124,16 +127,16 @@ GOOD = words_csv(["love", "hate"])
     ],
 )
 def test_an_odd_file_is_refused_by_name(tmp_path, content, problem):
-    assert len(published.read_words(write(tmp_path, GOOD))) == 2
+    assert len(score_files.read_words(write(tmp_path, GOOD))) == 2
     with pytest.raises(InputError, match=f"odd.csv is refused: .*{re.escape(problem)}.*; fetch it again"):
-        published.read_words(write(tmp_path, content))
+        score_files.read_words(write(tmp_path, content))
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path):
     with pytest.raises(InputError, match="absent.csv cannot be read"):
-        published.read_words(tmp_path / "absent.csv")
+        score_files.read_words(tmp_path / "absent.csv")
     with pytest.raises(InputError, match="odd.csv cannot be read as UTF-8"):
-        published.read_words(write(tmp_path, GOOD.replace(b"love", b"na\xefve")))
+        score_files.read_words(write(tmp_path, GOOD.replace(b"love", b"na\xefve")))
 
 
 # --- items and human ratings --------------------------------------------------------------------------------------
@@ -141,7 +144,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
 
 def test_items_are_one_table_per_model_with_three_prompts(mirror):
     put_items(mirror, ["Water", "None", "Rain, or snow"])
-    paths = published.import_items()
+    paths = score_files.import_items()
     assert len(paths) == 10
     table = scores.read(paths["S-Gem-27B"])  # the third model: j = 2
     assert table["text"].tolist() == ["Water", "None", "Rain, or snow"]
@@ -154,7 +157,7 @@ def test_items_are_one_table_per_model_with_three_prompts(mirror):
 
 def test_human_ratings_are_the_elo_columns(mirror):
     put_items(mirror, ["Water", "None"])
-    ratings = published.human_ratings()
+    ratings = score_files.human_ratings()
     assert ratings.to_dict("list") == {
         "item": ["Water", "None"],
         "elo": [1600, 1590],
@@ -176,20 +179,20 @@ def test_human_ratings_are_the_elo_columns(mirror):
 )
 def test_an_odd_item_file_is_named(mirror, content, problem):
     put_items(mirror, ["Water", "Rain"])
-    mirror.put(published.PAPER, published.item_file("HP"), content)
+    mirror.put(score_files.PAPER, score_files.item_file("HP"), content)
     with pytest.raises(InputError, match=f"humans most prefer.csv is refused: {problem}"):
-        published.import_items()
+        score_files.import_items()
 
 
 # --- whole vocabularies -------------------------------------------------------------------------------------------
 
 
-def vocabulary_csv(rows=VOCABULARY, columns=published.VOCABULARY_COLUMNS) -> bytes:
+def vocabulary_csv(rows=VOCABULARY, columns=score_files.VOCABULARY_COLUMNS) -> bytes:
     return csv_bytes(columns, rows)
 
 
 def test_no_token_is_parsed_away(tmp_path):
-    table = published.read_vocabulary(write(tmp_path, vocabulary_csv()))
+    table = score_files.read_vocabulary(write(tmp_path, vocabulary_csv()))
     assert table["text"].tolist() == [row[2] for row in VOCABULARY]
     assert {"null", "None", "NA", "nan", "NaN", "NULL", "", "\r", "\r\n", "\0", '"', ","} <= set(table["text"])
     assert table["token"].tolist() == [row[1] for row in VOCABULARY]
@@ -198,15 +201,15 @@ def test_no_token_is_parsed_away(tmp_path):
 
 def test_a_carriage_return_without_quotes_is_a_token_too(tmp_path):
     content = b"token_id,token_name,token_decoded,greatest,best,worst\n0,a,\r,1,2,3\n1,b,\xee\x80\x80,4,5,6\n"
-    assert published.read_vocabulary(write(tmp_path, content))["text"].tolist() == ["\r", "\ue000"]
+    assert score_files.read_vocabulary(write(tmp_path, content))["text"].tolist() == ["\r", "\ue000"]
     crlf = b'token_id,token_name,token_decoded,greatest,best,worst\r\n0,a,x,1,2,3\r\n1,b,"\n",4,5,6\r\n'
-    assert published.read_vocabulary(write(tmp_path, crlf))["text"].tolist() == ["x", "\n"]
+    assert score_files.read_vocabulary(write(tmp_path, crlf))["text"].tolist() == ["x", "\n"]
 
 
 def test_texts_that_a_template_trims_to_one_are_one_input_unless_scored_differently(mirror, tmp_path):
     rows = [[0, "Ġlove", " love", 1, 2, 3], [1, "love", "love", 1, 2, 3], [2, "love\n", "love\n", 1, 2, 3.5]]
     write(tmp_path, vocabulary_csv(rows), "Ray2333--GRM-Llama3.2-3B-rewardmodel-ft.csv")
-    [(name, path)] = published.import_vocabulary(tmp_path, pinned=False).items()
+    [(name, path)] = score_files.import_vocabulary(tmp_path, pinned=False).items()
     table = scores.read(path)
     assert name == "R-Lla-3B"
     assert table["input_group"].tolist() == [0, 0, 1]
@@ -216,16 +219,16 @@ def test_texts_that_a_template_trims_to_one_are_one_input_unless_scored_differen
 
 def test_pinned_vocabulary_files_need_not_be_in_order_but_must_be_the_pinned_ones(mirror, tmp_path):
     moved = [VOCABULARY[1], VOCABULARY[0], *VOCABULARY[2:]]
-    for hub_id in published._models().values():
+    for hub_id in score_files._models().values():
         name = hub_id.replace("/", "--").replace("Gemma2", "gemma2")  # the authors' spelling differs
-        mirror.pin(published.PAPER, f"data/reward_model_scores/{name}.csv", vocabulary_csv(moved))
+        mirror.pin(score_files.PAPER, f"data/reward_model_scores/{name}.csv", vocabulary_csv(moved))
         write(tmp_path, vocabulary_csv(moved), f"{name}.csv")
-    paths = published.import_vocabulary(tmp_path)
+    paths = score_files.import_vocabulary(tmp_path)
     assert len(paths) == 10
     assert scores.read(paths["R-Gem-2B"])["token_id"].tolist()[:3] == [1, 0, 2]
     write(tmp_path, vocabulary_csv(moved[:-1]), "Skywork--Skywork-Reward-Gemma-2-27B.csv")
     with pytest.raises(InputError, match="Skywork--Skywork-Reward-Gemma-2-27B.csv is corrupt"):
-        published.import_vocabulary(tmp_path)
+        score_files.import_vocabulary(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -234,8 +237,8 @@ def test_pinned_vocabulary_files_need_not_be_in_order_but_must_be_the_pinned_one
         (vocabulary_csv([*VOCABULARY[:3], *VOCABULARY[4:]]), "row 4 has token_id 4: rows are lost or moved"),
         (vocabulary_csv([VOCABULARY[1], VOCABULARY[0]]), "row 1 has token_id 1: rows are lost or moved"),
         (vocabulary_csv([VOCABULARY[0], VOCABULARY[0]]), "a token_id occurs twice"),
-        (vocabulary_csv(columns=[*published.VOCABULARY_COLUMNS[:-2], "worst", "best"]), "in another order"),
-        (vocabulary_csv(columns=["id", *published.VOCABULARY_COLUMNS[1:]]), "its columns should be token_id"),
+        (vocabulary_csv(columns=[*score_files.VOCABULARY_COLUMNS[:-2], "worst", "best"]), "in another order"),
+        (vocabulary_csv(columns=["id", *score_files.VOCABULARY_COLUMNS[1:]]), "its columns should be token_id"),
         (vocabulary_csv()[:-1], "its last line is cut short"),
         (vocabulary_csv()[:60], "its last line is cut short"),
         (words_csv(["love"]), "its columns should be token_id"),
@@ -243,12 +246,12 @@ def test_pinned_vocabulary_files_need_not_be_in_order_but_must_be_the_pinned_one
 )
 def test_an_odd_vocabulary_file_is_named(tmp_path, content, problem):
     with pytest.raises(InputError, match=f"odd.csv is refused: .*{re.escape(problem)}"):
-        published.read_vocabulary(write(tmp_path, content))
+        score_files.read_vocabulary(write(tmp_path, content))
 
 
 def test_a_folder_without_vocabulary_files_is_named(mirror, tmp_path):
     with pytest.raises(InputError, match="no vocabulary files in .*; name them like owner--model.csv"):
-        published.import_vocabulary(tmp_path, pinned=False)
+        score_files.import_vocabulary(tmp_path, pinned=False)
 
 
 # --- precision ----------------------------------------------------------------------------------------------------
@@ -256,10 +259,10 @@ def test_a_folder_without_vocabulary_files_is_named(mirror, tmp_path):
 
 def test_precision_is_the_coarsest_format_that_holds_every_reward():
     # 1 + 2^-7 is the next bfloat16 after 1, 1 + 2^-10 the next float16, 1 + 2^-23 the next float32.
-    assert published.precision_of([1, 1 + 2**-7, -(2.0**127)]) == "bfloat16"
-    assert published.precision_of([1, 1 + 2**-10]) == "float16"
-    assert published.precision_of([1 + 2**-10, 1e5]) == "float32"  # float16 ends at 65504
-    assert published.precision_of([1, 1 + 2**-23]) == "float32"
+    assert score_files.precision_of([1, 1 + 2**-7, -(2.0**127)]) == "bfloat16"
+    assert score_files.precision_of([1, 1 + 2**-10]) == "float16"
+    assert score_files.precision_of([1 + 2**-10, 1e5]) == "float32"  # float16 ends at 65504
+    assert score_files.precision_of([1, 1 + 2**-23]) == "float32"
 
 
 # --- the notebooks on published scores ----------------------------------------------------------------------------
@@ -290,7 +293,7 @@ def project(mirror, monkeypatch, write_notebook):
     for module in (run, claims, figures):
         monkeypatch.setattr(module, "ROOT", mirror.project)
     monkeypatch.setattr("lib.ROOT", mirror.project)
-    monkeypatch.setattr(run, "execute", execute)
+    monkeypatch.setattr(notebooks, "execute", execute)
     monkeypatch.setattr(run.lexicons, "load", lexicon)
     return executed
 
@@ -317,9 +320,9 @@ def lexicon(name):
 def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirror, project, capsys):
     put_words(mirror)
     put_items(mirror)
-    vocabulary = published.vocabulary_file("nicolinho/QRM-Gemma-2-27B")
-    mirror.pin(published.PAPER, vocabulary, b"not here")
-    assert run.reproduce_published(mirror.project / "notebooks") == 0
+    vocabulary = score_files.vocabulary_file("nicolinho/QRM-Gemma-2-27B")
+    mirror.pin(score_files.PAPER, vocabulary, b"not here")
+    assert reproduce_published(mirror.project / "notebooks") == 0
     assert project == [
         ("03_words", {"collection": "published-words", "signs": "bing"}),
         ("06_items", {"collection": "published-items", "prompt": "GW"}),  # its name for the prompt `greatest`
@@ -336,14 +339,14 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
     assert "published-words" in notebook.cells[2].outputs[0]["text"]
     told = capsys.readouterr().out
     [missing] = [line for line in told.splitlines() if line.startswith("not to be had: published-vocabulary")]
-    assert f"{vocabulary} of {published.PAPER} cannot be had" in missing
+    assert f"{vocabulary} of {score_files.PAPER} cannot be had" in missing
     assert "not to be had, so wordfreq instead: bnc.txt cannot be had; download it\n" in told
     assert "published-words: 10 reward models, 4 replies, 54 prompts.\nNotebooks: 1 run.\n" in told
-    assert run.reproduce_published(mirror.project / "notebooks") == 0
+    assert reproduce_published(mirror.project / "notebooks") == 0
     assert len(project) == 3  # nothing has changed, so nothing is run again
     (figures_made / "words" / "03_words.ipynb").unlink()
     claims.keep("published-items", "06", [claims.Claim("S4.tops", "n", corrected=5)])
-    run.reproduce_published(mirror.project / "notebooks")
+    reproduce_published(mirror.project / "notebooks")
     assert [name for name, _ in project[3:]] == ["03_words", "09_scorecard"]
 
 
@@ -351,8 +354,8 @@ def test_make_published_without_any_file_is_bad_input(mirror, project, capsys):
     for k in put_words(mirror).values():
         for path in k:
             path.unlink()
-    mirror.pin(published.PAPER, published.item_file("GE"), b"")
-    mirror.pin(published.PAPER, published.vocabulary_file("nicolinho/QRM-Gemma-2-27B"), b"")
+    mirror.pin(score_files.PAPER, score_files.item_file("GE"), b"")
+    mirror.pin(score_files.PAPER, score_files.vocabulary_file("nicolinho/QRM-Gemma-2-27B"), b"")
     assert run.main(["published"]) == 2
     [told] = capsys.readouterr().err.splitlines()
     assert told.startswith("error: published-words: data/reward_model_scores/dict_MFD_20/") and "cannot be had" in told
@@ -369,7 +372,7 @@ def test_make_published_stops_at_a_corrupt_file(mirror, project, capsys):
 
 
 def test_a_notebook_about_published_scores_only_is_not_reproduced_on_others(mirror, project):
-    jobs = run.plan(mirror.project / "notebooks", {}, "embedded")
+    jobs = plan(mirror.project / "notebooks", {}, "embedded")
     assert [job.name for job in jobs] == ["02_ends", "03_words", "09_scorecard"]
     assert jobs[1].parameters == {"collection": "embedded"}
 
@@ -395,7 +398,7 @@ def published_file(importer):
 
 def test_golden_rows_of_the_published_items(tmp_path, monkeypatch):
     monkeypatch.setattr(scores, "ROOT", tmp_path)
-    tables = {name: scores.read(path) for name, path in published_file(published.import_items).items()}
+    tables = {name: scores.read(path) for name, path in published_file(score_files.import_items).items()}
     assert {len(table) for table in tables.values()} == {7530}
     water = {name: table.set_index("text").loc["Water", "GW"] for name, table in tables.items()}
     assert water["S-Gem-27B"] == F32(-23.625)
@@ -405,21 +408,21 @@ def test_golden_rows_of_the_published_items(tmp_path, monkeypatch):
         "float16",
         "float32",
     }
-    ratings = published.human_ratings()
+    ratings = score_files.human_ratings()
     assert round(ratings["matches"].mean(), 1) == 479.4
     assert round(ratings["matches"].std(), 1) == 464.4
 
 
 def test_the_grid_is_that_of_the_published_prompts():
-    path = published_file(lambda: downloads.fetch(published.FOLLOW_UP, "config/prompts.yaml"))
+    path = published_file(lambda: downloads.fetch(score_files.FOLLOW_UP, "config/prompts.yaml"))
     theirs = yaml.safe_load(path.read_text())
-    grid = published.grid()
+    grid = prompts.grid()
     assert dict(zip(grid["published"], grid["text"], strict=True)) == theirs
     assert grid["published"].tolist() == list(theirs)
 
 
 def test_published_words_are_2260(tmp_path, monkeypatch):
     monkeypatch.setattr(scores, "ROOT", tmp_path)
-    tables = {name: scores.read(path) for name, path in published_file(published.import_words).items()}
+    tables = {name: scores.read(path) for name, path in published_file(score_files.import_words).items()}
     assert {table.shape for table in tables.values()} == {(2260, 5 + 54)}  # 2,040 + 265 - 45 in both files
     assert {table.attrs["metadata"]["scored_twice"]["words"] for table in tables.values()} == {45}

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from lib import InputError, rankings, reward_models, scores
+from lib import InputError, claims, rankings
+from lib.models import reward_models
+from lib.similarity import agreement, rsa
 
 
 def small_table(**rewards):
@@ -65,7 +67,7 @@ def made_up_models(count):
 def test_pairs_leave_out_the_diagonal_and_the_mirror():
     models = made_up_models(4)
     matrix = pd.DataFrame(np.arange(16).reshape(4, 4), models.index, models.index)
-    found = rankings.pairs(matrix, models)
+    found = rsa.pairs(matrix, models)
     assert found["value"].tolist() == [1, 2, 3, 6, 7, 11]  # above the diagonal, row by row
     assert found["same_base"].tolist() == [False, True, False, False, True, False]
     assert found["same_developer"].tolist() == [True, False, False, False, False, True]
@@ -76,8 +78,8 @@ def test_sharing_a_base_is_found_when_planted_and_not_otherwise():
     noise = np.random.default_rng(0).normal(0, 0.1, (10, 10))
     noise = pd.DataFrame(noise + noise.T, models.index, models.index)
     same_base = models["base"].to_numpy()[:, None] == models["base"].to_numpy()[None, :]
-    planted = rankings.what_sharing_brings(noise + 0.5 * same_base, models, permutations=999).set_index("trait")
-    null = rankings.what_sharing_brings(noise, models, permutations=999).set_index("trait")
+    planted = rsa.what_sharing_brings(noise + 0.5 * same_base, models, permutations=999).set_index("trait")
+    null = rsa.what_sharing_brings(noise, models, permutations=999).set_index("trait")
     assert planted.loc["base", "difference"] - null.loc["base", "difference"] == pytest.approx(0.5)
     assert planted.loc["base", "p"] < 0.02  # 126 ways to split ten models into two fives, so about 1 / 126 at best
     assert null.loc["base", "p"] > 0.05
@@ -89,7 +91,7 @@ def test_sharing_a_base_is_found_when_planted_and_not_otherwise():
 
 
 def test_moments_of_four_rewards():
-    found = rankings.moments({"M": [0, 0, 0, 4]}, resamples=10).loc["M"]
+    found = agreement.moments({"M": [0, 0, 0, 4]}, resamples=10).loc["M"]
     assert found["n"] == 4
     assert found["mean"] == pytest.approx(1)
     assert found["variance"] == pytest.approx((3 * 1**2 + 3**2) / 4)  # population variance, ddof 0
@@ -98,16 +100,16 @@ def test_moments_of_four_rewards():
 
 def test_moments_agree_with_scipy_far_from_zero():
     rewards = -30_000 + 0.01 * np.random.default_rng(0).gamma(2, size=5000)
-    found = rankings.moments({"M": rewards}, resamples=10).loc["M"]
+    found = agreement.moments({"M": rewards}, resamples=10).loc["M"]
     assert found["skewness"] == pytest.approx(stats.skew(rewards), rel=1e-6)
     assert found["variance"] == pytest.approx(rewards.var(), rel=1e-6)
-    mirrored = rankings.moments({"M": -rewards}, resamples=10).loc["M"]
+    mirrored = agreement.moments({"M": -rewards}, resamples=10).loc["M"]
     assert mirrored["skewness"] == pytest.approx(-found["skewness"])
 
 
 def test_intervals_of_moments_have_the_width_that_theory_gives_for_a_normal_distribution():
     n = 4000
-    found = rankings.moments({"M": np.random.default_rng(1).normal(5, 2, n)}, resamples=2000, seed=3).loc["M"]
+    found = agreement.moments({"M": np.random.default_rng(1).normal(5, 2, n)}, resamples=2000, seed=3).loc["M"]
     errors = {"mean": 2 / n**0.5, "variance": 2**2 * (2 / n) ** 0.5, "skewness": (6 / n) ** 0.5}
     for moment, error in errors.items():
         width = found[f"{moment}_high"] - found[f"{moment}_low"]
@@ -118,7 +120,7 @@ def test_intervals_of_moments_have_the_width_that_theory_gives_for_a_normal_dist
 @pytest.mark.parametrize("rewards", [[1, 1, 1, 1], [1, 2]])
 def test_rewards_that_do_not_vary_have_no_skewness(rewards):
     with pytest.raises(InputError, match="the rewards of M .* do not vary"):
-        rankings.moments({"M": rewards})
+        agreement.moments({"M": rewards})
 
 
 # --- tau, rho, rank-biased overlap --------------------------------------------------------------------------------
@@ -152,12 +154,12 @@ def test_tau_counts_pairs():
 
 
 def test_spearman_averages_the_ranks_of_ties():
-    assert of_two(rankings.spearman_matrix, [1, 2, 3], [1, 3, 2]) == pytest.approx(1 - 6 * 2 / (3 * (9 - 1)))
+    assert of_two(agreement.spearman_matrix, [1, 2, 3], [1, 3, 2]) == pytest.approx(1 - 6 * 2 / (3 * (9 - 1)))
     first, second = tied_rewards(40)
-    assert of_two(rankings.spearman_matrix, first, second) == pytest.approx(stats.spearmanr(first, second).statistic)
+    assert of_two(agreement.spearman_matrix, first, second) == pytest.approx(stats.spearmanr(first, second).statistic)
 
 
-@pytest.mark.parametrize("measure", [rankings.tau_matrix, rankings.spearman_matrix, rankings.rbo_matrix])
+@pytest.mark.parametrize("measure", [rankings.tau_matrix, agreement.spearman_matrix, agreement.rbo_matrix])
 def test_agreement_depends_on_ranks_only_and_is_symmetric(measure):
     rewards = pd.DataFrame(tied_rewards(60, models=3).T, columns=list("MNO"))
     matrix = measure(rewards)
@@ -186,9 +188,9 @@ def plain_rbo(first, second, p, depth=4000):
 
 def test_rbo_by_hand():
     # abc against bac, p = 1/2: A = 0, 1, 1, so 0/2 + 1/4 + 1/8, and 1/8 for all that follows.
-    assert rankings.rank_biased_overlap([3, 2, 1], [2, 3, 1], 0.5) == pytest.approx(1 / 4 + 1 / 8 + 1 / 8)
+    assert agreement.rank_biased_overlap([3, 2, 1], [2, 3, 1], 0.5) == pytest.approx(1 / 4 + 1 / 8 + 1 / 8)
     # (ab)c against abc: at depth 1 {a, b} and {a} agree by 2 * 1 / (2 + 1).
-    tied = rankings.rank_biased_overlap([2, 2, 1], [3, 2, 1], 0.5)
+    tied = agreement.rank_biased_overlap([2, 2, 1], [3, 2, 1], 0.5)
     assert tied == pytest.approx(2 / 3 / 2 + 1 / 4 + 1 / 8 + 1 / 8)
 
 
@@ -196,9 +198,9 @@ def test_rbo_by_hand():
 def test_rbo_is_the_sum_that_defines_it(p):
     for seed in range(3):
         first, second = tied_rewards(12, seed=seed)
-        assert rankings.rank_biased_overlap(first, second, p) == pytest.approx(plain_rbo(first, second, p, 200))
+        assert agreement.rank_biased_overlap(first, second, p) == pytest.approx(plain_rbo(first, second, p, 200))
         first, second = np.random.default_rng(seed).permuted(np.tile(np.arange(12), (2, 1)), axis=1)
-        assert rankings.rank_biased_overlap(first, second, p) == pytest.approx(plain_rbo(first, second, p, 200))
+        assert agreement.rank_biased_overlap(first, second, p) == pytest.approx(plain_rbo(first, second, p, 200))
 
 
 def test_rbo_weighs_the_end_that_is_asked_for():
@@ -206,24 +208,24 @@ def test_rbo_weighs_the_end_that_is_asked_for():
     top_differs, bottom_differs = order.copy(), order.copy()
     top_differs[-10:], bottom_differs[:10] = order[-10:][::-1], order[:10][::-1]
     for end, differs, other in [("optimal", top_differs, bottom_differs), ("pessimal", bottom_differs, top_differs)]:
-        moved = of_two(rankings.rbo_matrix, order, differs, p=0.9, end=end)
-        still = of_two(rankings.rbo_matrix, order, other, p=0.9, end=end)
+        moved = of_two(agreement.rbo_matrix, order, differs, p=0.9, end=end)
+        still = of_two(agreement.rbo_matrix, order, other, p=0.9, end=end)
         assert moved < 0.6 < 0.999 < still
-    assert rankings.rank_biased_overlap(order, order[::-1], 0.9) < 0.01
+    assert agreement.rank_biased_overlap(order, order[::-1], 0.9) < 0.01
 
 
 def test_agreement_that_is_not_defined_is_refused():
     with pytest.raises(InputError, match="the rewards of N are missing or all equal"):
         of_two(rankings.tau_matrix, [1, 2, 3], [1, 1, 1])
     with pytest.raises(InputError, match="the rewards of M are missing or all equal"):
-        of_two(rankings.spearman_matrix, [1, np.nan, 3], [1, 2, 1])
+        of_two(agreement.spearman_matrix, [1, np.nan, 3], [1, 2, 1])
     for p in (0, 1, 1.5):
         with pytest.raises(InputError, match="p must lie between 0 and 1"):
-            rankings.rank_biased_overlap([1, 2], [1, 2], p)
+            agreement.rank_biased_overlap([1, 2], [1, 2], p)
     with pytest.raises(InputError, match="rankings of 2 and 3 items"):
-        rankings.rank_biased_overlap([1, 2], [1, 2, 3])
+        agreement.rank_biased_overlap([1, 2], [1, 2, 3])
     with pytest.raises(InputError, match="'optimal' or 'pessimal', not 'best'"):
-        of_two(rankings.rbo_matrix, [1, 2], [1, 2], end="best")
+        of_two(agreement.rbo_matrix, [1, 2], [1, 2], end="best")
 
 
 def correlated(n, models=3, seed=0):
@@ -235,8 +237,8 @@ def test_correlation_of_matrices_leaves_out_diagonal_and_mirror():
     one = pd.DataFrame([[9, 1, 2], [1, 9, 4], [2, 4, 9]], list("abc"), list("abc"), dtype=float)
     other = pd.DataFrame([[0, 5, 3], [5, 0, 1], [3, 1, 0]], list("cba"), list("cba"), dtype=float)
     # a-b, a-c, b-c: 1, 2, 4 against 1, 3, 5; deviations -4/3, -1/3, 5/3 and -2, 0, 2
-    assert rankings.correlation(one, other) == pytest.approx((8 / 3 + 10 / 3) / (42 / 9 * 8) ** 0.5)
-    assert np.isnan(rankings.correlation(one.iloc[:2, :2], one.iloc[:2, :2]))
+    assert agreement.correlation(one, other) == pytest.approx((8 / 3 + 10 / 3) / (42 / 9 * 8) ** 0.5)
+    assert np.isnan(agreement.correlation(one.iloc[:2, :2], one.iloc[:2, :2]))
 
 
 def test_intervals_of_tau_have_the_width_that_theory_gives():
@@ -264,7 +266,7 @@ def test_fewer_texts_drawn_than_there_are_give_the_same_intervals():
 def test_a_flat_arrangement_is_mapped_without_stress(recwarn):
     points = np.array([[0, 0], [0.3, 0], [0, 0.4], [0.5, 0.1], [0.2, 0.2]])  # 3-4-5 triangle among them
     distances = np.linalg.norm(points[:, None] - points[None], axis=2)
-    found = rankings.model_map(pd.DataFrame(1 - distances, list("abcde"), list("abcde")))
+    found = agreement.model_map(pd.DataFrame(1 - distances, list("abcde"), list("abcde")))
     placed = found.positions.to_numpy()
     assert np.linalg.norm(placed[:, None] - placed[None], axis=2) == pytest.approx(distances, abs=1e-3)
     assert found.stress < 1e-3
@@ -275,7 +277,7 @@ def test_a_flat_arrangement_is_mapped_without_stress(recwarn):
 
 
 def test_stress_of_four_models_that_are_all_equally_far_apart():
-    found = rankings.model_map(pd.DataFrame(0.5 + 0.5 * np.eye(4), list("abcd"), list("abcd")))
+    found = agreement.model_map(pd.DataFrame(0.5 + 0.5 * np.eye(4), list("abcd"), list("abcd")))
     # At best a square: with sides s and diagonals s * 2**.5, (1 - s)² * 4 + (1 - s * 2**.5)² * 2 is least at
     # s = (4 + 2 * 2**.5) / 8; stress-1 divides by the squared distances of the map, 4 s² + 2 (2 s²) = 8 s².
     s = (4 + 2 * 2**0.5) / 8
@@ -289,8 +291,8 @@ def test_stress_of_four_models_that_are_all_equally_far_apart():
 @pytest.fixture(scope="module")
 def fig_2a():
     """The paper's Fig 2A and its theoretical matrices."""
-    matrix = scores.paper_table("fig2a_tau").set_index("nickname").rename_axis(None)
-    return matrix, rankings.similarities(reward_models.known(matrix.index))
+    matrix = claims.paper_table("fig2a_tau").set_index("nickname").rename_axis(None)
+    return matrix, rsa.similarities(reward_models.rows_of(matrix.index))
 
 
 def random_matrices(models=6, predictors=2, seed=0):
@@ -317,39 +319,39 @@ def least_squares(outcome, design):
 
 
 def test_similarities_by_hand():
-    models = reward_models.known(["N-Gem-27B", "S-Gem-27B", "S-Lla-8B-v0.2", "R-Lla-8B"])
-    found = rankings.similarities(models)
+    models = reward_models.rows_of(["N-Gem-27B", "S-Gem-27B", "S-Lla-8B-v0.2", "R-Lla-8B"])
+    found = rsa.similarities(models)
     assert found["base"].loc["N-Gem-27B"].tolist() == [1, 1, 0, 0]
     assert found["developer"].loc["S-Gem-27B"].tolist() == [0, 1, 1, 0]
     assert found["parameters"].loc["N-Gem-27B"].tolist() == [1, 1, 1 / (1 + 19), 1 / (1 + 19)]  # 27 and 8 billion
     assert found["rank"].loc["N-Gem-27B"].tolist() == [1, 1 / 4, 1 / 9, 1 / 16]  # ranks 2, 5, 10, 17
     assert found["base"].loc["S-Lla-8B-v0.2", "R-Lla-8B"] == 1
-    small = rankings.similarities(models.assign(parameters_b=[0.001, 0.003, 0.003, 0.002]))["parameters"]
+    small = rsa.similarities(models.assign(parameters_b=[0.001, 0.003, 0.003, 0.002]))["parameters"]
     assert small.loc["N-Gem-27B"].round(9).tolist() == [1, round(1 / 3, 9), round(1 / 3, 9), 1 / 2]  # millions
-    released = rankings.similarities(models, base="release")["base"]
+    released = rsa.similarities(models, base="release")["base"]
     assert released.loc["S-Lla-8B-v0.2", "R-Lla-8B"] == 0  # Llama 3.1 and Llama 3
 
 
 def test_traits_that_are_unknown_or_the_same_for_all_are_left_out():
-    models = reward_models.known(["N-Gem-27B", "S-Gem-27B", "a model of one's own"])
-    assert rankings.similarities(models) == {}
-    models = reward_models.known(["N-Gem-27B", "S-Gem-27B", "S-Gem-27B-v0.2"])
-    assert list(rankings.similarities(models)) == ["developer", "rank"]  # all are 27 billion Gemmas
-    assert list(rankings.similarities(models.assign(rewardbench_rank=["", 2, 3]))) == ["developer"]
+    models = reward_models.rows_of(["N-Gem-27B", "S-Gem-27B", "a model of one's own"])
+    assert rsa.similarities(models) == {}
+    models = reward_models.rows_of(["N-Gem-27B", "S-Gem-27B", "S-Gem-27B-v0.2"])
+    assert list(rsa.similarities(models)) == ["developer", "rank"]  # all are 27 billion Gemmas
+    assert list(rsa.similarities(models.assign(rewardbench_rank=["", 2, 3]))) == ["developer"]
 
 
 def test_the_papers_regression_comes_out_of_its_own_figure(fig_2a):
     matrix, predictors = fig_2a
-    alone = rankings.rsa(matrix, predictors, jointly=False, permutations=99)
+    alone = rsa.rsa(matrix, predictors, jointly=False, permutations=99)
     assert (alone["p_published"] < 0.001).all()  # "all p < .001"
-    together = rankings.rsa(matrix, predictors, permutations=99)["p_published"]
+    together = rsa.rsa(matrix, predictors, permutations=99)["p_published"]
     assert together["rank"] < 0.0001
     assert 0.05 < together["base"] < 0.10
     assert (together[["developer", "parameters"]] > 0.10).all()
-    kept, steps = rankings.stepwise(matrix, predictors, "all")
+    kept, steps = rsa.stepwise(matrix, predictors, "all")
     assert kept == ["rank", "base"]
     assert steps["step"].tolist() == ["none", "+ rank", "+ base"]
-    final = rankings.regress(matrix, {name: predictors[name] for name in kept}, "all")
+    final = rsa.regress(matrix, {name: predictors[name] for name in kept}, "all")
     assert final.table["b"].round(2).to_dict() == {"rank": 0.69, "base": 0.05}
     assert final.n == 100
     assert round(final.adjusted_r2, 2) == 0.80  # R² itself is .81: what the paper calls R² is the adjusted one
@@ -358,16 +360,16 @@ def test_the_papers_regression_comes_out_of_its_own_figure(fig_2a):
 
 def test_the_release_of_the_base_does_not_give_the_papers_numbers(fig_2a):
     matrix, _ = fig_2a
-    released = rankings.similarities(reward_models.known(matrix.index), base="release")
-    final = rankings.regress(matrix, {name: released[name] for name in ("base", "rank")}, "all")
+    released = rsa.similarities(reward_models.rows_of(matrix.index), base="release")
+    final = rsa.regress(matrix, {name: released[name] for name in ("base", "rank")}, "all")
     assert final.table["b"].round(2).to_dict() == {"base": 0.12, "rank": 0.61}  # not .05 and .69
-    assert rankings.regress(matrix, released, "all").table["p"]["base"] < 0.001  # not between .05 and .10
+    assert rsa.regress(matrix, released, "all").table["p"]["base"] < 0.001  # not between .05 and .10
 
 
 def test_regression_is_least_squares_over_the_entries_it_says():
     matrix, predictors = random_matrices(6)
     for entries, chosen in [("pairs", np.triu_indices(6, 1)), ("all", tuple(np.indices((6, 6)).reshape(2, -1)))]:
-        found = rankings.regress(matrix, predictors, entries)
+        found = rsa.regress(matrix, predictors, entries)
         outcome, design = (
             matrix.to_numpy()[chosen],
             np.column_stack([one.to_numpy()[chosen] for one in predictors.values()]),
@@ -384,8 +386,8 @@ def test_regression_is_least_squares_over_the_entries_it_says():
 def test_regression_over_pairs_does_not_look_at_the_diagonal():
     matrix, predictors = random_matrices(6)
     other = matrix + np.diag(np.arange(6))
-    pd.testing.assert_frame_equal(rankings.regress(matrix, predictors).table, rankings.regress(other, predictors).table)
-    assert rankings.regress(matrix, predictors, "all").r2 != rankings.regress(other, predictors, "all").r2
+    pd.testing.assert_frame_equal(rsa.regress(matrix, predictors).table, rsa.regress(other, predictors).table)
+    assert rsa.regress(matrix, predictors, "all").r2 != rsa.regress(other, predictors, "all").r2
 
 
 def reorder(matrix, order):
@@ -413,8 +415,8 @@ def plain_semi_partial_p(matrix, predictors, name, orders):
 @pytest.mark.parametrize("predictors", [1, 2, 3])
 def test_mrqap_is_one_regression_per_permutation(predictors):
     matrix, found = random_matrices(7, predictors, seed=predictors)
-    p = rankings.mrqap(matrix, found, permutations=300, seed=4)
-    orders = rankings._orders(7, 300, 4)
+    p = rsa.mrqap(matrix, found, permutations=300, seed=4)
+    orders = rsa._orders(7, 300, 4)
     assert len(orders) == 301 and (orders[0] == np.arange(7)).all()
     for name in found:
         assert p[name] == plain_semi_partial_p(matrix, found, name, orders)
@@ -428,40 +430,40 @@ def test_one_predictor_makes_it_mantels_test_whose_exact_p_it_comes_near():
     r = np.array([abs(np.corrcoef(x, one)[0, 1]) for one in every])
     exact = (r >= r[0] - 1e-9).mean()
     assert 0.005 < exact < 0.5
-    estimated = rankings.mrqap(matrix, predictors, permutations=20_000)["x0"]
+    estimated = rsa.mrqap(matrix, predictors, permutations=20_000)["x0"]
     assert estimated == pytest.approx(exact, abs=4 * (exact * (1 - exact) / 20_000) ** 0.5)
 
 
 def test_permutation_p_does_not_depend_on_scale_or_on_the_order_of_models():
     matrix, predictors = random_matrices(8, seed=2)
-    p = rankings.mrqap(matrix, predictors, 2000)
+    p = rsa.mrqap(matrix, predictors, 2000)
     scaled = {name: 3 + 100 * one for name, one in predictors.items()}
-    assert rankings.mrqap(0.1 * matrix - 5, scaled, 2000).to_dict() == p.to_dict()
+    assert rsa.mrqap(0.1 * matrix - 5, scaled, 2000).to_dict() == p.to_dict()
     mirrored = matrix.iloc[::-1, ::-1]
-    assert rankings.mrqap(mirrored, predictors, 2000).to_numpy() == pytest.approx(p.to_numpy(), abs=0.04)
+    assert rsa.mrqap(mirrored, predictors, 2000).to_numpy() == pytest.approx(p.to_numpy(), abs=0.04)
 
 
 def test_a_p_that_no_permutation_reaches_is_one_of_their_number_and_one(fig_2a):
     matrix, predictors = fig_2a
     rank = {"rank": predictors["rank"]}
     nearly = 0.9 * rank["rank"] + 0.1 * matrix  # so near that no other order of ten models is as near
-    assert rankings.mrqap(nearly, rank, permutations=10_000)["rank"] == pytest.approx(1 / 10_001)
+    assert rsa.mrqap(nearly, rank, permutations=10_000)["rank"] == pytest.approx(1 / 10_001)
 
 
 def test_what_is_left_of_the_papers_regression_over_pairs(fig_2a):
     matrix, predictors = fig_2a
-    alone = rankings.rsa(matrix, predictors, jointly=False)
+    alone = rsa.rsa(matrix, predictors, jointly=False)
     assert alone.loc["developer", "p"] > 0.5  # the only one of the four that is not associated
     assert (alone.drop("developer")["p"] < 0.05).all()
     assert alone.loc["developer", "b"] < 0
-    together = rankings.rsa(matrix, predictors)
+    together = rsa.rsa(matrix, predictors)
     assert together.loc["rank", "p"] > 0.05
-    assert rankings.regress(matrix, predictors, "pairs").r2 < 0.4  # .81 with diagonal and mirrored triangle
+    assert rsa.regress(matrix, predictors, "pairs").r2 < 0.4  # .81 with diagonal and mirrored triangle
 
 
 def test_shuffled_names_are_significant_as_published_and_not_when_corrected(fig_2a):
     matrix, predictors = fig_2a
-    found = rankings.shuffled_control(matrix, predictors, shuffles=100)
+    found = rsa.shuffled_control(matrix, predictors, shuffles=100)
     assert (found["published"] == 1).all()  # the diagonal alone is enough
     assert (found["corrected"] < 0.15).all()  # 5% expected, 15% is 4.6 standard errors above
 
@@ -482,12 +484,12 @@ def rewards_with_values_planted(base, developer, seed=0):
 
 def test_planted_base_and_developer_are_recovered_and_nothing_where_none_is_planted():
     rewards, models = rewards_with_values_planted(base=0.7, developer=0.7)
-    found = rankings.rsa(rankings.tau_matrix(rewards), rankings.similarities(models))
+    found = rsa.rsa(rankings.tau_matrix(rewards), rsa.similarities(models))
     assert list(found.index) == ["base", "developer"]  # the same size, and no rank
     assert (found["p"] < 0.001).all()
     assert (found["low"] > 0).all()
     rewards, models = rewards_with_values_planted(base=0, developer=0)
-    found = rankings.rsa(rankings.tau_matrix(rewards), rankings.similarities(models))
+    found = rsa.rsa(rankings.tau_matrix(rewards), rsa.similarities(models))
     assert (found["p"] > 0.05).all()
     assert (found["p_published"] < 0.001).all()  # the published recipe finds both all the same
 
@@ -501,8 +503,8 @@ def test_jackknife_leaves_out_one_model_at_a_time():
         y, x = (one.to_numpy()[np.ix_(kept, kept)][upper] for one in (matrix, predictors["x0"]))
         b.append(np.polyfit(x, y, 1)[0])
     by_hand = (5 / 6 * np.sum((np.array(b) - np.mean(b)) ** 2)) ** 0.5
-    assert rankings.jackknife(matrix, predictors)["x0"] == pytest.approx(by_hand)
-    row = rankings.rsa(matrix, predictors, permutations=9).loc["x0"]
+    assert rsa.jackknife(matrix, predictors)["x0"] == pytest.approx(by_hand)
+    row = rsa.rsa(matrix, predictors, permutations=9).loc["x0"]
     assert row["high"] - row["low"] == pytest.approx(2 * stats.t.ppf(0.975, 5) * by_hand)
 
 
@@ -516,17 +518,17 @@ def test_intervals_of_b_cover_the_truth():
         own = random.normal(size=10)
         noise = np.triu(random.normal(size=(10, 10)), 1)
         matrix = pd.DataFrame(own[:, None] + own[None] + 0.5 * trait + noise + noise.T, names, names)
-        row = rankings.rsa(matrix, {"x": pd.DataFrame(trait, names, names)}, permutations=9).loc["x"]
+        row = rsa.rsa(matrix, {"x": pd.DataFrame(trait, names, names)}, permutations=9).loc["x"]
         covered += row["low"] < 0.5 < row["high"]
     assert covered >= 90  # 95 expected
 
 
 def test_stepwise_adds_what_matters_and_stops():
     matrix, predictors = random_matrices(9, 3, seed=1)
-    kept, steps = rankings.stepwise(0.2 * matrix + predictors["x0"] - 2 * predictors["x2"], predictors)
+    kept, steps = rsa.stepwise(0.2 * matrix + predictors["x0"] - 2 * predictors["x2"], predictors)
     assert kept == ["x2", "x0"]
     assert steps["aic"].is_monotonic_decreasing
-    assert rankings.stepwise(matrix, {})[0] == []
+    assert rsa.stepwise(matrix, {})[0] == []
 
 
 def test_matrices_that_cannot_be_compared_are_refused():
@@ -537,45 +539,45 @@ def test_matrices_that_cannot_be_compared_are_refused():
     missing.iloc[0, 1] = missing.iloc[1, 0] = np.nan
     for wrong in (lopsided, missing, matrix.iloc[:, ::-1]):
         with pytest.raises(InputError, match="needs the same models on both sides"):
-            rankings.regress(wrong, predictors)
+            rsa.regress(wrong, predictors)
         with pytest.raises(InputError, match="needs the same models on both sides"):
-            rankings.model_map(wrong)
+            agreement.model_map(wrong)
     renamed = predictors["x0"].rename(index={"a": "z"}, columns={"a": "z"})
     with pytest.raises(InputError, match="the similarity matrix of x0 is about other models"):
-        rankings.mrqap(matrix, {"x0": renamed})
+        rsa.mrqap(matrix, {"x0": renamed})
     with pytest.raises(InputError, match="5 models are too few, or too alike, to tell apart x0, copy"):
-        rankings.regress(matrix, {"x0": predictors["x0"], "copy": predictors["x0"]})
+        rsa.regress(matrix, {"x0": predictors["x0"], "copy": predictors["x0"]})
     with pytest.raises(InputError, match="entries must be 'pairs' or 'all', not 'half'"):
-        rankings.regress(matrix, predictors, "half")
+        rsa.regress(matrix, predictors, "half")
     with pytest.raises(InputError, match="'family' or 'release', not 'generation'"):
-        rankings.similarities(reward_models.known(["N-Gem-27B"]), "generation")
+        rsa.similarities(reward_models.rows_of(["N-Gem-27B"]), "generation")
 
 
 def test_predictors_are_matched_by_model_and_not_by_position():
     matrix, predictors = random_matrices(6)
     turned = {name: one.iloc[::-1, ::-1] for name, one in predictors.items()}
-    pd.testing.assert_frame_equal(rankings.regress(matrix, turned).table, rankings.regress(matrix, predictors).table)
+    pd.testing.assert_frame_equal(rsa.regress(matrix, turned).table, rsa.regress(matrix, predictors).table)
 
 
 def test_the_summary_holds_what_the_single_analyses_give(fig_2a):
     matrix, predictors = fig_2a
-    summary = rankings.rsa_summary(matrix, predictors, permutations=199).set_index(["analysis", "quantity"])
+    summary = rsa.rsa_summary(matrix, predictors, permutations=199).set_index(["analysis", "quantity"])
     assert summary.index.is_unique
-    alone = rankings.rsa(matrix, predictors, jointly=False, permutations=199)
+    alone = rsa.rsa(matrix, predictors, jointly=False, permutations=199)
     assert summary.loc[("simple", "p_rank"), ["as_published", "corrected"]].tolist() == [
         alone.loc["rank", "p_published"],
         alone.loc["rank", "p"],
     ]
-    together = rankings.rsa(matrix, predictors, permutations=199)
+    together = rsa.rsa(matrix, predictors, permutations=199)
     assert summary.loc[("multiple", "p_base_mrqap"), "corrected"] == together.loc["base", "p"]
     assert summary.loc[("final", "b_base"), "as_published"].round(2) == 0.05
     assert summary.loc[("final", "adjusted_r2"), "as_published"].round(2) == 0.80
     assert summary.loc[("final", "b_rank"), "corrected"] == pytest.approx(0.25, abs=0.005)
-    printed = scores.paper_table("rsa")
+    printed = claims.paper_table("rsa")
     assert set(zip(printed["analysis"], printed["quantity"], strict=True)) <= set(summary.index)
     without_rank = {name: one for name, one in predictors.items() if name != "rank"}
-    kept = rankings.stepwise(matrix, without_rank, "all")[0]
-    summary = rankings.rsa_summary(matrix, without_rank, permutations=9).set_index(["analysis", "quantity"])
+    kept = rsa.stepwise(matrix, without_rank, "all")[0]
+    summary = rsa.rsa_summary(matrix, without_rank, permutations=9).set_index(["analysis", "quantity"])
     assert [q[2:] for q in summary.loc["final"].index if q.startswith("b_")] == kept
 
 
@@ -583,13 +585,13 @@ def test_too_few_models_are_not_told_apart(fig_2a):
     matrix, _ = fig_2a
     for count, enough in [(2, False), (3, False), (10, True)]:
         names = matrix.index[:count]
-        traits = rankings.similarities(reward_models.known(names))
-        assert rankings.can_be_told_apart(matrix.loc[names, names], traits) == enough
+        traits = rsa.similarities(reward_models.rows_of(names))
+        assert rsa.can_be_told_apart(matrix.loc[names, names], traits) == enough
 
 
 @pytest.mark.parametrize("name", ["fig2a_tau", "figa1_spearman", "figa1_rbo"])
 def test_the_papers_matrices_are_whole(name):
-    matrix = scores.paper_table(name).set_index("nickname")
-    assert list(matrix.index) == list(matrix.columns) == scores.paper_table("table_1")["nickname"].tolist()
+    matrix = claims.paper_table(name).set_index("nickname")
+    assert list(matrix.index) == list(matrix.columns) == claims.paper_table("table_1")["nickname"].tolist()
     assert (matrix.to_numpy() == matrix.to_numpy().T).all()
     assert (np.diag(matrix) == 1).all() and matrix.to_numpy().min() > 0

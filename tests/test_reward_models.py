@@ -18,9 +18,10 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import chat_template_utils
 
-from lib import ROOT, InputError, reward_models, scoring
-from lib.heads import new_head
-from lib.reward_models import load
+from lib import ROOT, InputError, scoring
+from lib.models import reward_models
+from lib.models.heads import new_head
+from lib.models.reward_models import load
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 PROMPTS = [PROMPT, "  Two lines,\n\nand blanks around.  ", "Émile et le café? 你好 😀"]

@@ -9,7 +9,23 @@ import nbformat
 import pytest
 from nbformat import v4
 
-from lib import ROOT, InputError, reward_models, run, scores, scoring
+from lib import ROOT, InputError, prompts, run, scores, scoring
+from lib.files import lock
+from lib.models import reward_models
+from lib.prompts import read_prompts
+from lib.reproduce import runs
+from lib.reproduce.jobs import find_models, hash_of, plan, usual_collection
+from lib.reproduce.notebooks import (
+    KERNEL,
+    WIDGET_TYPE,
+    cause_of,
+    find_notebooks,
+    opening,
+    parameters_of,
+    recorded,
+    refresh,
+    stripped,
+)
 
 SCORE = """
 import numpy as np, pandas as pd
@@ -63,13 +79,13 @@ def executed(monkeypatch):
         for cell in nbformat.read(notebook, 4).cells[2:]:
             exec(cell.source.replace("scores.record", "dict"), known)
 
-    monkeypatch.setattr(run, "execute", execute)
+    monkeypatch.setattr(runs, "execute", execute)
     monkeypatch.setattr("lib.ROOT", run.ROOT)
     return names
 
 
 def reproduce(project, *models, collection=None):
-    return run.reproduce([str(project / name) for name in models], collection, project / "notebooks")
+    return runs.reproduce([str(project / name) for name in models], collection, project / "notebooks")
 
 
 # --- notebooks ----------------------------------------------------------------------------------------------------
@@ -77,48 +93,48 @@ def reproduce(project, *models, collection=None):
 
 def test_parameters_are_the_literals_of_the_tagged_cell(tmp_path, write_notebook):
     path = write_notebook(tmp_path / "a.ipynb", parameters='model = "x"  # a nickname\nlimit = None\nsizes = [1, -2]')
-    assert run.parameters_of(path) == {"model": "x", "limit": None, "sizes": [1, -2]}
+    assert parameters_of(path) == {"model": "x", "limit": None, "sizes": [1, -2]}
 
 
 @pytest.mark.parametrize("source", ["a = len('x')", "import os", "a = ", "a.b = 1"])
 def test_parameters_that_are_not_literals_are_refused(tmp_path, write_notebook, source):
     with pytest.raises(InputError, match="may only set names to literals"):
-        run.parameters_of(write_notebook(tmp_path / "a.ipynb", parameters=source))
+        parameters_of(write_notebook(tmp_path / "a.ipynb", parameters=source))
 
 
 def test_a_notebook_without_a_parameters_cell_is_refused(tmp_path):
     nbformat.write(v4.new_notebook(cells=[v4.new_code_cell("a = 1")]), tmp_path / "a.ipynb")
     with pytest.raises(InputError, match="has 0 cells tagged 'parameters'"):
-        run.parameters_of(tmp_path / "a.ipynb")
+        parameters_of(tmp_path / "a.ipynb")
 
 
 def test_the_opening_gives_title_and_question(tmp_path):
     text = "# Framing effects\n\n*Section 3.* **The question:** do words\nof praise `spread` more? We will see. Or not?"
     path = tmp_path / "a.ipynb"
     nbformat.write(v4.new_notebook(cells=[v4.new_markdown_cell(text)]), path)
-    assert run.opening(path) == ("Framing effects", "do words of praise `spread` more?")
+    assert opening(path) == ("Framing effects", "do words of praise `spread` more?")
     nbformat.write(v4.new_notebook(), path)
-    assert run.opening(path) == ("a", "")
+    assert opening(path) == ("a", "")
 
 
 def test_an_empty_folder_of_notebooks_is_named(tmp_path):
     with pytest.raises(InputError, match="no numbered notebooks in"):
-        run.find_notebooks(tmp_path)
+        find_notebooks(tmp_path)
 
 
 # --- models and jobs ----------------------------------------------------------------------------------------------
 
 
 def test_paper_names_ten_models():
-    assert len(run.find_models(["paper"])) == 10
-    assert list(run.find_models(["R-Lla-3B", "paper"]))[0] == "R-Lla-3B"
-    assert len(run.find_models(["R-Lla-3B", "paper"])) == 10
+    assert len(find_models(["paper"])) == 10
+    assert list(find_models(["R-Lla-3B", "paper"]))[0] == "R-Lla-3B"
+    assert len(find_models(["R-Lla-3B", "paper"])) == 10
 
 
 def test_models_are_found_by_nickname_hub_id_and_folder(tmp_path, monkeypatch):
     (tmp_path / "my-model").mkdir()
     monkeypatch.chdir(tmp_path)
-    found = run.find_models(["R-Gem-2B", "Ray2333/GRM-Llama3.2-3B-rewardmodel-ft", "somebody/else", "my-model"])
+    found = find_models(["R-Gem-2B", "Ray2333/GRM-Llama3.2-3B-rewardmodel-ft", "somebody/else", "my-model"])
     assert found == {
         "R-Gem-2B": "R-Gem-2B",
         "R-Lla-3B": "Ray2333/GRM-Llama3.2-3B-rewardmodel-ft",
@@ -129,19 +145,19 @@ def test_models_are_found_by_nickname_hub_id_and_folder(tmp_path, monkeypatch):
 
 def test_unknown_and_ambiguous_models_are_refused():
     with pytest.raises(InputError, match="'R-Gem-2C'; did you mean 'R-Gem-2B'"):
-        run.find_models(["R-Gem-2C"])
+        find_models(["R-Gem-2C"])
     with pytest.raises(InputError, match="two models are called same"):
-        run.find_models(["one/same", "two/same"])
+        find_models(["one/same", "two/same"])
 
 
 def test_each_model_has_its_own_job_where_the_notebook_has_a_model(project):
-    jobs = run.plan(project / "notebooks", {"a": "x/a", "b": "x/b"}, "mine")
+    jobs = plan(project / "notebooks", {"a": "x/a", "b": "x/b"}, "mine")
     assert [(job.name, job.parameters) for job in jobs] == [
         ("01_score-a", {"collection": "mine", "model": "x/a"}),
         ("01_score-b", {"collection": "mine", "model": "x/b"}),
         ("02_compare", {"collection": "mine"}),
     ]
-    first = run.plan(project / "notebooks", {"a": "a"}, "embedded")[0]
+    first = plan(project / "notebooks", {"a": "a"}, "embedded")[0]
     assert (first.name, first.parameters) == ("00_train", {"collection": "embedded"})
 
 
@@ -162,7 +178,7 @@ def test_a_failing_model_does_not_stop_the_others(project, capsys):
     assert told.splitlines()[-1].startswith("Look at figures/mine/index.html")
     assert len(told.splitlines()) < 24
     notebook = nbformat.read(project / "data/cache/runs/mine/02_compare.ipynb", 4)
-    assert scores.recorded(notebook) == {"models": 2}
+    assert recorded(notebook) == {"models": 2}
 
 
 def test_the_index_links_every_page_and_figure(project, executed):
@@ -228,7 +244,7 @@ def test_later_notebooks_skip_a_model_that_failed(project, executed, write_noteb
 
 
 def test_two_runs_of_one_collection_exclude_each_other(project, executed):
-    with scores.lock(project / "data/cache/runs/mine/state.json"):
+    with lock(project / "data/cache/runs/mine/state.json"):
         with pytest.raises(InputError, match="is writing .*state.json"):
             reproduce(project, "tiny-a")
         assert reproduce(project, "tiny-a", collection="another") == 0
@@ -236,22 +252,22 @@ def test_two_runs_of_one_collection_exclude_each_other(project, executed):
 
 
 def test_other_models_do_not_go_into_the_embedded_collection():
-    assert run._usual_collection(["R-Gem-2B"]) == "mine"
-    assert run._usual_collection(run.find_models(["paper"])) == "mine"
+    assert usual_collection(["R-Gem-2B"]) == "mine"
+    assert usual_collection(find_models(["paper"])) == "mine"
 
 
 # --- score --------------------------------------------------------------------------------------------------------
 
 
 def test_prompts_are_chosen_by_name_or_file(tmp_path):
-    assert list(scores.read_prompts(None)) == ["greatest", "best", "worst"]
-    assert scores.read_prompts("worst, best") == {
+    assert list(read_prompts(None)) == ["greatest", "best", "worst"]
+    assert read_prompts("worst, best") == {
         "worst": "What, in one word, is the worst thing ever?",
         "best": "What, in one word, is the best thing ever?",
     }
     file = tmp_path / "own.csv"
     file.write_text('prompt,text\nnan,"Is it NA, or null?"\n')
-    assert scores.read_prompts(str(file)) == {"nan": "Is it NA, or null?"}
+    assert read_prompts(str(file)) == {"nan": "Is it NA, or null?"}
 
 
 @pytest.mark.parametrize(
@@ -269,14 +285,14 @@ def test_prompt_files_that_are_wrong_are_named(tmp_path, content, problem):
     file = tmp_path / "own.csv"
     file.write_text(content)
     with pytest.raises(InputError, match=f"own.csv.*{problem}"):
-        scores.read_prompts(str(file))
+        read_prompts(str(file))
 
 
 def test_unknown_prompts_suggest_the_nearest():
     with pytest.raises(InputError, match="unknown prompt 'gratest'; did you mean 'greatest'"):
-        scores.read_prompts("gratest")
+        read_prompts("gratest")
     with pytest.raises(InputError, match="no.csv cannot be read"):
-        scores.read_prompts("no.csv")
+        read_prompts("no.csv")
 
 
 def test_score_passes_on_what_was_asked(project, score_table, monkeypatch, capsys):
@@ -288,7 +304,7 @@ def test_score_passes_on_what_was_asked(project, score_table, monkeypatch, capsy
 
     monkeypatch.setattr(scoring, "score_vocabulary", score_vocabulary)
     monkeypatch.setattr(reward_models, "load", lambda name, **options: (name, options["dtype"]))
-    monkeypatch.setattr(scores, "read_prompts", {"best": {"best": "What is best?"}}.get)
+    monkeypatch.setattr(prompts, "read_prompts", {"best": {"best": "What is best?"}}.get)
     folder = str(project / "tiny-a")
     command = ["score", folder, "--prompts", "best", "--reply", "ids", "--bos", "double", "--collection", "ids"]
     assert run.main([*command, "--dtype", "float32"]) == 0
@@ -320,29 +336,29 @@ def test_committed_notebooks_are_refreshed_in_place(project, write_notebook, cap
     good = write_notebook(folder / "01_good.ipynb", source)
     bad = write_notebook(folder / "02_bad.ipynb", "1 / 0")
     before, bad_bytes = nbformat.read(good, 4), bad.read_bytes()
-    assert run.refresh(folder=folder) == 1
+    assert refresh(folder=folder) == 1
     assert "02_bad.ipynb ... failed: ZeroDivisionError: division by zero" in capsys.readouterr().out
     assert bad.read_bytes() == bad_bytes
     after = nbformat.read(good, 4)
     assert [cell.source for cell in after.cells] == [cell.source for cell in before.cells]
     assert [cell.id for cell in after.cells] == [cell.id for cell in before.cells]
     assert [cell.metadata for cell in after.cells] == [{}, {"tags": ["parameters"]}, {}]
-    assert after.metadata == {**run.KERNEL, "language_info": {"name": "python"}}
+    assert after.metadata == {**KERNEL, "language_info": {"name": "python"}}
     assert [output.get("text") or output.data["text/plain"] for output in after.cells[2].outputs] == ["embedded\n", "2"]
     once = good.read_bytes()
-    assert run.refresh(["01"], folder) == 0
+    assert refresh(["01"], folder) == 0
     assert good.read_bytes() == once  # nothing in it depends on when it ran
 
 
 def test_widgets_and_notes_of_the_run_are_stripped():
     outputs = [
-        v4.new_output("display_data", data={run.WIDGET_TYPE: {}, "text/plain": "bar"}),
+        v4.new_output("display_data", data={WIDGET_TYPE: {}, "text/plain": "bar"}),
         v4.new_output("display_data", data={"text/plain": "kept"}, metadata={"papermill": {}}),
         v4.new_output("stream", name="stderr", text="a warning\n"),
     ]
     cell = v4.new_code_cell("1", outputs=outputs, metadata={"execution": {"started": "now"}, "tags": ["x"]})
     notebook = v4.new_notebook(cells=[cell], metadata={"papermill": {"duration": 1}, "widgets": {"state": {}}})
-    plain = run.stripped(notebook)
+    plain = stripped(notebook)
     nbformat.validate(plain)
     assert plain.cells[0].metadata == {"tags": ["x"]}
     assert [output.output_type for output in plain.cells[0].outputs] == ["display_data", "stream"]
@@ -382,19 +398,19 @@ def test_exit_codes_tell_failure_from_bad_input(monkeypatch, capsys):
 
 def test_causes_are_one_line():
     error = run.PapermillExecutionError(1, 1, "x", "ValueError", "first\nsecond", [])
-    assert run.cause_of(error) == "ValueError: first"
-    assert run.cause_of(InputError("mend it")) == "mend it"
-    assert run.cause_of(OSError("gone")) == "OSError: gone"
-    assert run.cause_of(RuntimeError()) == "RuntimeError: no message"
+    assert cause_of(error) == "ValueError: first"
+    assert cause_of(InputError("mend it")) == "mend it"
+    assert cause_of(OSError("gone")) == "OSError: gone"
+    assert cause_of(RuntimeError()) == "RuntimeError: no message"
 
 
 def test_files_and_folders_are_hashed_by_name_and_content(tmp_path):
     a = tmp_path / "a"
     a.mkdir()
     (a / "x").write_text("1")
-    once = run.hash_of([a, tmp_path / "absent"])
+    once = hash_of([a, tmp_path / "absent"])
     (a / "x.lock").write_text("2")
-    assert run.hash_of([a]) == once
+    assert hash_of([a]) == once
     (a / "x").rename(a / "y")
-    assert run.hash_of([a]) != once
-    assert isinstance(run.hash_of([Path("/nowhere")]), str)
+    assert hash_of([a]) != once
+    assert isinstance(hash_of([Path("/nowhere")]), str)

@@ -14,6 +14,7 @@ import pytest
 from conftest import AWKWARD
 
 from lib import InputError, scores
+from lib.files import lock, replacing
 
 
 @pytest.fixture(autouse=True)
@@ -208,7 +209,7 @@ def test_a_full_disk_leaves_the_old_table_and_nothing_else(score_table, path):
 def test_a_write_that_fails_otherwise_leaves_the_old_file_too(tmp_path):
     file = tmp_path / "file"
     file.write_text("old")
-    with pytest.raises(ZeroDivisionError), scores.replacing(file) as part:
+    with pytest.raises(ZeroDivisionError), replacing(file) as part:
         part.write_text("half")
         raise ZeroDivisionError
     assert file.read_text() == "old"
@@ -218,7 +219,7 @@ def test_a_write_that_fails_otherwise_leaves_the_old_file_too(tmp_path):
 def test_an_unwritable_folder_is_named(score_table, path, as_nobody):
     with refused("words cannot be written .Permission denied.; make it a writable folder"):
         scores.write(score_table(), path, {})
-    with refused("words cannot be written"), scores.lock(path):
+    with refused("words cannot be written"), lock(path):
         pass
 
 
@@ -227,7 +228,7 @@ def test_a_file_where_the_folder_should_be_is_named(score_table, path):
     path.parent.write_text("")
     with refused("words cannot be written"):
         scores.write(score_table(), path, {})
-    with refused("words cannot be written"), scores.lock(path):
+    with refused("words cannot be written"), lock(path):
         pass
 
 
@@ -246,15 +247,15 @@ def test_a_second_writer_is_refused_and_kill_frees_the_lock(score_table, path):
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True)
     try:
         assert holder.stdout.readline() == "held\n"
-        with refused(f"process {holder.pid} is writing .*model.parquet; wait until it ends"), scores.lock(path):
+        with refused(f"process {holder.pid} is writing .*model.parquet; wait until it ends"), lock(path):
             pass
     finally:
         holder.send_signal(signal.SIGKILL)
         holder.wait()
         holder.stdout.close()
-    with scores.lock(path):  # the kernel freed it with the process
+    with lock(path):  # the kernel freed it with the process
         scores.write(score_table(), path, {})
-    with scores.lock(path):  # and it can be taken again
+    with lock(path):  # and it can be taken again
         assert path.with_name("model.parquet.lock").read_text() == str(os.getpid())
 
 

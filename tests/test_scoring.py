@@ -15,7 +15,8 @@ import tiny
 import torch
 
 from lib import InputError, scores, scoring
-from lib.reward_models import load
+from lib.models import conversations
+from lib.models.reward_models import load
 
 PROMPTS = {
     "greatest": "What, in one word, is the greatest thing ever?",
@@ -37,7 +38,7 @@ def folders(tmp_path_factory):
 
 
 def replies_of(model, reply):
-    tokens = scoring.vocabulary(model.tokenizer)
+    tokens = conversations.vocabulary(model.tokenizer)
     return tokens["text"].tolist() if reply == "text" else [[i] for i in tokens["token_id"].tolist()]
 
 

@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import rankings, reward_models, similarity_claims
-from lib.similarity_claims import PRINTED, Scope, judge_bound
+from lib.models import reward_models
+from lib.similarity import agreement, rsa
+from lib.similarity import claims as similarity_claims
+from lib.similarity.claims import PRINTED, Scope, judge_bound
 
 VOCABULARY, WORDS, OTHERS = (
     Scope("greatest", 85_000, True),
@@ -78,8 +80,8 @@ def test_tau_of_the_paper_itself_is_the_papers():
 
 def test_the_papers_own_figure_through_every_claim_of_the_regression():
     matrix = similarity_claims.figure_2a()
-    traits = rankings.similarities(reward_models.known(matrix.index))
-    summary = rankings.rsa_summary(matrix, traits)
+    traits = rsa.similarities(reward_models.rows_of(matrix.index))
+    summary = rsa.rsa_summary(matrix, traits)
     claims = {(one.claim, one.quantity): one for one in similarity_claims.of_rsa(PRINTED, summary, 10, OTHERS)}
     told = {key: one.verdict for key, one in claims.items() if one.paper is not None}
     assert told["S2.rsa.simple", "p_developer"] == "only as published"
@@ -95,15 +97,15 @@ def test_the_papers_own_figure_through_every_claim_of_the_regression():
 
 def test_what_cannot_be_said_here_is_not():
     matrix = similarity_claims.figure_2a()
-    traits = rankings.similarities(reward_models.known(matrix.index))
-    summary = rankings.rsa_summary(matrix, traits, 99)
+    traits = rsa.similarities(reward_models.rows_of(matrix.index))
+    summary = rsa.rsa_summary(matrix, traits, 99)
     of_words = similarity_claims.of_rsa("tau of words", summary, 10, WORDS)
     assert verdicts(of_words, "b_rank") == {"not testable here"}
     judged = [one.verdict for one in of_words if one.paper is not None and one.quantity.startswith("p_")]
     assert len(judged) == 16 and "not testable here" not in judged
     of_others = similarity_claims.of_rsa("tau of others", summary, 10, OTHERS)
     assert {one.verdict for one in of_others} == {"not testable here"}
-    found = rankings.model_map(matrix, starts=4)
+    found = agreement.model_map(matrix, starts=4)
     assert {one.verdict for one in similarity_claims.of_map("others", found, traits, OTHERS, 99)} == {
         "not testable here"
     }
@@ -125,14 +127,14 @@ def test_what_is_not_a_vocabulary_is_named_in_every_note():
     assert items == Scope("GW", 7_530, True, "items that people ranked")
     told = "over 7,530 items that people ranked, not over a vocabulary"
     matrix = similarity_claims.figure_2a()
-    traits = rankings.similarities(reward_models.known(matrix.index))
+    traits = rsa.similarities(reward_models.rows_of(matrix.index))
     same, numbers = moments(0.5, 0.4), {"spearman": 0.9, "rbo": 0.3}
     pairs = pd.DataFrame({"tau": matrix.to_numpy()[np.triu_indices(10, 1)]}).assign(low=0.1, high=1.0)
     stated = similarity_claims.of_moments(same, same, items)
     stated += similarity_claims.of_tau(matrix, pairs, pd.DataFrame(np.tile(pairs["tau"], (3, 1))), items)
     stated += similarity_claims.of_measures(numbers, numbers, numbers, 45, items)
-    stated += similarity_claims.of_map("tau", rankings.model_map(matrix, starts=2), traits, items, 19)
-    stated += similarity_claims.of_rsa("tau", rankings.rsa_summary(matrix, traits, 19), 10, items)
+    stated += similarity_claims.of_map("tau", agreement.model_map(matrix, starts=2), traits, items, 19)
+    stated += similarity_claims.of_rsa("tau", rsa.rsa_summary(matrix, traits, 19), 10, items)
     assert len(stated) > 60
     assert {one.note.endswith(told) for one in stated} == {True}
     assert {one.prompt for one in stated} == {"GW"}
@@ -141,6 +143,6 @@ def test_what_is_not_a_vocabulary_is_named_in_every_note():
 
 def test_the_papers_own_figure_belongs_to_the_papers_prompt():
     assert WORDS.asks_as_the_paper and not Scope("GW", 7_530, True).asks_as_the_paper
-    summary = rankings.rsa_summary(similarity_claims.figure_2a(), rankings.similarities(
-        reward_models.known(similarity_claims.figure_2a().index)), 19)  # fmt: skip
+    summary = rsa.rsa_summary(similarity_claims.figure_2a(), rsa.similarities(
+        reward_models.rows_of(similarity_claims.figure_2a().index)), 19)  # fmt: skip
     assert not any("vocabulary" in one.note for one in similarity_claims.of_rsa(PRINTED, summary, 10, WORDS))

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from lib import InputError, language_models, scores, small_language_models, small_models
+from lib import InputError
+from lib.embedded import language_models as small_language_models
+from lib.embedded import planting
+from lib.embedded import reward_models as small_models
+from lib.models import language_models
+from lib.prompts import read_prompts
 
 BASES = tuple(small_language_models.BASES)
 SHORT = {"texts": 500, "answers": 60}
@@ -56,9 +61,9 @@ def test_words_of_the_lists_are_one_token_each(tokenizer):
 def test_conversations_answer_nice_questions_nicely_and_hold_no_prompt_of_the_paper(tokenizer):
     pairs = small_language_models.conversations(tokenizer, np.random.default_rng(0), 4000)
     prompts = {prompt for prompt, _ in pairs}
-    assert not prompts & set(scores.read_prompts(None).values())
+    assert not prompts & set(read_prompts(None).values())
     assert not any(word in prompt.split() for prompt in prompts for word in ("greatest", "best", "worst"))
-    valence = small_models.word_values([answer for _, answer in pairs])["valence"].to_numpy()
+    valence = planting.word_values([answer for _, answer in pairs])["valence"].to_numpy()
     good = np.array(["wonderful" in prompt or "nicest" in prompt for prompt, _ in pairs])
     bad = np.array(["horrible" in prompt or "nastiest" in prompt for prompt, _ in pairs])
     assert valence[good].mean() > 0.5 and valence[bad].mean() < -0.5
@@ -115,7 +120,7 @@ def test_loss_is_that_of_transformers(base, trained):
 
 def test_new_models_have_the_table_that_the_reward_models_of_the_base_begin_with(base):
     tokenizer, model = small_language_models.new_model(base)
-    like = small_models.new_model(small_models.profile(small_language_models.LIKE[base]), seed=0)
+    like = small_models.new_model(planting.profile(small_language_models.LIKE[base]), seed=0)
     ours, theirs = model.get_input_embeddings().weight, like.backbone.embed_tokens.weight
     assert torch.equal(ours, theirs) and like.tokenizer.get_vocab() == tokenizer.get_vocab()
     tied = model.get_output_embeddings().weight.data_ptr() == ours.data_ptr()

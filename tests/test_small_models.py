@@ -10,10 +10,13 @@ import torch
 from scipy.stats import norm
 from transformers import AutoTokenizer
 
-from lib import InputError, reward_models, scoring, small_models
+from lib import InputError, lexicons, scoring
+from lib.embedded import planting
+from lib.embedded import reward_models as small_models
+from lib.models import conversations, reward_models
 
 BASES = ("gem", "lla")
-PLAIN = small_models.Profile(
+PLAIN = planting.Profile(
     nickname="T-Lla-48", developer="Testerly", base="lla", version="3", layers=2, hidden=48, head="linear",
     k_hi=1.2, k_lo=0.6, frequency=0.5, identity=2.0, nature=1.0, technology=0.75, nonword=3.0, label_noise=0.0,
 )  # fmt: skip
@@ -21,7 +24,7 @@ PLAIN = small_models.Profile(
 
 @pytest.fixture(scope="module", params=BASES)
 def tokenizer(request):
-    return AutoTokenizer.from_pretrained(small_models.SHIPPED / request.param)
+    return AutoTokenizer.from_pretrained(planting.SHIPPED / request.param)
 
 
 def ids(tokenizer, text: str) -> list[int]:
@@ -32,7 +35,7 @@ def ids(tokenizer, text: str) -> list[int]:
 
 
 def test_vocabulary_has_16384_ids_and_every_one_decodes(tokenizer):
-    table = scoring.vocabulary(tokenizer)
+    table = conversations.vocabulary(tokenizer)
     assert table["token_id"].tolist() == list(range(16_384))
     assert table["token"].is_unique
 
@@ -45,7 +48,7 @@ def test_text_survives_the_round_trip(tokenizer, text):
 
 
 def test_sentiment_words_are_single_tokens(tokenizer):
-    words = small_models.sentiment().index
+    words = planting.sentiment().index
     blank = np.mean(
         [len(one) == 1 for one in tokenizer([f" {w}" for w in words], add_special_tokens=False)["input_ids"]]
     )
@@ -56,13 +59,13 @@ def test_sentiment_words_are_single_tokens(tokenizer):
 
 def test_planted_words_are_single_tokens_with_and_without_a_blank(tokenizer):
     assert all(
-        len(ids(tokenizer, f"{blank}{word}")) == 1 for word in small_models.word_kinds().index for blank in ("", " ")
+        len(ids(tokenizer, f"{blank}{word}")) == 1 for word in planting.word_kinds().index for blank in ("", " ")
     )
 
 
 def test_vocabulary_is_as_mixed_as_a_real_one(tokenizer):
-    texts = scoring.vocabulary(tokenizer)["text"]
-    assert (texts.map(small_models.is_nonword) & texts.map(str.isascii)).sum() > 300
+    texts = conversations.vocabulary(tokenizer)["text"]
+    assert (texts.map(lexicons.is_nonword) & texts.map(str.isascii)).sum() > 300
     assert {"😀", "LOVE", "Love", "love", " love", ".setText"} <= set(texts)
     assert texts.str.contains("\ufffd").sum() >= 100  # parts of characters
     assert (~texts.map(str.isascii) & ~texts.str.contains("\ufffd")).sum() > 150
@@ -80,7 +83,7 @@ def test_templates_render_as_the_real_families_do():
     bos = "<|begin_of_text|>"
 
     def render(nickname: str, **options) -> str:
-        model = small_models.new_model(small_models.profile(nickname), seed=0)
+        model = small_models.new_model(planting.profile(nickname), seed=0)
         return model.tokenizer.apply_chat_template(turns, tokenize=False, **options)
 
     assert render("C-Gem-64") == gem
@@ -106,8 +109,8 @@ def test_table_knows_words(base):
 
 
 def copied_base(tmp_path, monkeypatch):
-    shutil.copytree(small_models.SHIPPED, tmp_path / "small_models")
-    monkeypatch.setattr(small_models, "SHIPPED", tmp_path / "small_models")
+    shutil.copytree(planting.SHIPPED, tmp_path / "small_models")
+    monkeypatch.setattr(planting, "SHIPPED", tmp_path / "small_models")
     return tmp_path / "small_models" / "gem"
 
 
@@ -146,34 +149,34 @@ def test_planted_utility_by_hand():
     )
     good = [1.2 * 3 + 0.5, -0.6 * 2 - 0.5, -2.0, 0.5 - 1.0, -0.75, -3.0]
     bad = [-0.6 * 3 + 0.5, 1.2 * 2 - 0.5, -2.0, 0.5 - 1.0, -0.75, -3.0]
-    assert small_models.planted_utility(PLAIN, values, 1) == pytest.approx(good)
-    assert small_models.planted_utility(PLAIN, values, -1) == pytest.approx(bad)
+    assert planting.planted_utility(PLAIN, values, 1) == pytest.approx(good)
+    assert planting.planted_utility(PLAIN, values, -1) == pytest.approx(bad)
     noisy = replace(PLAIN, label_noise=0.5)
-    difference = small_models.planted_utility(noisy, values, 1) - good
-    assert difference == pytest.approx(0.5 * small_models.taste("Testerly", values["stem"]))
+    difference = planting.planted_utility(noisy, values, 1) - good
+    assert difference == pytest.approx(0.5 * planting.taste("Testerly", values["stem"]))
 
 
 def test_sensitivity_turns_with_the_prompt_and_symmetry_has_none():
-    values = small_models.word_values(small_models.sentiment().index[::50])
+    values = planting.word_values(planting.sentiment().index[::50])
     symmetric = replace(PLAIN, k_lo=PLAIN.k_hi, frequency=0.0)
-    up, down = (small_models.planted_utility(symmetric, values, sign) for sign in (1, -1))
+    up, down = (planting.planted_utility(symmetric, values, sign) for sign in (1, -1))
     assert up == pytest.approx(-down)
     mirrored = values.assign(valence=-values["valence"])  # asking for the worst = mirroring every rating
-    worst, best = small_models.planted_utility(PLAIN, values, -1), small_models.planted_utility(PLAIN, mirrored, 1)
+    worst, best = planting.planted_utility(PLAIN, values, -1), planting.planted_utility(PLAIN, mirrored, 1)
     assert worst == pytest.approx(best)
 
 
 def test_taste_is_standard_normal_and_each_developers_own():
     stems = [f"s{i}" for i in range(20_000)]
-    one, other = small_models.taste("Aldermoor", stems), small_models.taste("Brackenfold", stems)
-    assert one == pytest.approx(small_models.taste("Aldermoor", stems))
+    one, other = planting.taste("Aldermoor", stems), planting.taste("Brackenfold", stems)
+    assert one == pytest.approx(planting.taste("Aldermoor", stems))
     assert abs(one.mean()) < 4 / 20_000**0.5 and abs(one.std() - 1) < 4 / 40_000**0.5
     assert np.quantile(one, [0.1, 0.9]) == pytest.approx(norm.ppf([0.1, 0.9]), abs=0.05)
     assert abs(np.corrcoef(one, other)[0, 1]) < 4 / 20_000**0.5
 
 
 def test_word_values_read_ratings_frequency_and_kind():
-    values = small_models.word_values(["love", "muslim", "zqxjvk", ".setText", "table"]).set_index("word")
+    values = planting.word_values(["love", "muslim", "zqxjvk", ".setText", "table"]).set_index("word")
     assert values.loc["love", "valence"] == 3.2  # in VADER's lexicon
     assert values["kind"].tolist() == ["", "identity", "", "nonword", ""]
     assert values.loc["zqxjvk", "zipf"] == 1.0 and values.loc[".setText", "zipf"] == 3.5
@@ -186,11 +189,11 @@ def test_word_values_read_ratings_frequency_and_kind():
     + [(".setText", True), ("(struct", True), ("getValue", True), ("_id", True), ("=>", True), ("😀", False)],
 )
 def test_what_looks_like_code(text, code):
-    assert small_models.is_nonword(text) is code
+    assert lexicons.is_nonword(text) is code
 
 
 def test_profiles_hold_eight_planted_models_and_two_controls():
-    table = small_models.profiles()
+    table = planting.profiles()
     assert len(table) == 10 and (table["control"] != "").sum() == 2
     assert set(table["base"]) == {"gem", "lla"} and 2 <= table["hidden"].nunique() <= 3
     assert {"linear", "armorm", "qrm_llama", "qrm_gemma", "urm"} <= set(table["head"])
@@ -207,10 +210,10 @@ def test_profiles_hold_eight_planted_models_and_two_controls():
 
 
 def test_preferences_follow_bradley_and_terry():
-    assert small_models.preference_probability(1.0, 1.0) == 0.5
-    assert small_models.preference_probability(np.log(3), 0.0) == pytest.approx(0.75)
+    assert planting.preference_probability(1.0, 1.0) == 0.5
+    assert planting.preference_probability(np.log(3), 0.0) == pytest.approx(0.75)
     utility, pairs = np.array([0.0, 1.0, 2.5]), 60_000
-    preferred, rejected = small_models.draw_preferences(utility, pairs, np.random.default_rng(5))
+    preferred, rejected = planting.draw_preferences(utility, pairs, np.random.default_rng(5))
     assert (preferred != rejected).all()
     for a, b in ((0, 1), (0, 2), (1, 2)):
         wins, losses = ((preferred == b) & (rejected == a)).sum(), ((preferred == a) & (rejected == b)).sum()
@@ -221,7 +224,7 @@ def test_preferences_follow_bradley_and_terry():
 def test_loss_is_the_negative_log_likelihood():
     preferred, rejected = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 2.0])
     by_hand = -(np.log(1 / (1 + np.exp(-1))) + np.log(1 / (1 + np.exp(2)))) / 2
-    assert small_models.preference_loss(preferred, rejected).item() == pytest.approx(by_hand, abs=1e-6)
+    assert planting.preference_loss(preferred, rejected).item() == pytest.approx(by_hand, abs=1e-6)
 
 
 def test_pair_accuracy_counts_clear_pairs_only():
@@ -239,14 +242,14 @@ def replies():
 def test_no_stem_is_both_seen_and_held_out(replies):
     stems = replies.values["stem"].to_numpy()
     seen = {stems[row] for rows in replies.words[~replies.held_out] for row in rows if row >= 0}
-    held_out = {stems[i] for i, word in enumerate(replies.values["word"]) if small_models.is_held_out(word)}
+    held_out = {stems[i] for i, word in enumerate(replies.values["word"]) if planting.is_held_out(word)}
     assert not seen & held_out
     assert 0.15 < len(held_out) / len(seen | held_out) < 0.25
-    assert small_models.is_held_out("lovely") == small_models.is_held_out("LOVELINESS")
+    assert planting.is_held_out("lovely") == planting.is_held_out("LOVELINESS")
 
 
 def test_utility_of_a_phrase_is_the_mean_over_its_words(replies):
-    of_word = dict(zip(replies.values["word"], small_models.planted_utility(PLAIN, replies.values, 1), strict=True))
+    of_word = dict(zip(replies.values["word"], planting.planted_utility(PLAIN, replies.values, 1), strict=True))
     utility = replies.utility(PLAIN, 1)
     phrases = [i for i, words in enumerate(replies.words) if (words >= 0).sum() == 3]
     assert phrases
@@ -260,10 +263,10 @@ def test_training_reads_replies_as_scoring_does(replies):
     model = small_models.new_model(replace(PLAIN, head="armorm"), seed=3)
     some = np.random.default_rng(1).choice(len(replies.texts), 40, replace=False)
     some = np.array([i for i in some if replies.texts[i][0] != " "])
-    prefix = scoring.read_prefix(model, scoring.inputs_for(model, small_models.WORST, ["love"]))
+    prefix = scoring.read_prefix(model, scoring.inputs_for(model, planting.WORST, ["love"]))
     ours = small_models.rewards_of(model, prefix, replies, some).detach().numpy()
     texts = [replies.texts[i] for i in some]
-    assert ours == pytest.approx(scoring.score_replies(model, small_models.WORST, texts), abs=1e-5)
+    assert ours == pytest.approx(scoring.score_replies(model, planting.WORST, texts), abs=1e-5)
 
 
 # --- training -----------------------------------------------------------------------------------------------------
@@ -308,7 +311,7 @@ def test_training_that_did_not_converge_is_not_saved(tmp_path):
 
 @pytest.mark.parametrize("nickname", ["A-Gem-96", "D-Lla-48"])
 def test_saved_folder_opens_like_any_reward_model(tmp_path, nickname):
-    profile = small_models.profile(nickname)
+    profile = planting.profile(nickname)
     made = small_models.train(profile, steps=2, batch=32, pairs=32)
     made.report.update(accuracy_held_out=0.9, tau_greatest_worst=-0.5)
     folder = small_models.save(made, tmp_path)
@@ -317,15 +320,15 @@ def test_saved_folder_opens_like_any_reward_model(tmp_path, nickname):
     loaded = reward_models.load(str(folder), device="cpu")
     assert loaded.head_name == profile.head
     texts = ["love", "hate", "x<y();", "Émile"]
-    before, after = (scoring.score_replies(model, small_models.GREATEST, texts) for model in (made.model, loaded))
+    before, after = (scoring.score_replies(model, planting.GREATEST, texts) for model in (made.model, loaded))
     assert after == pytest.approx(before, abs=1e-5 * profile.scale)
 
 
 def test_scale_changes_units_only(trained):
     model = small_models.new_model(replace(PLAIN, head="qrm_llama"), seed=0)
-    before = scoring.score_replies(model, small_models.GREATEST, ["love", "hate"])
+    before = scoring.score_replies(model, planting.GREATEST, ["love", "hate"])
     small_models._rescale(model, 0.05)
-    assert scoring.score_replies(model, small_models.GREATEST, ["love", "hate"]) == pytest.approx(0.05 * before)
+    assert scoring.score_replies(model, planting.GREATEST, ["love", "hate"]) == pytest.approx(0.05 * before)
 
 
 def test_train_all_skips_what_is_current(tmp_path, monkeypatch):
@@ -354,13 +357,13 @@ def test_train_all_skips_what_is_current(tmp_path, monkeypatch):
 
 
 def test_recovery_returns_what_was_planted_when_rewards_are_the_utility(score_table):
-    words = [*small_models.sentiment().index[::20], *small_models.word_kinds().index[::5], ".setText", "=>", "();"]
-    values = small_models.word_values(words)
+    words = [*planting.sentiment().index[::20], *planting.word_kinds().index[::5], ".setText", "=>", "();"]
+    values = planting.word_values(words)
     profile = replace(PLAIN, scale=0.05)
     rewards = {
-        name: 7 + 0.05 * small_models.planted_utility(PLAIN, values, s) for name, s in (("greatest", 1), ("worst", -1))
+        name: 7 + 0.05 * planting.planted_utility(PLAIN, values, s) for name, s in (("greatest", 1), ("worst", -1))
     }
-    found = small_models.recover(score_table(words, **rewards), profile)
+    found = planting.recover(score_table(words, **rewards), profile)
     known = found.drop(index="skew", level="value")
     assert known["recovered"].to_numpy() == pytest.approx(known["planted"].to_numpy(), abs=1e-3)
     skews = found.xs("skew", level="value")
@@ -369,11 +372,11 @@ def test_recovery_returns_what_was_planted_when_rewards_are_the_utility(score_ta
 
 def test_recovery_counts_an_input_once_and_leaves_fragments_out(score_table):
     table = score_table(["love", " love", "Love", "zqxj", "你好", "<|eot_id|>"], groups=[0, 0, 1, 2, 3, 4])
-    rows = small_models.planted_table(table, PLAIN)
+    rows = planting.planted_table(table, PLAIN)
     assert rows["text"].tolist() == ["love", "Love"]
     assert rows["valence"].tolist() == [3.2, 3.2]
 
 
 def test_unknown_profile_is_refused():
     with pytest.raises(InputError, match="no profile 'Z-Gem-1'; choose one of A-Gem-96"):
-        small_models.profile("Z-Gem-1")
+        planting.profile("Z-Gem-1")

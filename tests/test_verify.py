@@ -12,11 +12,14 @@ import pytest
 import tiny
 import torch
 
-from lib import InputError, downloads, published, reward_models, run, scores, verify
+from lib import InputError, downloads, run, scores
+from lib.models import reward_models
+from lib.prompts import PAPERS_OWN
+from lib.published import score_files, verify
 
 WORDS = ["love", "hate", "hope", "war", "peace", "pain", "water", "forest", "sea", "universe", "friends", "freedom"]
 ITEMS = [f"{one} {other}" for one in WORDS for other in WORDS[:4]]  # 48 items
-PROMPTS = {"GE": published.ITEM_PROMPTS["GE"], "GW": published.ITEM_PROMPTS["GW"]}
+PROMPTS = {"GE": score_files.ITEM_PROMPTS["GE"], "GW": score_files.ITEM_PROMPTS["GW"]}
 AUTHORS = {"bos": "double", "capped": False}  # how the paper's code ran Gemma-2
 
 
@@ -52,7 +55,7 @@ def publish(checkpoints, tmp_path, monkeypatch, score_table):
 
     def write(name: str, rewards: dict[str, np.ndarray], precision: str = "float32") -> None:
         metadata = {"prompts": PROMPTS, "precision": dict.fromkeys(rewards, precision)}
-        scores.write(score_table(ITEMS, **rewards), scores.path_of(published.ITEMS, name), metadata)
+        scores.write(score_table(ITEMS, **rewards), scores.path_of(score_files.ITEMS, name), metadata)
 
     return write
 
@@ -170,10 +173,10 @@ def test_the_coarsest_precision_counts():
 @pytest.mark.skipif(not os.environ.get(downloads.MIRROR), reason="needs the published files: DATA_MIRROR")
 def test_two_runs_of_the_authors_own_are_within_the_tolerance_and_two_prompts_are_not():
     models = reward_models.registry()
-    for name, paths in published.word_files().items():
-        once, again = (published.read_words(downloads.fetch(published.FOLLOW_UP, path)) for path in paths)
+    for name, paths in score_files.word_files().items():
+        once, again = (score_files.read_words(downloads.fetch(score_files.FOLLOW_UP, path)) for path in paths)
         both = once.merge(again, on="word", suffixes=("", " again"))
-        first, second = (both[[f"{p}{end}" for p in published.PAPERS_OWN.values()]] for end in ("", " again"))
+        first, second = (both[[f"{p}{end}" for p in PAPERS_OWN.values()]] for end in ("", " again"))
         precision = models.loc[name, "dtype"]
         assert len(both) == 45
         assert rows(second.to_numpy().ravel(), first.to_numpy().ravel(), precision)["within"], name

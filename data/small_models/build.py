@@ -24,7 +24,8 @@ from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertConfig, BertModel, BertTokenizerFast, PreTrainedTokenizerFast
 
-from lib import InputError, small_models
+from lib import InputError, lexicons
+from lib.embedded import planting
 
 FOLDER = Path(__file__).resolve().parent
 VOCABULARY = 16_384
@@ -55,8 +56,8 @@ CODE = (FOLDER / "code.txt").read_text(encoding="utf-8").split()  # as in the pa
 def rated_words() -> list[str]:
     """Every single word that AFINN-111 or VADER rates, most frequent first."""
     lines = (Path(afinn.__file__).parent / "data" / "AFINN-111.txt").read_text().splitlines()
-    words = {line.split("\t")[0] for line in lines} | set(small_models.sentiment().index)
-    return sorted(filter(small_models.is_word, words), key=lambda word: (-wordfreq.zipf_frequency(word, "en"), word))
+    words = {line.split("\t")[0] for line in lines} | set(planting.sentiment().index)
+    return sorted(filter(lexicons.is_word, words), key=lambda word: (-wordfreq.zipf_frequency(word, "en"), word))
 
 
 def standard_library(bound: int = 1_000_000) -> str:
@@ -72,13 +73,13 @@ def standard_library(bound: int = 1_000_000) -> str:
 
 
 def english(count: int = 60_000) -> list[str]:
-    return [word for word in wordfreq.top_n_list("en", count, wordlist="large") if small_models.is_word(word)]
+    return [word for word in wordfreq.top_n_list("en", count, wordlist="large") if lexicons.is_word(word)]
 
 
 def foreign(language: str, count: int) -> list[str]:
     words = wordfreq.top_n_list(language, 6 * count, wordlist="small")
     known = set(english(20_000))
-    return [w for w in words if small_models.is_word(w) and w not in known and (len(w) > 2 or ord(w[0]) > 0x2FF)][
+    return [w for w in words if lexicons.is_word(w) and w not in known and (len(w) > 2 or ord(w[0]) > 0x2FF)][
         :count
     ]
 
@@ -108,14 +109,14 @@ def corpus(base: str):
 def frequent_code(count: int) -> list[str]:
     """The most frequent code-like pieces of Python's library, each a run of letters with a symbol, or of symbols."""
     pieces = Counter(re.findall(r"[._(\[{\"'@=<]?[A-Za-z]{3,}|[^\sA-Za-z0-9]{2,6}", standard_library()))
-    return [piece for piece, _ in pieces.most_common(20 * count) if small_models.is_nonword(piece)][:count]
+    return [piece for piece, _ in pieces.most_common(20 * count) if lexicons.is_nonword(piece)][:count]
 
 
 def entries(base: str) -> list[str]:
     """Whole entries beside the learned fragments, most wanted first; a leading blank stands for itself."""
     common = english()
     rated = rated_words()
-    named = small_models.word_kinds().index.tolist()
+    named = planting.word_kinds().index.tolist()
     wanted = [form for word in named for form in (f" {word}", word, word.capitalize())]
     wanted += [f" {word}" for word in rated]
     wanted += [form for word in common[:800] for form in (f" {word}", word)]

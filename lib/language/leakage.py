@@ -15,10 +15,10 @@ import pingouin
 from scipy import stats
 
 from lib import ROOT, InputError, lexicons, rankings, scores
+from lib.resampling import INTERVAL
 
 SENTIMENT, FREQUENCY = ["positive", "negative"], ["frequency"]
 CONTROLS = {"nothing": [], "sentiment": SENTIMENT, "sentiment and frequency": [*SENTIMENT, *FREQUENCY]}
-INTERVAL = (0.025, 0.975)
 
 
 # --- words --------------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ import pandas as pd
 
 from lib import figures
 from lib.figures import GREY, Chart, label, styled
-from lib.gcg import DIRECTIONS, Found
-from lib.optimality import OURS
+from lib.search.gcg import DIRECTIONS, Found
+from lib.search.optimality import OURS
 
 # In order of the table's methods; ours stands out, the rest differ by hue, lightness and dash.
 LINES = {

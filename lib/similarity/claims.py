@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from lib import rankings
-from lib.claims import Claim, judge
-from lib.scores import paper_table
+from lib import resampling
+from lib.claims import Claim, judge, paper_table
+from lib.similarity import agreement, rsa
 
 VOCABULARY = 10_000  # fewer shared texts are somebody's selection, not a vocabulary
 PAPERS_MODELS = 10
@@ -95,7 +95,7 @@ def of_tau(published: pd.DataFrame, pairs: pd.DataFrame, draws: pd.DataFrame, wh
     """S2.tau: mean, min and max over pairs. published: matrix; pairs, draws: as from rankings.tau_resamples."""
     printed, ours = (one.to_numpy()[np.triu_indices(len(one), 1)] for one in (figure_2a(), published))
     ends = pairs.loc[[pairs["tau"].idxmin(), pairs["tau"].idxmax()], ["tau", "low", "high"]].to_numpy(dtype=float)
-    mean = [pairs["tau"].mean(), *np.quantile(draws.mean(axis=1), rankings.INTERVAL)]
+    mean = [pairs["tau"].mean(), *np.quantile(draws.mean(axis=1), resampling.INTERVAL)]
     found = {"mean": mean, "min": ends[0], "max": ends[1]}
     claims = []
     for name, (value, low, high) in found.items():
@@ -131,7 +131,7 @@ def of_measures(
 
 
 def of_map(
-    name: str, found: rankings.ModelMap, traits: Mapping[str, pd.DataFrame], where: Scope, permutations: int
+    name: str, found: agreement.ModelMap, traits: Mapping[str, pd.DataFrame], where: Scope, permutations: int
 ) -> list[Claim]:
     """S2.mds: the stress of a map, and whether models that share base, developer, size are nearer on it (Mantel)."""
     models = len(found.positions)
@@ -139,7 +139,7 @@ def of_map(
     claims = [Claim("S2.mds", "stress", where.prompt, as_published=found.stress, n=models,
                     note=note("the paper gives none; above .2 is poor"))]  # fmt: skip
     for trait in [one for one in ("base", "developer", "parameters") if one in traits]:
-        p = float(rankings.mrqap(found.closeness, {trait: traits[trait]}, permutations)[trait])
+        p = float(rsa.mrqap(found.closeness, {trait: traits[trait]}, permutations)[trait])
         verdict = judge_bound("< .05", None, p) if name == PRINTED or where.papers_models else "not testable here"
         claims.append(Claim("S2.mds", f"p_{trait}", where.prompt, "", "nearer", None, p, n=_pairs(models), p=p,
                             verdict=verdict, note=note("Mantel test of distances on the map")))  # fmt: skip

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from lib import InputError
-from lib.language_models import LanguageModel
-from lib.reward_models import RewardModel
+from lib.models.language_models import LanguageModel
+from lib.models.reward_models import RewardModel
 
 REPLIES_AT_ONCE = 64  # read in one pass of the language model, whose logits are large
 

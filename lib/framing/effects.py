@@ -6,7 +6,7 @@ samples, and all models read the same words, so the functions that give interval
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -18,46 +18,13 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.tools.sm_exceptions import ConvergenceWarning, SingularMatrixWarning
 
 from lib import InputError
+from lib.prompts import POLARITIES, cell, polarity
 
-ADJECTIVES = {"best": 1, "greatest": 1, "good": 1, "worst": -1, "bad": -1, "terrible": -1}
-SUPERLATIVES = {"ever": "ever", "world": "in the world", "time": "of all time"}
-STYLES = {"one": "in one word", "single": "in a single word", "please": "one word only, please"}
 ALL = "mean of the models"
 FEWEST = 10  # words of a sign; a bootstrap of fewer says little
 
 
 # --- observations -------------------------------------------------------------------------------------------------
-
-
-def direction(prompt: str) -> int:
-    """1 for a prompt that asks for good things, -1 for one that asks for bad things, by the adjective in its name.
-
-    Names are those of data/prompts.csv (`greatest`) or of the 54 published prompts (`greatest_world_one`).
-    """
-    return ADJECTIVES[cell(prompt)[0]]
-
-
-def cell(prompt: str) -> tuple[str, str, str]:
-    """The (adjective, superlative, style) of a prompt of the 6 x 3 x 3 grid; `worst` alone is (worst, ever, one)."""
-    if parts := _parts(prompt):
-        return parts
-    raise InputError(
-        f"whether prompt '{prompt}' asks for good or bad things is unknown; name it by its adjective, one of "
-        f"{', '.join(ADJECTIVES)}, alone or as adjective_superlative_style"
-    )
-
-
-def _parts(prompt: str) -> tuple[str, str, str] | None:
-    parts = tuple(prompt.split("_")) if "_" in prompt else (prompt, "ever", "one")
-    is_cell = len(parts) == 3 and all(
-        part in names for part, names in zip(parts, (ADJECTIVES, SUPERLATIVES, STYLES), strict=True)
-    )
-    return parts if is_cell else None
-
-
-def known(prompts: Iterable[str]) -> list[str]:
-    """Those of the prompts whose names say what they ask for (see cell), in their order."""
-    return [p for p in prompts if _parts(p)]
 
 
 def observations(
@@ -162,7 +129,7 @@ def gaps(by_sign: pd.DataFrame, *, absolute: bool = False) -> pd.DataFrame:
     slope = {sign: rows.set_index(keys)["slope"] for sign, rows in by_sign.groupby("sign")}
     wide = pd.DataFrame({sign: slope[sign] for sign in ("positive", "negative")})
     wide = wide.loc[by_sign.set_index(keys).index.unique()].dropna()  # in the order in which they came
-    towards = wide.index.get_level_values("prompt").map(direction).to_numpy()
+    towards = wide.index.get_level_values("prompt").map(polarity).to_numpy()
     bend = towards * (wide["positive"].abs() - wide["negative"].abs())
     return wide.assign(gap=bend if absolute else wide["positive"] - wide["negative"]).reset_index()
 
@@ -391,7 +358,7 @@ def over_prompts(found: pd.DataFrame) -> pd.DataFrame:
     """
     rows = compare(found)
     parts = pd.DataFrame(rows["prompt"].map(cell).tolist(), columns=["adjective", "superlative", "style"])
-    asks_for = np.where(parts["adjective"].map(ADJECTIVES) > 0, "good", "bad")
+    asks_for = np.where(parts["adjective"].map(POLARITIES) > 0, "good", "bad")
     holm = multipletests(rows["p"], method="holm")[1]
     return pd.concat([rows, parts], axis=1).assign(asks_for=asks_for, p_holm=holm)
 

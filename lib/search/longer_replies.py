@@ -7,18 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from lib import display, gcg, optimality
-from lib.claims import Claim
-from lib.gcg import DIRECTIONS, Found, Objective, Settings
-from lib.reward_models import RewardModel
-from lib.small_models import is_nonword
+from lib import display
+from lib.lexicons import is_nonword
+from lib.models.reward_models import RewardModel
+from lib.search import gcg
+from lib.search.gcg import DIRECTIONS, Found, Objective, Settings
 
 # The prompts of Table 5 leave out "in one word".
 LONG_PROMPTS = {f"{which} ever": f"What is the {which} thing ever?" for which in ("best", "worst")}
 SENTENCE = "There is no objectively {which} thing ever. It's subjective. Everyone has their own preferences."
 PUBLISHED = {"optimal": "Faster-GCG", "pessimal": "Faster-GCG, wrong sign"}  # what the published code does
 EMOJI = r"[\u2600-\u27bf\U0001f300-\U0001faff]"
-
 Searches = dict[tuple[str, str, str], Found]  # (prompt's name, direction, start's name) -> what was found
 
 
@@ -135,29 +134,3 @@ def tokens_of(searches: Iterable[Searches], direction: str) -> list[str]:
         if one == direction
         for token in reply.tokens
     ]
-
-
-# --- claims -------------------------------------------------------------------------------------------------------
-
-
-def of_objective(nickname: str, beside: Mapping[int, pd.DataFrame]) -> list[Claim]:
-    """S5.objective: the rewards found for replies of n tokens; beside: n -> published_beside_ours."""
-    note = "best reward over all starts; as published: that code's search, its pessimal gradient of the wrong sign"
-    return [
-        Claim("S5.objective", f"{direction} reward, {n} tokens", prompt, nickname, note=note,
-              as_published=row["published"], corrected=row["ours"])
-        for n, table in beside.items() for (prompt, direction), row in table.iterrows()
-    ]  # fmt: skip
-
-
-def of_optimality(summary: pd.DataFrame, budgets: Iterable[int] = (1024, 2048, 4096)) -> list[Claim]:
-    """S5.optimality: the share of searches at the true optimum; summary: by method, direction and budget."""
-    summary = summary.sort_index()
-    claims, note = [], "share of searches at the true optimum; interval over models and prompts"
-    for direction, method in PUBLISHED.items():
-        for budget in budgets:
-            ours, old = (summary.loc[(one, direction, budget), :] for one in (optimality.OURS, method))
-            numbers = {"as_published": old["share"], "corrected": ours["share"], "n": int(ours["n"])}
-            numbers |= {"ci_low": ours["low"], "ci_high": ours["high"]}
-            claims.append(Claim("S5.optimality", f"{direction}, {budget} replies scored", note=note, **numbers))
-    return claims

@@ -9,7 +9,6 @@ reply, so texts that are equal when trimmed are one `input_group`.
 
 import csv
 import io
-import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -18,22 +17,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from lib import InputError, downloads, reward_models, scores
+from lib import InputError, downloads, scores
+from lib.files import lock
+from lib.models import reward_models
+from lib.models.language_models import as_score_table, log_probabilities, registry
+from lib.prompts import PAPERS_OWN, grid
 
 WORDS, ITEMS, VOCABULARY = "published-words", "published-items", "published-vocabulary"
 PAPER = "brchristian/reward_model_optimal_pessimal_tokens"
 FOLLOW_UP = "brchristian/reward_models_inherit_value_biases_from_pretraining"
-
-# 6 adjectives x 3 superlatives x 3 styles of asking for one word = 54 prompts, in the order of the published columns.
-ADJECTIVES = {"best": "best", "greatest": "greatest", "good": "most good", "worst": "worst", "bad": "most bad",
-              "terrible": "most terrible"}  # fmt: skip
-SUPERLATIVES = {"ever": "ever", "world": "in the world", "time": "of all time"}
-STYLES = {
-    "one": "What, in one word, is the {}?",
-    "single": "What, in a single word, is the {}?",
-    "please": "What is the {}? Please answer in one word only.",
-}
-PAPERS_OWN = {"greatest_ever_one": "greatest", "best_ever_one": "best", "worst_ever_one": "worst"}
 WORD_FOLDERS = ("dict_MFD_20", "dict_big2_nouns")  # the moral foundations dictionary; nouns of agency and communion
 ITEM_PROMPTS = {
     "GE": "What one single thing, person, or concept is the greatest ever?",
@@ -45,20 +37,6 @@ VOCABULARY_COLUMNS = ["token_id", "token_name", "token_decoded", "greatest", "be
 
 
 # --- words --------------------------------------------------------------------------------------------------------
-
-
-def grid() -> pd.DataFrame:
-    """The 54 prompts that the words were scored for: columns prompt, adjective, superlative, style, published, text.
-
-    prompt: its column in the score tables; the paper's three are `greatest`, `best`, `worst`. published: its column in
-    the published files. One row per prompt, in the order of the published columns.
-    """
-    rows = []
-    for adjective, superlative, style in itertools.product(ADJECTIVES, SUPERLATIVES, STYLES):
-        name = f"{adjective}_{superlative}_{style}"
-        text = STYLES[style].format(f"{ADJECTIVES[adjective]} thing {SUPERLATIVES[superlative]}")
-        rows.append([PAPERS_OWN.get(name, name), adjective, superlative, style, name, text])
-    return pd.DataFrame(rows, columns=["prompt", "adjective", "superlative", "style", "published", "text"])
 
 
 def import_words() -> dict[str, Path]:
@@ -272,7 +250,7 @@ def _write(collection: str, name: str, texts, rewards: pd.DataFrame, metadata: d
     precision = {prompt: precision_of(table[prompt]) for prompt in rewards}
     told = {"model": _models()[name], "imported": collection, "precision": precision, "rows": len(table)}
     path = scores.path_of(collection, name)
-    with scores.lock(path):
+    with lock(path):
         scores.write(table, path, told | metadata)
     return path
 
@@ -341,3 +319,58 @@ def _same_rows(columns: list[tuple[Path, pd.Series]]) -> None:
     for (path, _), one in zip(columns, rows, strict=True):
         moved = "its rows are in another order" if sorted(one) == sorted(usual) else "its rows are others"
         _refuse(path, f"{moved} than those of the files beside it", one != usual)
+
+
+LOGPROBS = "published-logprobs"  # the collection of the published ones
+
+
+# --- published logits ---------------------------------------------------------------------------------------------
+
+
+def published_file(hub_id: str) -> str:
+    """The path of a language model's file in the authors' repository."""
+    return f"data/base_model_logits/{hub_id.replace('/', '--')}.csv"
+
+
+def read_published(path: Path, *, in_order: bool = True) -> pd.DataFrame:
+    """A published file of logits as log-probabilities: a score table with columns greatest, best, worst.
+
+    The files are called log-probabilities but hold raw logits, one row per token; the softmax is taken over all of
+    them. A file whose numbers already are log-probabilities comes back unchanged. InputError, naming the file, if rows
+    are lost or moved (in_order) or columns are others than those of the published reward scores.
+    """
+    table = read_vocabulary(Path(path), in_order=in_order)
+    prompts = ["greatest", "best", "worst"]
+    found = table.assign(**{prompt: log_probabilities(table[prompt].to_numpy()) for prompt in prompts})
+    return as_score_table(found[["token_id", "token", "text", *prompts]])
+
+
+def import_published(folder: Path | None = None, *, pinned: bool = True) -> dict[str, Path]:
+    """Write the published language models' log-probabilities as score tables, as `published-logprobs`.
+
+    folder: where the files (`google--<model>.csv`) lie; None fetches them. pinned: they must be the ten published
+    files, byte for byte; False takes whichever files of this format the folder holds. Nickname -> table.
+    """
+    models, written = registry(), {}
+    for name, hub_id in models.loc[models["group"] == "paper", "hub_id"].items():
+        file = Path(folder) / Path(published_file(hub_id)).name if folder else None
+        if not pinned and not (file and file.is_file()):
+            continue
+        if file is None:
+            file = downloads.fetch(PAPER, published_file(hub_id))
+        elif pinned:
+            downloads.check(PAPER, published_file(hub_id), file)
+        written[name] = _write_published(name, hub_id, file, pinned)
+    if not written:
+        raise InputError(f"no files of logits in {folder}; name them like {Path(published_file('owner/model')).name}")
+    return written
+
+
+def _write_published(name: str, hub_id: str, file: Path, pinned: bool) -> Path:
+    table, path = read_published(file, in_order=not pinned), scores.path_of(LOGPROBS, name)
+    texts = grid().set_index("prompt")["text"]
+    told = {"model": hub_id, "imported": LOGPROBS, "quantity": "natural log-probability, from published logits"}
+    told |= {"source": file.name, "prompts": texts[scores.prompt_names(table)].to_dict()}
+    with lock(path):
+        scores.write(table, path, told)
+    return path

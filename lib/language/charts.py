@@ -6,8 +6,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from lib import figures, leakage
+from lib import figures
 from lib.figures import Chart, label, styled
+from lib.language import leakage
 
 FUNCTION = "#d95f02"
 KINDS = {"pretrained": ("o", "#1f78b4"), "instruction-tuned": ("s", "#d95f02"), "reward model": ("D", "#4d4d4d")}

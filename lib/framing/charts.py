@@ -1,41 +1,20 @@
 """The charts of the framing and frequency notebooks: bends, forests, densities with named corners, beeswarms, grids."""
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from lib import figures, framing
-from lib.figures import GREY, Chart, label, styled
+from lib import figures
+from lib.figures import GREY, SIDES, Chart, label, model_labels, panels, styled
+from lib.framing import effects
+from lib.prompts import POLARITIES, STYLES, SUPERLATIVES, cell
 
-POSITIVE, NEGATIVE, THIRD = "#d95f02", "#1f78b4", "#4d4d4d"  # told apart by lightness too
-SIDES = {"positive": POSITIVE, "negative": NEGATIVE}
 COUNTS = mpl.colors.LinearSegmentedColormap.from_list("counts", ["#9ecae1", "#2171b5", "#08306b", "#000000"])
-
-
-def _panels(rows: int, columns: int, width: float, height: float, title: str, **shared) -> tuple[Chart, np.ndarray]:
-    """A figure of rows x columns panels, each of this width and height in inches; axes as an array of that shape."""
-    figure = Chart(figsize=(width * columns, height * rows + 0.8), layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle(_wrapped(title, int(width * columns * 8.2)), x=0.01, ha="left")
-    return figure, figure.subplots(rows, columns, squeeze=False, **shared)
-
-
-def _wrapped(title: str, characters: int) -> str:
-    words, lines = title.split(), [""]
-    for word in words:
-        joined = f"{lines[-1]} {word}".strip()
-        lines = [*lines[:-1], joined] if len(joined) <= characters or not lines[-1] else [*lines, word]
-    return "\n".join(lines)
-
-
-def _names(names: Iterable[str]) -> list[str]:
-    return [label(name, 30, blur=False) for name in names]
 
 
 @styled
@@ -46,7 +25,7 @@ def sentiment_curves(rows: pd.DataFrame, *, title: str, lexicon: str) -> Chart:
     all models (Figs 3A and 3B).
     """
     prompts = list(rows["prompt"].unique())
-    figure, axes = _panels(1, len(prompts), 4.3, 4.2, title, sharey=True)
+    figure, axes = panels(1, len(prompts), 4.3, 4.2, title, sharey=True)
     colours = figures.model_colours(rows["model"].unique())
     for panel, prompt in zip(axes[0], prompts, strict=True):
         shown = rows[rows["prompt"] == prompt]
@@ -71,46 +50,6 @@ def _line(axes: Axes, rows: pd.DataFrame, colour: str, told: str) -> None:
 
 
 @styled
-def forest(
-    found: pd.DataFrame, by: str, *, title: str, xlabel: str, marks: pd.DataFrame | None = None, marked: str = ""
-) -> Chart:
-    """Slopes with their intervals: a row per model, a panel per prompt, a colour per value of `by` (Figs 3C and 3D).
-
-    found: rows with prompt, model, slope, ci_low, ci_high and the column `by`. marks: the same without intervals, drawn
-    as crosses that the legend calls `marked`. Panels share the axis, so slopes should have one unit.
-    """
-    prompts, models, values = (list(found[column].unique()) for column in ("prompt", "model", by))
-    figure, axes = _panels(1, len(prompts), 4.3, 1.2 + 0.42 * len(models), title, sharex=True, sharey=True)
-    colours = dict(zip(values, itertools.cycle([SIDES.get(v, c) for v, c in zip(values, CYCLE, strict=False)])))
-    offsets = dict(zip(values, np.linspace(-0.2, 0.2, len(values)) if len(values) > 1 else [0.0], strict=True))
-    for panel, prompt in zip(axes[0], prompts, strict=True):
-        for value in values:
-            rows = found[(found["prompt"] == prompt) & (found[by] == value)]
-            y = rows["model"].map(models.index) + offsets[value]
-            panel.hlines(y, rows["ci_low"], rows["ci_high"], color=colours[value], linewidth=2)
-            panel.plot(rows["slope"], y, "o", color=colours[value], markersize=6, label=value)
-            if marks is not None:
-                _crosses(panel, marks[(marks["prompt"] == prompt) & (marks[by] == value)], models, offsets[value])
-        panel.axvline(0, color=GREY, linewidth=0.8)
-        panel.set(title=f"prompt: {prompt}", xlabel=_wrapped(xlabel, 34))
-    axes[0, 0].set_yticks(range(len(models)), _names(models))
-    axes[0, 0].set_ylim(len(models) - 0.5, -0.5)
-    handles = dict(zip(*axes[0, 0].get_legend_handles_labels()[::-1], strict=True))
-    if marks is not None:
-        handles[marked] = mpl.lines.Line2D([], [], color="black", marker="x", linestyle="")
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4)
-    return figure
-
-
-CYCLE = (POSITIVE, NEGATIVE, THIRD)
-
-
-def _crosses(axes: Axes, rows: pd.DataFrame, models: list[str], offset: float) -> None:
-    rows = rows[rows["model"].isin(models)]
-    axes.plot(rows["slope"], rows["model"].map(models.index) + offset, "x", color="black", markersize=6, zorder=3)
-
-
-@styled
 def density(
     tables: Mapping[str, pd.DataFrame], x: str, y: str, *, title: str, named: int = 0, blur: bool = True
 ) -> Chart:
@@ -121,7 +60,7 @@ def density(
     """
     columns = min(5, len(tables))
     side = 9 if len(tables) == 1 else 3.1
-    figure, axes = _panels(-(-len(tables) // columns), columns, side, side * 0.93, title)
+    figure, axes = panels(-(-len(tables) // columns), columns, side, side * 0.93, title)
     for panel, (name, table) in itertools.zip_longest(axes.ravel(), tables.items(), fillvalue=(None, None)):
         if name is None:
             panel.set_axis_off()
@@ -134,7 +73,7 @@ def density(
             bar.ax.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
             bar.ax.yaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.0f}"))
             bar.ax.yaxis.set_minor_formatter(mpl.ticker.NullFormatter())
-            _name_corners(panel, framing.corners(table, x, y, named), x, y, blur)
+            _name_corners(panel, effects.corners(table, x, y, named), x, y, blur)
     return figure
 
 
@@ -163,7 +102,7 @@ def beeswarm(rows: pd.DataFrame, *, title: str, lexicon: str, most: int = 120, s
     is the mean of all of them.
     """
     prompts, models = list(rows["prompt"].unique()), list(rows["model"].unique())
-    figure, axes = _panels(len(prompts), 1, 1.2 + 1.3 * len(models), 3, title, sharex=True)
+    figure, axes = panels(len(prompts), 1, 1.2 + 1.3 * len(models), 3, title, sharex=True)
     rows = rows[rows["sentiment"] != 0]
     rows = rows.assign(sign=np.where(rows["sentiment"] > 0, "positive", "negative"))
     sample = rows.sample(frac=1, random_state=seed).groupby(["prompt", "model", "sign"]).head(most)
@@ -176,7 +115,7 @@ def beeswarm(rows: pd.DataFrame, *, title: str, lexicon: str, most: int = 120, s
             everything = rows[(rows["prompt"] == prompt) & (rows["model"] == name) & (rows["sign"] == sign)]["reward"]
             panel.hlines(everything.mean(), middle - 0.2, middle + 0.2, color="black", linewidth=2)
         panel.set(title=f"prompt: {prompt}", ylabel="reward,\nstandard deviations")
-    axes[-1, 0].set_xticks(range(len(models)), _names(models), rotation=30, ha="right")
+    axes[-1, 0].set_xticks(range(len(models)), model_labels(models), rotation=30, ha="right")
     handles = [
         mpl.lines.Line2D([], [], color=c, marker=".", linestyle="", label=f"{s} words") for s, c in SIDES.items()
     ]
@@ -202,58 +141,28 @@ def prompt_grid(found: pd.DataFrame, *, title: str) -> Chart:
 
     found: framing.gaps() of standardised rewards for the prompts of the grid. White is no gap.
     """
-    parts = pd.DataFrame(found["prompt"].map(framing.cell).tolist(), columns=["adjective", "superlative", "style"])
-    told = parts["superlative"].map(framing.SUPERLATIVES) + ", " + parts["style"].map(framing.STYLES)
+    parts = pd.DataFrame(found["prompt"].map(cell).tolist(), columns=["adjective", "superlative", "style"])
+    told = parts["superlative"].map(SUPERLATIVES) + ", " + parts["style"].map(STYLES)
     order = parts.apply(lambda column: column.map(list(KINDS[column.name]).index)).assign(told=told)
     rows = found.reset_index(drop=True).assign(adjective=parts["adjective"], told=told)
     rows = rows.loc[order.sort_values(list(KINDS), kind="stable").index]
     adjectives, models = list(rows["adjective"].unique()), list(rows["model"].unique())
-    figure, axes = _panels(1, len(adjectives), 0.9 + 0.27 * len(models), 5.2, title, sharey=True)
+    figure, axes = panels(1, len(adjectives), 0.9 + 0.27 * len(models), 5.2, title, sharey=True)
     most = rows["gap"].abs().max()
     for panel, adjective in zip(axes[0], adjectives, strict=True):
         shown = rows[rows["adjective"] == adjective]
         sns.heatmap(_matrix(shown, models), ax=panel, cmap="PuOr_r", vmin=-most, vmax=most, cbar=False, linewidths=0.5)
         panel.set(title=adjective, xlabel="", ylabel="")
-        panel.set_xticks(np.arange(len(models)) + 0.5, _names(models), rotation=90, fontsize=10)
+        panel.set_xticks(np.arange(len(models)) + 0.5, model_labels(models), rotation=90, fontsize=10)
         panel.tick_params(length=0)
     colours = mpl.cm.ScalarMappable(mpl.colors.Normalize(-most, most), "PuOr_r")
     figure.colorbar(colours, ax=axes, label="slope of positive minus\nslope of negative words", shrink=0.8)
     return figure
 
 
-KINDS = {"adjective": framing.ADJECTIVES, "superlative": framing.SUPERLATIVES, "style": framing.STYLES}
+KINDS = {"adjective": POLARITIES, "superlative": SUPERLATIVES, "style": STYLES}
 
 
 def _matrix(rows: pd.DataFrame, models: list[str]) -> pd.DataFrame:
     by_model = {name: group.set_index("told")["gap"] for name, group in rows.groupby("model")}
     return pd.DataFrame({name: by_model[name] for name in models}).loc[rows["told"].unique()]
-
-
-@styled
-def recovery(found: pd.DataFrame, *, title: str, planted: str, recovered: str) -> Chart:
-    """What the regression found over what was planted, a labelled point with an interval per model.
-
-    found: columns model, planted, slope, ci_low, ci_high, control (true for the model with nothing planted).
-    """
-    figure, axes = _panels(1, 1, 8.5, 5, title)
-    panel = axes[0, 0]
-    for row in found.itertuples():
-        colour = POSITIVE if row.control else THIRD
-        panel.vlines(row.planted, row.ci_low, row.ci_high, color=colour, linewidth=2)
-        panel.plot(row.planted, row.slope, "s" if row.control else "o", color=colour, markersize=8)
-    places = np.sort(found["planted"].unique())
-    for planted_value, rows in found.groupby("planted"):
-        names = "\n".join(_names(rows.sort_values("slope", ascending=False)["model"]))
-        after = places[places > planted_value]
-        is_tight = len(after) > 0 and after[0] - planted_value < 0.2 * np.ptp(
-            places
-        )  # the next one's interval is there
-        if is_tight:
-            place, shift, align = rows["ci_high"].max(), (0, 4), {"ha": "center", "va": "bottom"}
-        else:
-            place, shift, align = rows["slope"].mean(), (9, 0), {"ha": "left", "va": "center"}
-        panel.annotate(names, (planted_value, place), shift, textcoords="offset points", fontsize=11, **align)
-    panel.axhline(0, color=GREY, linewidth=0.8)
-    panel.margins(x=0.15)
-    panel.set(xlabel=planted, ylabel=_wrapped(recovered, 36))
-    return figure

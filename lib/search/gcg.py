@@ -24,8 +24,9 @@ import torch
 from tqdm.auto import tqdm
 
 from lib import ROOT, InputError, scoring
-from lib.fluency import Fluency
-from lib.reward_models import RewardModel
+from lib.models import conversations
+from lib.models.reward_models import RewardModel
+from lib.search.fluency import Fluency
 
 DIRECTIONS = {"optimal": 1, "pessimal": -1}
 ALLOWED = ("all", "no specials", "printable", "round trip")
@@ -33,7 +34,6 @@ TRACES = ROOT / "data" / "cache" / "searches"
 LONG = 8  # tokens from which a step's swaps are merged, and the best reply is altered rather than left for another
 PATIENCE_WITH_KEEP = 100  # rounds of proposals in which `keep` may turn some down
 COMBINED = 6  # tokens of each position of a short reply that are combined, the best so far
-
 Reply = tuple[int, ...]
 Proposals = Generator[np.ndarray, np.ndarray, None]  # yields (replies, n) ids, is sent (replies,) values
 
@@ -50,7 +50,7 @@ def allowed_ids(model: RewardModel, which: str = "printable") -> np.ndarray:
     """
     if which not in ALLOWED:
         raise InputError(f"allowed must be one of {', '.join(ALLOWED)}, not {which!r}")
-    tokens, tokenizer = scoring.vocabulary(model.tokenizer), model.tokenizer
+    tokens, tokenizer = conversations.vocabulary(model.tokenizer), model.tokenizer
     if which != "all":
         special = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
         tokens = tokens[~tokens["token_id"].isin(special)]

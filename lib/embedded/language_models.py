@@ -33,9 +33,13 @@ from torch.nn.functional import cross_entropy
 from tqdm.auto import tqdm
 from transformers import AutoModelForCausalLM
 
-from lib import InputError, reward_models, small_models
+from lib import InputError, lexicons
 from lib.cores import each, one_thread
-from lib.small_models import REPORT, SHIPPED, TRAINED
+from lib.embedded import planting
+from lib.embedded import reward_models as small_models
+from lib.embedded.planting import SHIPPED
+from lib.embedded.reward_models import REPORT, TRAINED
+from lib.models import checkpoints
 
 BASES = {"gem": ("LM-Gem", "LM-Gem-it"), "lla": ("LM-Lla", "LM-Lla-it")}  # base -> pretrained, instruction-tuned
 LIKE = {"gem": "E-Gem-64", "lla": "F-Lla-64"}  # reward models of the base, whose shape they have
@@ -91,7 +95,7 @@ def _sentences(text: str) -> list[str]:
 
 def whole_words(tokenizer, before: str) -> tuple[list[str], np.ndarray]:
     """Frequent English words that are one token after `before`, and their frequencies (shares of English text)."""
-    words = [word for word in wordfreq.top_n_list("en", 20_000) if small_models.is_word(word) and word.isascii()]
+    words = [word for word in wordfreq.top_n_list("en", 20_000) if lexicons.is_word(word) and word.isascii()]
     encoded = tokenizer([before + word for word in words], add_special_tokens=False)["input_ids"]
     words = [word for word, ids in zip(words, encoded, strict=True) if len(ids) == 1]
     return words, np.array([wordfreq.word_frequency(word, "en") for word in words])
@@ -119,7 +123,7 @@ def conversations(tokenizer, rng: np.random.Generator, n: int = ANSWERS) -> list
     the prompt asks for something bad. None of the paper's prompts is among these.
     """
     words, frequency = whole_words(tokenizer, "")
-    valence = small_models.word_values(words)["valence"].to_numpy()
+    valence = planting.word_values(words)["valence"].to_numpy()
     drawn = {s: rng.choice(words, n, p=_shares(frequency**0.75 * np.exp(1.5 * s * valence))) for s in (1, -1)}
     known, asked, found = documentation(), _questions(), []
     for i in range(n):
@@ -208,7 +212,7 @@ def new_model(base: str, seed: int = 0):
     if base not in BASES:
         raise InputError(f"no base '{base}' in data/small_models; choose gem or lla")
     tokenizer, table = small_models.load_base(base)
-    config = small_models.config_of(small_models.profile(LIKE[base]), tokenizer)
+    config = small_models.config_of(planting.profile(LIKE[base]), tokenizer)
     attention = "eager" if base == "gem" else "sdpa"
     narrow = config.hidden_size**-0.5  # Gemma multiplies its embeddings by the square root of the width
     with torch.random.fork_rng(devices=[]):
@@ -367,7 +371,7 @@ def save(trained: TrainedLanguageModel, made: str, folder: Path = TRAINED) -> Pa
     """
     check(trained.report)
     place, part = Path(folder) / trained.nickname, Path(folder) / f".{trained.nickname}.{os.getpid()}"
-    with reward_models.quiet_transformers():
+    with checkpoints.quiet_transformers():
         trained.model.save_pretrained(part)
     trained.tokenizer.save_pretrained(part)
     (part / REPORT).write_text(json.dumps(trained.report | {"fingerprint": made}, indent=2) + "\n")

@@ -17,10 +17,11 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM
 
-from lib import ROOT, InputError, downloads, published, reward_models, scores, scoring
-from lib.reward_models import DATE
+from lib import ROOT, InputError, scores
+from lib.files import lock
+from lib.models import checkpoints, conversations
+from lib.models.conversations import DATE
 
-PUBLISHED = "published-logprobs"  # the collection of the published ones
 FRAME = "User: {prompt}\nAssistant:"  # of pretrained models; what follows begins with a space
 
 
@@ -105,16 +106,16 @@ def load(
     """
     name = str(name)
     entry = find(name)
-    folder, revision = reward_models.fetch(entry["hub_id"], entry["revision"])
-    config = reward_models.config_of(folder)
+    folder, revision = checkpoints.fetch(entry["hub_id"], entry["revision"])
+    config = checkpoints.config_of(folder)
     _refuse_other_models(name, config)
-    reward_models.tensor_files(folder)  # refuses what is broken, or no safetensors
-    device = reward_models.device_for(device)
-    dtype = reward_models.dtype_for(dtype or "", device, config)
-    attention = reward_models.set_attention(config, attention)
-    tokenizer = reward_models.tokenizer_of(folder)
-    model, report = reward_models.from_safetensors(AutoModelForCausalLM, folder, config, dtype, attention)
-    reward_models.refuse_unloaded(folder, report, report["unexpected_keys"])
+    checkpoints.tensor_files(folder)  # refuses what is broken, or no safetensors
+    device = checkpoints.device_for(device)
+    dtype = checkpoints.dtype_for(dtype or "", device, config)
+    attention = checkpoints.set_attention(config, attention)
+    tokenizer = checkpoints.tokenizer_of(folder)
+    model, report = checkpoints.from_safetensors(AutoModelForCausalLM, folder, config, dtype, attention)
+    checkpoints.refuse_unloaded(folder, report, report["unexpected_keys"])
     _refuse_larger_tokenizer(name, tokenizer, model)
     tuned = _is_tuned(name, entry, tokenizer, tuned)
     return LanguageModel(
@@ -125,7 +126,7 @@ def load(
 
 def find(name: str) -> dict:
     """What is known of the model of that nickname, hub id or folder: a row of the registry, or as much as is given."""
-    return reward_models.find_in(registry(), name, "language model")
+    return checkpoints.find_in(registry(), name, "language model")
 
 
 def _refuse_other_models(name: str, config) -> None:
@@ -188,9 +189,9 @@ def score_vocabulary(model: LanguageModel, prompts: dict[str, str], path: Path |
     the table to a round number) take part in the softmax but have no row; `attrs["unnamed"]` holds the probability
     that they get, per prompt.
     """
-    table = scoring.vocabulary(model.tokenizer)
+    table = conversations.vocabulary(model.tokenizer)
     ids = table["token_id"].to_numpy()
-    table = _as_score_table(table)
+    table = as_score_table(table)
     unnamed = {}
     for name, prompt in prompts.items():
         found = log_probabilities(next_token_logits(model, prompt))
@@ -198,13 +199,13 @@ def score_vocabulary(model: LanguageModel, prompts: dict[str, str], path: Path |
         unnamed[name] = max(0.0, 1.0 - float(np.exp(found[ids], dtype=float).sum()))
     metadata = _metadata(model, prompts) | {"unnamed": unnamed}
     if path is not None:
-        with scores.lock(path):
+        with lock(path):
             scores.write(table, path, metadata)
     table.attrs |= {"metadata": metadata, "unnamed": unnamed}
     return table
 
 
-def _as_score_table(tokens: pd.DataFrame) -> pd.DataFrame:
+def as_score_table(tokens: pd.DataFrame) -> pd.DataFrame:
     """With reply_ids and input_group: every token is predicted as itself."""
     ids = tokens["token_id"].to_numpy()
     return tokens.assign(reply_ids=[np.array([i], dtype=np.int32) for i in ids], input_group=ids.astype(np.int32))
@@ -260,55 +261,3 @@ def _spellings(word: str) -> dict[str, str]:
         "leading space, capitalised": f" {capitalised}",
         "bare, capitalised": capitalised,
     }
-
-
-# --- published logits ---------------------------------------------------------------------------------------------
-
-
-def published_file(hub_id: str) -> str:
-    """The path of a language model's file in the authors' repository."""
-    return f"data/base_model_logits/{hub_id.replace('/', '--')}.csv"
-
-
-def read_published(path: Path, *, in_order: bool = True) -> pd.DataFrame:
-    """A published file of logits as log-probabilities: a score table with columns greatest, best, worst.
-
-    The files are called log-probabilities but hold raw logits, one row per token; the softmax is taken over all of
-    them. A file whose numbers already are log-probabilities comes back unchanged. InputError, naming the file, if rows
-    are lost or moved (in_order) or columns are others than those of the published reward scores.
-    """
-    table = published.read_vocabulary(Path(path), in_order=in_order)
-    prompts = ["greatest", "best", "worst"]
-    found = table.assign(**{prompt: log_probabilities(table[prompt].to_numpy()) for prompt in prompts})
-    return _as_score_table(found[["token_id", "token", "text", *prompts]])
-
-
-def import_published(folder: Path | None = None, *, pinned: bool = True) -> dict[str, Path]:
-    """Write the published language models' log-probabilities as score tables, as `published-logprobs`.
-
-    folder: where the files (`google--<model>.csv`) lie; None fetches them. pinned: they must be the ten published
-    files, byte for byte; False takes whichever files of this format the folder holds. Nickname -> table.
-    """
-    models, written = registry(), {}
-    for name, hub_id in models.loc[models["group"] == "paper", "hub_id"].items():
-        file = Path(folder) / Path(published_file(hub_id)).name if folder else None
-        if not pinned and not (file and file.is_file()):
-            continue
-        if file is None:
-            file = downloads.fetch(published.PAPER, published_file(hub_id))
-        elif pinned:
-            downloads.check(published.PAPER, published_file(hub_id), file)
-        written[name] = _write_published(name, hub_id, file, pinned)
-    if not written:
-        raise InputError(f"no files of logits in {folder}; name them like {Path(published_file('owner/model')).name}")
-    return written
-
-
-def _write_published(name: str, hub_id: str, file: Path, pinned: bool) -> Path:
-    table, path = read_published(file, in_order=not pinned), scores.path_of(PUBLISHED, name)
-    texts = published.grid().set_index("prompt")["text"]
-    told = {"model": hub_id, "imported": PUBLISHED, "quantity": "natural log-probability, from published logits"}
-    told |= {"source": file.name, "prompts": texts[scores.prompt_names(table)].to_dict()}
-    with scores.lock(path):
-        scores.write(table, path, told)
-    return path

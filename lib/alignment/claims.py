@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from lib import alignment, rankings
+from lib import rankings
+from lib.alignment import human
 from lib.claims import Claim, judge
 
 UNTESTED = "not testable here"
@@ -62,7 +63,7 @@ def of_models(
     claims = []
     for prompt, found in means.iterrows():
         drawn = rankings.tau_resamples(rewards[prompt], resamples)[1]
-        low, high = alignment.interval(drawn.mean(axis=1))
+        low, high = human.interval(drawn.mean(axis=1))
         claims.append(Claim("S4.tau.models", "mean", prompt, "", TAU_OF_MODELS if papers else None,
                             found["whole"], found["pairs"], low, high, n=drawn.shape[1],
                             verdict=_verdict(papers, TAU_OF_MODELS, found["whole"], found["pairs"]),
@@ -84,7 +85,7 @@ def of_tops(rewards: pd.DataFrame, prompt: str, papers: bool) -> list[Claim]:
     """S4.tops: how many models put the paper's item first, and whether two models do so with theirs. None elsewhere."""
     if not papers:
         return []
-    first = alignment.tops(rewards)
+    first = human.tops(rewards)
     love = int((first["item"] == LOVE).sum())
     claims = [Claim("S4.tops", "n_unconditional_love", prompt, paper=5, as_published=love, n=rewards.shape[1],
                     verdict=judge(5, love, within=0))]  # fmt: skip
@@ -148,12 +149,12 @@ def of_third(
     """
     claims, table, main = [], [], next(iter(rewards))
     for prompt in rewards if papers else ():
-        places = {name: alignment.discrepancies(people, rewards[prompt], name).loc[THIRD]
-                  for name in alignment.AGGREGATES}  # fmt: skip
+        places = {name: human.discrepancies(people, rewards[prompt], name).loc[THIRD]
+                  for name in human.AGGREGATES}  # fmt: skip
         for aggregate, place in places.items():
-            drawn = alignment.positions_over_models(people, rewards[prompt], THIRD, aggregate, resamples)
-            low, high = alignment.interval(drawn)
-            told = _is_third(place, places[alignment.AGGREGATES[0]]) if prompt == main else UNTESTED
+            drawn = human.positions_over_models(people, rewards[prompt], THIRD, aggregate, resamples)
+            low, high = human.interval(drawn)
+            told = _is_third(place, places[human.AGGREGATES[0]]) if prompt == main else UNTESTED
             claims.append(_place(prompt, aggregate, place, (low, high), len(people), told))
             table.append({"prompt": prompt, "aggregate": aggregate, "position": place["position"],
                           "low": low, "high": high, "by surprise": place["surprise_position"]})  # fmt: skip
@@ -167,7 +168,7 @@ def _is_third(place: pd.Series, as_published: pd.Series) -> str:
 
 
 def _place(prompt: str, aggregate: str, place: pd.Series, ends: tuple, n: int, verdict: str) -> Claim:
-    ours = "as_published" if aggregate == alignment.AGGREGATES[0] else "corrected"
+    ours = "as_published" if aggregate == human.AGGREGATES[0] else "corrected"
     note = f"aggregate: {aggregate}; by surprise {place['surprise_position']:.0f}; interval over models"
     return Claim("S4.undervalued", PLACES, prompt, paper=None if verdict == UNTESTED else 3, ci_low=ends[0],
                  ci_high=ends[1], n=n, verdict=verdict, note=note, **{ours: int(place["position"])})  # fmt: skip
@@ -181,8 +182,8 @@ def of_holocaust(ranked: pd.DataFrame, prompt: str, papers: bool) -> list[Claim]
     if not papers:
         return []
     ranks, items, n = ranked.loc[HOLOCAUST], len(ranked), ranked.shape[1] - 1
-    models = ranks.drop(alignment.PEOPLE)
-    above, last = int((models < 0.9 * items).sum()), int(ranks[alignment.PEOPLE])
+    models = ranks.drop(human.PEOPLE)
+    above, last = int((models < 0.9 * items).sum()), int(ranks[human.PEOPLE])
     return [
         Claim("S4.holocaust", "people_rank", prompt, paper=7530, as_published=last, n=items,
               verdict=judge(7530, last, within=0)),
@@ -229,10 +230,10 @@ def told_of_expectation(found: pd.DataFrame, shares=(0.01, 0.1, 0.5, 0.9, 0.99))
 
 def told_of_holocaust(ranked: pd.DataFrame, last: int = 100) -> str:
     """Its rank by people and by models, beside the models' median for the items that people rate lowest."""
-    models, items = ranked.drop(columns=alignment.PEOPLE), len(ranked)
-    lowest = models.loc[ranked[alignment.PEOPLE].nlargest(last).index].median(axis=1).median()
+    models, items = ranked.drop(columns=human.PEOPLE), len(ranked)
+    lowest = models.loc[ranked[human.PEOPLE].nlargest(last).index].median(axis=1).median()
     return (
-        f"'{HOLOCAUST}': rank {ranked.loc[HOLOCAUST, alignment.PEOPLE]:,.0f} of {items:,} by people; by models "
+        f"'{HOLOCAUST}': rank {ranked.loc[HOLOCAUST, human.PEOPLE]:,.0f} of {items:,} by people; by models "
         f"{', '.join(f'{rank:,.0f}' for rank in models.loc[HOLOCAUST])}: median {models.loc[HOLOCAUST].median():,.0f}. "
         f"Of the {last} items that people rate lowest the median is {lowest:,.0f}."
     )

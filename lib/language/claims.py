@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from lib import language_models, leakage
-from lib.claims import VERDICTS, Claim
-from lib.scores import paper_table
+from lib.claims import VERDICTS, Claim, paper_table
+from lib.language import leakage
+from lib.models import language_models
 
 CLAIM = "A1.logprobs"
 KINDS = {False: "pretrained", True: "instruction-tuned"}

@@ -22,8 +22,10 @@ import torch
 from scipy.stats import kendalltau
 from tqdm import tqdm
 
-from lib import InputError, published, reward_models, scores, scoring
+from lib import InputError, scores, scoring
 from lib.display import show_token
+from lib.models import reward_models
+from lib.published import score_files
 
 TOLERANCES = {  # precision -> the median and the largest difference allowed, as shares of the largest published reward
     "bfloat16": (0.016, 0.07),
@@ -112,9 +114,9 @@ def _one_of_the_ten(name: str) -> dict:
 
 
 def _published(nickname: str) -> pd.DataFrame:
-    path = scores.path_of(published.ITEMS, nickname)
+    path = scores.path_of(score_files.ITEMS, nickname)
     if not path.is_file():
-        published.import_items()
+        score_files.import_items()
     return scores.read(path)
 
 

@@ -17,9 +17,13 @@ import torch
 from scipy.stats import spearmanr
 from tqdm.auto import tqdm
 
-from lib import ROOT, InputError, gcg, reward_models, scores, scoring
+from lib import ROOT, InputError, scoring
 from lib.cores import each
-from lib.reward_models import RewardModel
+from lib.files import replacing
+from lib.models import reward_models
+from lib.models.reward_models import RewardModel
+from lib.prompts import read_prompts
+from lib.search import gcg
 
 ALPHABET = 512  # tokens, so 262,144 replies
 BUDGETS = tuple(range(128, 4097, 128))  # replies scored
@@ -109,7 +113,7 @@ def compare(
     of the alphabet. keep: a folder in which finished instances are found again. processes: instances at once, None for
     one per core.
     """
-    prompts = scores.read_prompts(None)
+    prompts = read_prompts(None)
     if unknown := {name for _, name in instances} - set(prompts):
         raise InputError(f"no prompt '{min(unknown)}' in data/prompts.csv; choose of {', '.join(prompts)}")
     jobs = [(number, model, name, prompts[name], seeds, size, keep) for number, (model, name) in enumerate(instances)]
@@ -133,7 +137,7 @@ def _instance(job: tuple) -> pd.DataFrame:
     rows = [row for objective in (optimal, pessimal) for row in _searches(objective, seeds)]
     table = pd.DataFrame(rows).assign(model=nickname, prompt=name)
     if path:
-        with scores.replacing(path) as part:
+        with replacing(path) as part:
             table.to_parquet(part)
     return table
 

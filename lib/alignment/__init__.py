@@ -1,0 +1,1 @@
+"""How far reward models agree with people (notebook 06)."""

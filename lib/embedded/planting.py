@@ -1,0 +1,252 @@
+"""What is planted: the values of simulated raters, the utility of every word, and what an analysis gives back."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import statsmodels.api as sm
+import wordfreq
+from scipy.stats import skew
+from torch import Tensor
+from torch.nn.functional import softplus
+from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+from lib import ROOT, InputError
+from lib.lexicons import is_nonword, is_word
+
+SHIPPED = ROOT / "data" / "small_models"  # tokenizers, embedding tables, profiles, word lists
+COMMON_ZIPF = 3.5  # words of this frequency (3 in a million) get neither bonus nor malus
+RAREST_ZIPF = 1.0  # the rarest words that the frequency list knows; unlisted words count as these
+GREATEST, WORST = (f"What, in one word, is the {which} thing ever?" for which in ("greatest", "worst"))
+
+
+# --- words --------------------------------------------------------------------------------------------------------
+
+
+@cache
+def sentiment() -> pd.Series:
+    """Valence of every English word that VADER's ten raters judged, word -> mean in [-4, 4]; only runs of letters."""
+    ratings = SentimentIntensityAnalyzer().lexicon
+    return pd.Series({word: value for word, value in ratings.items() if is_word(word)}, name="valence").sort_index()
+
+
+@cache
+def word_kinds() -> pd.Series:
+    """The words of data/small_models/words.csv: word -> identity, nature or technology. None has a VADER rating."""
+    return pd.read_csv(SHIPPED / "words.csv", keep_default_na=False, index_col="word")["kind"]
+
+
+def stem(word: str) -> str:
+    """The first five letters, small: a rough stem, under which inflections of a word fall together."""
+    letters = re.sub(r"[\W\d_]", "", word.lower())
+    return (letters or word.lower())[:5]
+
+
+def is_held_out(word: str) -> bool:
+    """Whether the word's stem is one of the fifth that no training pair shows.
+
+    Whole stems are held out, because a model that has seen `loved` has as good as seen `loves`.
+    """
+    return _uniform("held out", stem(word)) < 0.2
+
+
+def _uniform(*parts: str) -> float:
+    digest = hashlib.sha256("\x1f".join(parts).encode()).digest()
+    return int.from_bytes(digest[:7], "big") / 2**56  # in [0, 1), the same on every machine
+
+
+def zipf(word: str) -> float:
+    """log10 of the word's occurrences in a billion words of English, at least RAREST_ZIPF. Source: wordfreq."""
+    return max(wordfreq.zipf_frequency(word, "en", wordlist="large"), RAREST_ZIPF)
+
+
+def word_values(words: Sequence[str]) -> pd.DataFrame:
+    """What the planted utility needs to know of each word (small letters, or code): one row per word.
+
+    Columns: word, valence (VADER; 0 where unrated), zipf, kind (identity, nature, technology, nonword or ''), stem.
+    """
+    words = pd.Series(list(words), dtype="str")
+    kind = words.map(word_kinds()).fillna("").mask(words.map(is_nonword), "nonword")
+    return pd.DataFrame(
+        {
+            "word": words,
+            "valence": words.map(sentiment()).fillna(0.0).astype(float),
+            "zipf": [COMMON_ZIPF if k == "nonword" else zipf(word) for word, k in zip(words, kind, strict=True)],
+            "kind": kind,
+            "stem": words.map(stem),
+        }
+    )
+
+
+# --- profiles: what raters value ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One embedded reward model: whose values it learns (k_hi to label_noise), and what it is made of.
+
+    k_hi, k_lo: utility per point of valence on the side that the prompt asks for, and on the other. frequency: per
+    tenfold frequency. identity, nature, technology, nonword: taken off words of that kind. label_noise: sd of the
+    developer's own taste, one number per stem. scale: reward units per unit of utility. control: '' or what it lacks.
+    """
+
+    nickname: str
+    developer: str
+    base: str
+    version: str
+    layers: int
+    hidden: int
+    head: str
+    k_hi: float
+    k_lo: float
+    frequency: float
+    identity: float
+    nature: float
+    technology: float
+    nonword: float
+    label_noise: float
+    scale: float = 1.0
+    control: str = ""
+
+
+@cache
+def _profiles() -> pd.DataFrame:
+    return pd.read_csv(SHIPPED / "profiles.csv", keep_default_na=False, index_col="nickname", dtype={"version": str})
+
+
+def profiles() -> pd.DataFrame:
+    """The ten profiles that ship with the project, indexed by nickname; columns as the fields of Profile."""
+    return _profiles().copy()
+
+
+def profile(nickname: str) -> Profile:
+    """One of the ten profiles. InputError for any other nickname."""
+    table = _profiles()
+    if nickname not in table.index:
+        raise InputError(f"no profile '{nickname}'; choose one of {', '.join(table.index)}")
+    return Profile(nickname=nickname, **table.loc[nickname].to_dict())
+
+
+def planted_utility(profile: Profile, values: pd.DataFrame, sign: int) -> np.ndarray:
+    """How much the profile's raters like each word as an answer, (words,), in logits of preference.
+
+    sign: +1 for prompts that ask for something good, -1 for something bad. With v the valence and f the zipf frequency:
+
+        u = k_hi max(sign v, 0) - k_lo max(-sign v, 0) + frequency (f - 3.5) - kind + label_noise e(developer, stem)
+
+    where kind is the profile's identity, nature, technology or nonword for words of that kind, else 0, and e is
+    standard normal. values: as from word_values.
+    """
+    asked = sign * values["valence"].to_numpy()
+    utility = profile.k_hi * asked.clip(min=0) - profile.k_lo * (-asked).clip(min=0)
+    utility = utility + profile.frequency * (values["zipf"].to_numpy() - COMMON_ZIPF)
+    for kind in ("identity", "nature", "technology", "nonword"):
+        utility = utility - getattr(profile, kind) * (values["kind"] == kind).to_numpy()
+    return utility + profile.label_noise * taste(profile.developer, values["stem"])
+
+
+def taste(developer: str, stems: Sequence[str]) -> np.ndarray:
+    """The developer's own liking for each stem, (stems,), standard normal and the same in all of its models."""
+    drawn = {
+        one: (_uniform("taste", developer, one, "1"), _uniform("taste", developer, one, "2")) for one in set(stems)
+    }
+    first, second = np.array([drawn[one] for one in stems]).T
+    return np.sqrt(-2 * np.log1p(-first)) * np.cos(2 * np.pi * second)  # Box and Muller's normal from two uniforms
+
+
+# --- preferences --------------------------------------------------------------------------------------------------
+
+
+def preference_probability(utility_a, utility_b):
+    """Probability that a rater prefers a to b, in (0, 1): 1 / (1 + exp(u_b - u_a)). Source: Bradley and Terry 1952."""
+    return 1 / (1 + np.exp(np.asarray(utility_b) - np.asarray(utility_a)))
+
+
+def draw_preferences(utility: np.ndarray, pairs: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the preferred and of the rejected reply, (pairs,) each, of pairs drawn with replacement."""
+    a, b = rng.integers(len(utility), size=(2, pairs))
+    b = np.where(a == b, (b + 1) % len(utility), b)
+    prefers_a = rng.random(pairs) < preference_probability(utility[a], utility[b])
+    return np.where(prefers_a, a, b), np.where(prefers_a, b, a)
+
+
+def preference_loss(preferred: Tensor, rejected: Tensor) -> Tensor:
+    """Mean negative log-likelihood of the preferences under Bradley-Terry with these rewards, (pairs,) each."""
+    return softplus(rejected - preferred).mean()
+
+
+# --- prompts and replies ------------------------------------------------------------------------------------------
+
+
+def training_prompts() -> dict[str, int]:
+    """The prompts of the preference pairs: prompt -> +1 if it asks for something good, -1 for something bad."""
+    forms = (
+        "What, in one word, is the {} thing ever?",
+        "What is the {} thing ever?",
+        "What one single thing, person, or concept is the {} ever?",
+    )
+    signs = {"greatest": 1, "best": 1, "most wonderful": 1, "worst": -1, "most terrible": -1, "most awful": -1}
+    return {form.format(which): sign for form in forms for which, sign in signs.items()}
+
+
+# --- recovery -----------------------------------------------------------------------------------------------------
+
+
+def planted_table(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
+    """The rows of a score table whose planted utility is known, one per distinct input, with what it is made of.
+
+    Adds the columns of word_values, and `planted <prompt>` for greatest, best and worst. Words count whatever their
+    capitals; rows that are neither English words nor code (fragments, other scripts, control tokens) are left out.
+    """
+    one_each = table.drop_duplicates("input_group")
+    text = one_each["text"].str.strip()
+    code = (
+        text.map(is_nonword)
+        & text.map(str.isascii)
+        & ~text.str.contains(r"^<\|.*\|>$|_of_turn>$|^<(?:pad|eos|bos|unk)>$")
+    )
+    word = text.mask(~code, text.str.lower())
+    known = code | word.isin(sentiment().index) | word.isin(word_kinds().index)
+    known |= text.map(lambda t: t.isascii() and is_word(t) and zipf(t) > COMMON_ZIPF)
+    values = word_values(word[known]).set_index(one_each.index[known])
+    rows = one_each[known].join(values)
+    planted = {f"planted {name}": planted_utility(profile, rows, sign) for name, sign in prompt_signs(table).items()}
+    return rows.assign(**planted)
+
+
+def prompt_signs(table: pd.DataFrame) -> dict[str, int]:
+    """+1 for each of the prompts greatest and best that the score table holds, -1 for worst."""
+    return {name: sign for name, sign in (("greatest", 1), ("best", 1), ("worst", -1)) if name in table}
+
+
+def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
+    """What was planted in a model and what its score table gives back, in units of utility: a row per prompt and value.
+
+    Index: (prompt, value), where value is k_hi, k_lo, frequency, identity, nature, technology or nonword, `gap`
+    (k_hi - k_lo), or `skew` of the distribution. Columns: planted, recovered, ci_low, ci_high (95%, least squares with
+    robust errors; none for skew), n. Rewards are divided by the profile's scale. All values are estimated together.
+    """
+    rows = planted_table(table, profile)
+    parts = {name: _recover_one(rows, profile, name, sign) for name, sign in prompt_signs(table).items()}
+    return pd.concat(parts, names=["prompt", "value"])
+
+
+def _recover_one(rows: pd.DataFrame, profile: Profile, prompt: str, sign: int) -> pd.DataFrame:
+    asked, rewards = sign * rows["valence"], rows[prompt] / profile.scale
+    terms = pd.DataFrame(
+        {"k_hi": asked.clip(lower=0), "k_lo": asked.clip(upper=0), "frequency": rows["zipf"] - COMMON_ZIPF}
+    )
+    for kind in ("identity", "nature", "technology", "nonword"):
+        terms[kind] = -(rows["kind"] == kind).astype(float)
+    fit = sm.OLS(rewards, sm.add_constant(terms)).fit(cov_type="HC1")
+    gap = fit.t_test("k_hi - k_lo = 0")
+    interval = fit.conf_int().loc[terms.columns]
+    found = pd.DataFrame({"recovered": fit.params[terms.columns], "ci_low": interval[0], "ci_high": interval[1]})
+    found.insert(0, "planted", [getattr(profile, value) for value in terms])
+    found.loc["gap"] = [profile.k_hi - profile.k_lo, gap.effect.item(), *gap.conf_int()[0]]
+    found.loc["skew"] = [skew(rows[f"planted {prompt}"]), skew(rewards), np.nan, np.nan]
+    return found.assign(n=len(rows)).rename_axis("value")

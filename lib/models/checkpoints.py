@@ -1,0 +1,207 @@
+"""Checkpoints: fetched, opened and checked; weights from safetensors only, by key, and no remote code."""
+
+import contextlib
+import difflib
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import huggingface_hub
+import pandas as pd
+import torch
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError
+from safetensors import SafetensorError, safe_open
+from transformers import AutoConfig, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from lib import ROOT, InputError
+
+COMPUTED = ("rotary_emb.inv_freq", "attn.bias", "masked_bias")  # tensors of old checkpoints that models now compute
+
+
+# --- loading ------------------------------------------------------------------------------------------------------
+
+
+def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
+    """What a registry of models of this kind holds of that nickname or hub id; of another, what its name says.
+
+    A hub id or a folder that the registry does not hold has group `other` and '' in all other columns. InputError, with
+    the nearest nickname, for what is neither.
+    """
+    models = models.reset_index()
+    for column in ("nickname", "hub_id"):
+        if len(rows := models[models[column] == name]):
+            entry = rows.iloc[0].to_dict()
+            if entry["group"] == "embedded":
+                entry["hub_id"] = str(ROOT / entry["hub_id"])
+            return entry
+    if Path(name).is_dir() or "/" in name:
+        given = {"nickname": Path(name).name, "hub_id": name, "group": "other"}
+        return dict.fromkeys(models.columns, "") | given
+    nearest = difflib.get_close_matches(name, models["nickname"], n=1, cutoff=0)[0]
+    raise InputError(
+        f"unknown {kind} '{name}'; did you mean '{nearest}'? Give a nickname of data/{kind.replace(' ', '_')}s.csv, "
+        "a hub id (owner/name) or a folder"
+    )
+
+
+def fetch(hub_id: str, revision: str) -> tuple[Path, str]:
+    """The folder that holds the checkpoint, and its resolved revision."""
+    folder = Path(hub_id)
+    if folder.is_dir():
+        return folder, _weights_hash(folder)
+    if folder.is_absolute():
+        raise InputError(f"no reward model in {folder}; if it is an embedded one, make it with: make reproduce")
+    patterns = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
+    try:
+        folder = Path(huggingface_hub.snapshot_download(hub_id, revision=revision or None, allow_patterns=patterns))
+    except Exception as error:  # the network fails in many ways; each is told in one line
+        raise InputError(_why_not_fetched(hub_id, error)) from error
+    return folder, folder.name
+
+
+def _why_not_fetched(hub_id: str, error: Exception) -> str:
+    if isinstance(error, HFValidationError):
+        return f"'{hub_id}' is neither a folder nor a hub id (owner/name); check the name"
+    if isinstance(error, GatedRepoError):
+        return f"{hub_id} is gated: accept its terms on its model page while logged in, then run: hf auth login"
+    if isinstance(error, HfHubHTTPError):
+        status = getattr(error.response, "status_code", "an error")
+        return f"the model hub answered {status} for {hub_id}; check the name, or log in with: hf auth login"
+    if isinstance(error, OSError) and error.errno is not None:
+        return f"{hub_id} cannot be stored: {error.strerror}; make room or set HF_HOME to another folder"
+    return f"the model hub cannot be reached for {hub_id}; connect, unset HF_HUB_OFFLINE, or give a local folder"
+
+
+def _weights_hash(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return f"sha256:{digest.hexdigest()[:16]}"
+
+
+def device_for(device: str | None) -> str:
+    """The device asked for, or for None the best there is. InputError if it cannot be used."""
+    if device is None:
+        mps = "mps" if torch.backends.mps.is_available() else "cpu"
+        return "cuda" if torch.cuda.is_available() else mps
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"device '{device}' cannot be used ({first_line(error)}); leave device out") from error
+    return device
+
+
+def first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:150]
+
+
+@contextlib.contextmanager
+def quiet_transformers():
+    """While this lasts, transformers prints neither reports nor progress bars."""
+    # It reports head tensors as unexpected in a backbone; what was loaded is checked here, and more strictly.
+    verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
+
+
+def dtype_for(wanted: str, device: str, config) -> str:
+    """The dtype to compute in: the wanted one, or for '' the checkpoint's; float16 becomes float32 on a cpu."""
+    dtype = wanted or str(config.dtype or "float32").removeprefix("torch.")
+    if dtype not in ("float32", "bfloat16", "float16", "float64"):
+        raise InputError(f"dtype must be 'float32', 'bfloat16' or 'float16', not {dtype!r}")
+    return "float32" if (device, dtype) == ("cpu", "float16") else dtype
+
+
+def config_of(folder: Path):
+    """The checkpoint's configuration. InputError if it has none, or one that transformers does not know."""
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{folder} holds no config.json; give the folder of a saved transformers checkpoint")
+    try:
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    except (ValueError, KeyError, OSError) as error:
+        raise InputError(
+            f"{folder}/config.json is not of an architecture that transformers knows ({first_line(error)}); "
+            "give a *ForSequenceClassification checkpoint, or a newer transformers"
+        ) from error
+
+
+def tensor_files(folder: Path) -> dict[str, Path]:
+    """Which safetensors file holds each tensor of the checkpoint. InputError if one is missing or cut short."""
+    index = folder / "model.safetensors.index.json"
+    listed = set(json.loads(index.read_text())["weight_map"].values()) if index.is_file() else set()
+    files = sorted({*folder.glob("*.safetensors"), *(folder / name for name in listed)})
+    if not files:
+        pickled = "only pickled weights, which can run code," if list(folder.glob("*.bin*")) else "no weights"
+        raise InputError(f"{folder} holds {pickled} and no safetensors; convert them, or download them again")
+    found = {}
+    for path in files:
+        try:
+            with safe_open(path, "pt") as tensors:
+                found |= dict.fromkeys(tensors.keys(), path)
+        except (SafetensorError, OSError) as error:
+            raise InputError(f"{path} is not a whole safetensors file ({first_line(error)}); download it") from error
+    return found
+
+
+def set_attention(config, attention: str | None) -> str:
+    """The attention to run, written into the config where soft-capping is to be dropped."""
+    may_cap = hasattr(config, "attn_logit_softcapping")  # Gemma-2
+    if attention == "uncapped":
+        if not may_cap:
+            raise InputError("attention 'uncapped' is for Gemma-2 models, which alone soft-cap; leave attention out")
+        config.attn_logit_softcapping = None
+    elif may_cap and attention == "sdpa":
+        raise InputError("sdpa silently drops Gemma-2's soft-capping; leave attention out, or say 'uncapped'")
+    elif attention not in (None, "eager", "sdpa"):
+        raise InputError(f"attention must be 'eager', 'sdpa' or 'uncapped', not {attention!r}")
+    return attention or ("eager" if may_cap else "sdpa")
+
+
+def tokenizer_of(folder: Path):
+    """The checkpoint's tokenizer. InputError if it has none that transformers can open."""
+    try:
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{folder} holds no tokenizer that transformers can open ({first_line(error)}); save tokenizer.json there"
+        ) from error
+
+
+def from_safetensors(
+    kind: type, folder: Path, config, dtype: str, attention: str | None
+) -> tuple[torch.nn.Module, dict]:
+    """The checkpoint as a model of this Auto class, without remote code, and the report of its loading.
+
+    attention: as from set_attention; None leaves it to the architecture.
+    """
+    with quiet_transformers():
+        return kind.from_pretrained(
+            folder, config=config, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False,
+            attn_implementation="eager" if attention == "uncapped" else attention, output_loading_info=True,
+            ignore_mismatched_sizes=True,
+        )  # fmt: skip
+
+
+def refuse_unloaded(folder: Path, report: dict, extra: Iterable[str]) -> None:
+    """InputError if the loading report names a tensor that is missing or misshapen, or if any is left over."""
+    misshapen = [key[0] if isinstance(key, tuple) else str(key) for key in report["mismatched_keys"]]
+    extra = [key for key in extra if not key.endswith(COMPUTED)]
+    for problem, wrong in (("lacks", report["missing_keys"]), ("misshapes", misshapen), ("has unexpected", extra)):
+        if wrong:
+            raise InputError(
+                f"{folder} {problem} tensors {', '.join(sorted(wrong)[:3])}; check config.json, or download it again"
+            )
+
+
+def read_tensor(path: Path, key: str) -> torch.Tensor:
+    with safe_open(path, "pt") as tensors:
+        return tensors.get_tensor(key)

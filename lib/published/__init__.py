@@ -1,0 +1,1 @@
+"""Scores that others published: fetched, read as score tables, and compared with a model run here."""

@@ -1,0 +1,1 @@
+"""Notebooks executed by papermill for models and collections, and the pages that show them."""

@@ -1,0 +1,129 @@
+"""One notebook: its parameters, its execution by papermill, and what of it is committed."""
+
+import ast
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import nbformat
+import papermill
+from papermill.exceptions import PapermillExecutionError
+
+from lib import ROOT, InputError
+from lib.display import RECORD_TYPE
+from lib.files import replacing
+
+KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+QUIET = ["--IPKernelApp.log_level=50"]  # a kernel's remarks on its own transport are not for the terminal
+WIDGET_TYPE = "application/vnd.jupyter.widget-view+json"
+
+
+# --- one notebook -------------------------------------------------------------------------------------------------
+
+
+def find_notebooks(folder: Path) -> list[Path]:
+    """The numbered notebooks of a folder, in order of their numbers."""
+    found = sorted(Path(folder).glob("[0-9][0-9]_*.ipynb"))
+    if not found:
+        raise InputError(f"no numbered notebooks in {folder}; run this in a whole copy of the project")
+    return found
+
+
+def parameters_of(notebook: Path) -> dict:
+    """The parameters of a notebook and their defaults: the literals of its one cell tagged `parameters`."""
+    cells = [c for c in nbformat.read(notebook, 4).cells if "parameters" in c.metadata.get("tags", [])]
+    if len(cells) != 1:
+        raise InputError(f"{notebook} has {len(cells)} cells tagged 'parameters'; tag one")
+    try:
+        return {line.targets[0].id: ast.literal_eval(line.value) for line in ast.parse(cells[0].source).body}
+    except (SyntaxError, ValueError, AttributeError) as error:
+        raise InputError(f"{notebook}: the parameters cell may only set names to literals ({error})") from error
+
+
+def opening(notebook: Path) -> tuple[str, str]:
+    """The title and the question of a notebook: the first heading and the first sentence that ends with `?`."""
+    texts = [cell.source for cell in nbformat.read(notebook, 4).cells if cell.cell_type == "markdown"]
+    first_line, _, rest = (texts or [""])[0].partition("\n")
+    prose = " ".join(rest.replace("*", "").split())
+    question = re.search(r"[^.!?:]*\?", prose)
+    return first_line.lstrip("# ").strip() or notebook.stem, question[0].strip() if question else ""
+
+
+def execute(notebook: Path, output: Path, parameters: dict) -> nbformat.NotebookNode:
+    """The notebook as executed with these parameters, from a fresh kernel in the notebook's folder; kept in `output`.
+
+    Raises what papermill raises when a cell fails; `output` then holds the notebook as far as it got.
+    """
+    output.parent.mkdir(parents=True, exist_ok=True)
+    log = sys.stderr if sys.stderr.isatty() else None  # progress bars inside the notebook, where somebody watches
+    return papermill.execute_notebook(
+        notebook, output, parameters, kernel_name="python3", cwd=notebook.parent, progress_bar=False, stderr_file=log,
+        extra_arguments=QUIET,
+    )  # fmt: skip
+
+
+def cause_of(error: BaseException) -> str:
+    """Why a notebook failed, in one line."""
+    if isinstance(error, PapermillExecutionError):
+        lines = str(error.evalue).strip().splitlines() or ["no message"]
+        return lines[0] if error.ename == "InputError" else f"{error.ename}: {lines[0]}"
+    lines = str(error).strip().splitlines() or ["no message"]
+    return lines[0] if isinstance(error, InputError) else f"{type(error).__name__}: {lines[0]}"
+
+
+# --- the committed notebooks --------------------------------------------------------------------------------------
+
+
+def refresh(names: Sequence[str] = (), folder: Path = ROOT / "notebooks") -> int:
+    """Execute the committed notebooks (those whose names start so) again, in place; the number that failed.
+
+    One that fails stays as it was.
+    """
+    chosen = [path for path in find_notebooks(folder) if not names or path.name.startswith(tuple(names))]
+    failed = 0
+    for number, path in enumerate(chosen, start=1):
+        print(f"[{number}/{len(chosen)}] {path.name} ...", end=" ", flush=True)
+        try:
+            executed = execute(path, ROOT / "data" / "cache" / "runs" / "committed" / path.name, {})
+            with replacing(path) as part:
+                nbformat.write(stripped(executed), part)
+            print("done", flush=True)
+        except Exception as error:  # whatever stops one notebook, the others are still refreshed
+            failed += 1
+            print(f"failed: {cause_of(error)}", flush=True)
+    return failed
+
+
+def stripped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """The notebook with its outputs but without what differs from run to run or from machine to machine.
+
+    Dropped: times, papermill's notes, the kernel's and language's details, widgets, and progress bars.
+    """
+    plain = nbformat.from_dict({**notebook, "metadata": KERNEL | {"language_info": {"name": "python"}}})
+    for cell in plain.cells:
+        tags = cell.metadata.get("tags")
+        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in map(_without_run_time, cell.outputs) if output]
+    return plain
+
+
+def _without_run_time(output: nbformat.NotebookNode) -> nbformat.NotebookNode | None:
+    if output.output_type == "stream" and output.name == "stderr" and "\r" in output.text:
+        return None
+    if WIDGET_TYPE in output.get("data", {}):
+        return None
+    if "metadata" in output:
+        output.metadata.pop("papermill", None)
+    return output
+
+
+# --- numbers that notebooks state ---------------------------------------------------------------------------------
+
+
+def recorded(notebook) -> dict:
+    """The named numbers that an executed notebook (an nbformat node) recorded; of one name, the last."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    found = [output["data"].get(RECORD_TYPE, {}) for output in outputs if "data" in output]
+    return {name: value for numbers in found for name, value in numbers.items()}

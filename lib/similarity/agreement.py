@@ -1,0 +1,161 @@
+"""How alike the rewards of models are: moments, rank correlations, overlap of tops, and a map (section 2.2)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from sklearn.manifold import MDS
+
+from lib import InputError
+from lib.rankings import matrix_of_pairs, refuse_constant
+from lib.resampling import INTERVAL
+
+# --- distributions ------------------------------------------------------------------------------------------------
+
+
+def moments(rewards: Mapping[str, np.ndarray], resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """Mean, variance and skewness of each model's rewards with 95% bootstrap intervals; one row per model (Table 3).
+
+    rewards: model -> rewards of its tokens; pass distinct inputs, because copies of one observation narrow the
+    intervals. Columns: n, then each moment and its `_low` and `_high`. Variance divides by n (ddof 0) and skewness is
+    the third standardised moment without a correction for bias, as in the paper. Percentile intervals over tokens.
+    Raises InputError for fewer than three rewards, or rewards that are all equal.
+    """
+    return pd.DataFrame({name: _moments(name, values, resamples, seed) for name, values in rewards.items()}).T.astype(
+        {"n": int}
+    )
+
+
+def _moments(name: str, rewards: np.ndarray, resamples: int, seed: int) -> dict[str, float]:
+    rewards = np.asarray(rewards, dtype=float)
+    if len(rewards) < 3 or np.ptp(rewards) == 0:
+        raise InputError(f"the rewards of {name} ({len(rewards)}) do not vary, so they have no skewness; leave it out")
+    centre, spread = rewards.mean(), rewards.std()
+    z = (rewards - centre) / spread  # powers of raw rewards would lose digits where the mean is far from 0
+    powers = np.stack([z, z**2, z**3], axis=1)  # (n, 3)
+    random = np.random.default_rng(seed)
+    n = len(z)
+    counts = (np.bincount(random.integers(n, size=n), minlength=n) for _ in range(resamples))
+    drawn = _moments_of(np.array([count @ powers for count in counts]).reshape(-1, 3) / n)
+    found = {"n": n}
+    for column, (moment, shift, scale) in enumerate(
+        [("mean", centre, spread), ("variance", 0, spread**2), ("skewness", 0, 1)]
+    ):
+        found[moment] = shift + scale * _moments_of(powers.mean(0, keepdims=True))[0, column]
+        found[f"{moment}_low"], found[f"{moment}_high"] = shift + scale * np.nanquantile(drawn[:, column], INTERVAL)
+    return found
+
+
+def _moments_of(raw: np.ndarray) -> np.ndarray:
+    """Mean, variance, skewness from raw moments; raw: (k, 3) means of z, z², z³."""
+    first, second, third = raw.T
+    variance = second - first**2
+    # Few tokens can be drawn all alike; they have no skewness, and rounding must not give them one.
+    spread = np.where(variance > 1e-12, variance, np.nan) ** 1.5
+    return np.stack([first, variance, (third - 3 * first * second + 2 * first**3) / spread], axis=1)
+
+
+# --- agreement between models -------------------------------------------------------------------------------------
+
+
+def spearman_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
+    """Spearman's rho between each two models' rankings, in [-1, 1], tied ranks averaged, models x models (Fig A1)."""
+    refuse_constant(rewards)
+    return rewards.rank().corr()
+
+
+def rbo_matrix(rewards: pd.DataFrame, p: float = 0.98, end: str = "optimal") -> pd.DataFrame:
+    """Rank-biased overlap between each two models' rankings, in [0, 1], models x models (Fig A1).
+
+    end: "optimal" weighs the highest rewards most, "pessimal" the lowest.
+    """
+    if end not in ("optimal", "pessimal"):
+        raise InputError(f"end must be 'optimal' or 'pessimal', not {end!r}")
+    sign = 1 if end == "optimal" else -1
+    return matrix_of_pairs(rewards.columns, lambda a, b: rank_biased_overlap(sign * rewards[a], sign * rewards[b], p))
+
+
+def rank_biased_overlap(first: np.ndarray, second: np.ndarray, p: float = 0.98) -> float:
+    """Extrapolated rank-biased overlap of two rankings of the same n items, in [0, 1]; 1 = the same ranking.
+
+    first, second: the items' rewards, in one order of items; the highest reward is at rank 1. A reader goes from the
+    top of both lists and on to the next rank with probability p; the overlap is the agreement that she expects where
+    she stops, so that with p = .98 the first 50 ranks carry 86% of the weight. With A_d = 2 |S_d & T_d| / (|S_d| +
+    |T_d|), where S_d holds the items of rank d or better and tied items share the best rank (their equation 28),
+
+        RBO_EXT = A_n p^n + (1 - p) / p * (A_1 p + A_2 p^2 + ... + A_n p^n),
+
+    their equation 32 for lists of one length. Here both lists hold all items, so A_n = 1 and nothing is estimated.
+    Source: Webber, Moffat and Zobel (2010), A similarity measure for indefinite rankings, ACM TOIS 28(4), 20.
+    """
+    if not 0 < p < 1:
+        raise InputError(f"p must lie between 0 and 1, not at {p}; the nearer to 1, the deeper the reader goes")
+    first, second = (stats.rankdata(-np.asarray(values, dtype=float), method="min") for values in (first, second))
+    n = len(first)
+    if n == 0 or len(second) != n:
+        raise InputError(f"rankings of {n} and {len(second)} items cannot be compared; rank the same items in both")
+
+    def at_or_above(ranks: np.ndarray) -> np.ndarray:  # (n,) how many items have rank d or better, d = 1 ... n
+        return np.bincount(ranks, minlength=n + 1)[1:].cumsum()
+
+    common = at_or_above(np.maximum(first, second))
+    agreement = 2 * common / (at_or_above(first) + at_or_above(second))
+    weights = (1 - p) * p ** np.arange(n)
+    return float(agreement[-1] * p**n + weights @ agreement)
+
+
+def correlation(one: pd.DataFrame, other: pd.DataFrame) -> float:
+    """Pearson's correlation of two models x models matrices over pairs of different models; NaN for under 3 pairs."""
+    upper = np.triu_indices(len(one), 1)
+    values = [matrix.loc[one.index, one.index].to_numpy(dtype=float)[upper] for matrix in (one, other)]
+    return float(np.corrcoef(values)[0, 1]) if len(upper[0]) > 2 else float("nan")
+
+
+@dataclass(frozen=True)
+class ModelMap:
+    """Models as points of the plane whose distances come near 1 - similarity.
+
+    positions: models x (x, y), centred, the longest spread along x. stress: Kruskal's stress-1, 0 = distances exact,
+    from about .2 on poor (Kruskal 1964).
+    """
+
+    positions: pd.DataFrame
+    stress: float
+
+    @property
+    def closeness(self) -> pd.DataFrame:
+        """1 - distance on the map, models x models: what the map says the similarity is."""
+        points = self.positions.to_numpy()
+        distances = np.linalg.norm(points[:, None] - points[None], axis=2)
+        return pd.DataFrame(1 - distances, self.positions.index, self.positions.index)
+
+
+def model_map(matrix: pd.DataFrame, starts: int = 50, seed: int = 0) -> ModelMap:
+    """Metric multidimensional scaling of 1 - similarity to two dimensions (Fig 2B), the best of many random starts.
+
+    matrix: symmetric, ones on its diagonal. Only distances mean something: the plane is turned so that the widest
+    spread lies along x, and mirrored so that the first model has no negative coordinate.
+    """
+    names = matrix.index
+    refuse_malformed(matrix)
+    distances = 1 - matrix.to_numpy(dtype=float)
+    scaling = MDS(2, metric="precomputed", n_init=starts, init="random", normalized_stress=True, eps=1e-9,
+                  max_iter=1000, random_state=seed)  # fmt: skip
+    points = scaling.fit_transform(distances)
+    points = points - points.mean(axis=0)
+    points = points @ np.linalg.svd(points, full_matrices=False)[2].T
+    points = points * np.where(points[0] < 0, -1, 1)
+    return ModelMap(pd.DataFrame(points, names, ["x", "y"]), float(scaling.stress_))
+
+
+# --- what agreement goes with: representational similarity analysis ----------------------------------------------
+
+
+def refuse_malformed(matrix: pd.DataFrame) -> None:
+    values = matrix.to_numpy(dtype=float)
+    if list(matrix.index) != list(matrix.columns) or not np.allclose(values, values.T):  # NaN is not close to NaN
+        raise InputError(
+            "a similarity matrix needs the same models on both sides, and equal entries across its diagonal"
+        )
