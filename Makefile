@@ -29,7 +29,7 @@ test: $(INSTALLED) ## run the whole test suite (about 9 minutes; 5 more where th
 
 score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLY=text|ids] [COLLECTION=mine]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make score MODEL=<nickname, hub id or folder>" >&2; exit 2; }
-	@$(PY) -m lib.run score "$(MODEL)" $(if $(PROMPTS),--prompts "$(PROMPTS)") $(if $(REPLY),--reply $(REPLY)) \
+	@$(PY) -m lib.run score "$(MODEL)" $(if $(PROMPTS),--prompts "$(PROMPTS)") $(if $(REPLY),--reply-mode $(REPLY)) \
 		$(if $(COLLECTION),--collection $(COLLECTION))
 
 verify: $(INSTALLED) ## run a real model beside its published scores: make verify MODEL=R-Gem-2B [SAMPLE=200] [DTYPE=float32]

@@ -2,7 +2,7 @@
 
     python -m lib.run reproduce [--models NAME ...] [--collection NAME]
     python -m lib.run published
-    python -m lib.run score MODEL [--prompts greatest,best | file.csv] [--reply text|ids] [--collection NAME]
+    python -m lib.run score MODEL [--prompts greatest,best | file.csv] [--reply-mode text|ids] [--collection NAME]
     python -m lib.run verify MODEL [--sample 200] [--dtype float32]
     python -m lib.run notebooks [NAME ...]
 
@@ -29,7 +29,7 @@ from lib.reproduce.runs import reproduce, reproduce_published
 
 
 def score(
-    name: str, prompts: dict[str, str], collection: str | None = None, *, reply: str = "text", bos: str = "single",
+    name: str, prompts: dict[str, str], collection: str | None = None, *, reply_mode: str = "text", bos: str = "single",
     **options,
 ) -> Path:  # fmt: skip
     """Score the whole vocabulary of a reward model; the path of the score table. options: as of reward_models.load."""
@@ -39,7 +39,7 @@ def score(
     collection = collection or usual_collection([nickname])
     path = scores.path_of(collection, nickname)
     model = reward_models.load(load, **options)
-    scoring.score_vocabulary(model, prompts, path, reply=reply, bos=bos)
+    scoring.score_vocabulary(model, prompts, path, reply_mode=reply_mode, bos=bos)
     print("\n".join([*scored(collection, [nickname]), f"The score table is {shown_path(path)}."]))
     return path
 
@@ -69,7 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("score", help="score every token of one reward model's vocabulary")
     one.add_argument("model", help="nickname, hub id or folder")
     one.add_argument("--prompts", help="names from data/prompts.csv, or a csv with columns prompt,text (default: all)")
-    one.add_argument("--reply", choices=["text", "ids"], default="text", help="through the template, or spliced in")
+    one.add_argument(
+        "--reply-mode", choices=["text", "ids"], default="text", help="through the template, or spliced in"
+    )
     one.add_argument("--bos", choices=["single", "double"], default="single", help="double: as the paper's code did")
     one.add_argument("--collection", help="where the scores go (default: embedded, or mine for other models)")
     for option in ("dtype", "attention", "head", "device"):

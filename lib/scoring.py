@@ -54,20 +54,20 @@ class Inputs:
 
 
 def inputs_for(
-    model: RewardModel, prompt: str, replies: Sequence, *, reply: str = "text", bos: str = "single"
+    model: RewardModel, prompt: str, replies: Sequence, *, reply_mode: str = "text", bos: str = "single"
 ) -> Inputs:
     """The model inputs for these replies to the prompt, identical ones merged.
 
-    reply "text": each reply is a string; it goes through the chat template and is tokenised with it (section 2).
-    reply "ids": each reply is a sequence of token ids, spliced in between prefix and closing ids as it is.
+    reply_mode "text": each reply is a string; it goes through the chat template and is tokenised with it (section 2).
+    reply_mode "ids": each reply is a sequence of token ids, spliced in between prefix and closing ids as it is.
     """
     conversation = model.conversation(prompt, bos)
-    distinct = list(dict.fromkeys(replies if reply == "text" else map(tuple, replies)))
-    tails = [tail for part in _parts(distinct) for tail in _tails(model, conversation, part, reply)]
+    distinct = list(dict.fromkeys(replies if reply_mode == "text" else map(tuple, replies)))
+    tails = [tail for part in _parts(distinct) for tail in _tails(model, conversation, part, reply_mode)]
     # (shared, tail) says how many prefix ids the input starts with, and the ids that follow them.
     merged = {tail: number for number, tail in enumerate(dict.fromkeys(tails))}
     group_of = {one: merged[tail] for one, tail in zip(distinct, tails, strict=True)}
-    group = np.array([group_of[one if reply == "text" else tuple(one)] for one in replies], dtype=np.int32)
+    group = np.array([group_of[one if reply_mode == "text" else tuple(one)] for one in replies], dtype=np.int32)
     prefix = conversation.prefix_ids
     # An input that ends with the prefix must keep a token of its own to be scored at.
     shared = min((start if tail else start - 1 for start, tail in merged), default=len(prefix))
@@ -81,12 +81,14 @@ def _parts(replies: list) -> Iterator[list]:
         yield replies[start : start + TEXTS_AT_ONCE]
 
 
-def _tails(model: RewardModel, conversation: Conversation, replies: list, reply: str) -> Iterator[tuple[int, tuple]]:
+def _tails(
+    model: RewardModel, conversation: Conversation, replies: list, reply_mode: str
+) -> Iterator[tuple[int, tuple]]:
     prefix = conversation.prefix_ids
-    if reply == "ids":
+    if reply_mode == "ids":
         return ((len(prefix), ids + conversation.closing_ids) for ids in replies)
-    if reply != "text":
-        raise InputError(f"reply must be 'text' or 'ids', not {reply!r}")
+    if reply_mode != "text":
+        raise InputError(f"reply_mode must be 'text' or 'ids', not {reply_mode!r}")
     return (_after_prefix(tuple(whole), prefix) for whole in model.encode(conversation, replies))
 
 
@@ -288,14 +290,14 @@ def _by_length(suffixes: list[tuple[int, ...]]) -> list[np.ndarray]:
 
 
 def score_replies(
-    model: RewardModel, prompt: str, replies: Sequence, *, reply: str = "text", bos: str = "single",
+    model: RewardModel, prompt: str, replies: Sequence, *, reply_mode: str = "text", bos: str = "single",
     tokens_per_batch: int | None = None,
 ) -> np.ndarray:  # fmt: skip
     """Rewards of these replies to the prompt, (replies,) float32, on the model's own scale.
 
-    replies: strings (reply="text") or sequences of token ids (reply="ids"). bos: "single" or "double".
+    replies: strings (reply_mode="text") or sequences of token ids (reply_mode="ids"). bos: "single" or "double".
     """
-    inputs = inputs_for(model, prompt, replies, reply=reply, bos=bos)
+    inputs = inputs_for(model, prompt, replies, reply_mode=reply_mode, bos=bos)
     scorer = Scorer(model, inputs, tokens_per_batch)
     rewards = np.empty(len(inputs.suffixes), dtype=np.float32)
     for shard in _by_length(inputs.suffixes):
@@ -307,7 +309,7 @@ def score_replies(
 
 
 def score_vocabulary(
-    model: RewardModel, prompts: dict[str, str], path: Path, *, reply: str = "text", bos: str = "single",
+    model: RewardModel, prompts: dict[str, str], path: Path, *, reply_mode: str = "text", bos: str = "single",
     token_ids: Sequence[int] | None = None, overwrite: bool = False, tokens_per_batch: int | None = None,
     progress: bool = True,
 ) -> pd.DataFrame:  # fmt: skip
@@ -322,7 +324,7 @@ def score_vocabulary(
     tokens = vocabulary(model.tokenizer)
     if token_ids is not None:
         tokens = tokens[tokens["token_id"].isin(token_ids)].reset_index(drop=True)
-    settings = _settings(model, reply, bos, tokens)
+    settings = _settings(model, reply_mode, bos, tokens)
     with lock(path):
         table, known = _table_so_far(path, settings, prompts, overwrite)
         missing = {name: prompt for name, prompt in prompts.items() if name not in known}
@@ -331,7 +333,7 @@ def score_vocabulary(
         shards = path.with_name(f"{path.stem}.{_hash(settings)}.shards")
         with tqdm(unit=" replies", desc=model.nickname, disable=not progress) as bar:
             for done, (name, prompt) in enumerate(missing.items()):
-                inputs = inputs_for(model, prompt, _replies(tokens, reply), reply=reply, bos=bos)
+                inputs = inputs_for(model, prompt, _replies(tokens, reply_mode), reply_mode=reply_mode, bos=bos)
                 bar.total = bar.n + len(inputs.suffixes) * (len(missing) - done)
                 table = with_inputs(table if len(table) else tokens, inputs)
                 rewards = _score_in_shards(model, name, inputs, tokens, shards, tokens_per_batch, bar)
@@ -341,11 +343,11 @@ def score_vocabulary(
     return scores.read(path)
 
 
-def _replies(tokens: pd.DataFrame, reply: str) -> list:
-    return tokens["text"].tolist() if reply == "text" else [(i,) for i in tokens["token_id"].tolist()]
+def _replies(tokens: pd.DataFrame, reply_mode: str) -> list:
+    return tokens["text"].tolist() if reply_mode == "text" else [(i,) for i in tokens["token_id"].tolist()]
 
 
-def _settings(model: RewardModel, reply: str, bos: str, tokens: pd.DataFrame) -> dict:
+def _settings(model: RewardModel, reply_mode: str, bos: str, tokens: pd.DataFrame) -> dict:
     """Everything that a reward depends on, other than the prompt."""
     return {
         "model": model.nickname if Path(model.hub_id).is_dir() else model.hub_id,
@@ -353,7 +355,7 @@ def _settings(model: RewardModel, reply: str, bos: str, tokens: pd.DataFrame) ->
         "head": model.head_name,
         "dtype": model.dtype,
         "attention": model.attention,
-        "reply": reply,
+        "reply_mode": reply_mode,
         "bos": bos,
         "date": DATE,
         "chat_template": _hash(model.tokenizer.chat_template or ""),

@@ -37,9 +37,11 @@ def tokenise(tokenizer, rendered: str, bos: str) -> list[int]:
     return ids
 
 
-def input_ids(tokenizer, prompt: str, replies: list, *, reply: str = "text", bos: str = "single") -> list[list[int]]:
+def input_ids(
+    tokenizer, prompt: str, replies: list, *, reply_mode: str = "text", bos: str = "single"
+) -> list[list[int]]:
     """The whole input of every reply: rendered by the template (text), or ids between those around a sentinel (ids)."""
-    if reply == "text":
+    if reply_mode == "text":
         if tokenizer.chat_template is None:
             # Lists, because a single call takes an empty reply for no reply and then leaves out its closing token.
             return [tokenizer([prompt], [text]).input_ids[0] for text in replies]
@@ -212,7 +214,7 @@ def rewards(
     prompt: str,
     replies: list,
     *,
-    reply: str = "text",
+    reply_mode: str = "text",
     bos: str = "single",
     batch: int = 7,
     dtype=torch.float32,
@@ -221,12 +223,12 @@ def rewards(
 ):
     """float32 array with the reward of every reply to `prompt`, by the checkpoint in `folder`.
 
-    replies: texts, or (`reply="ids"`) lists of ids. dtype: of the backbone; the head is always fp32. capped: whether
+    replies: texts, or (`reply_mode="ids"`) lists of ids. dtype: of the backbone; the head is always fp32. capped: if
     Gemma-2's attention caps its logits. head: a key of HEADS, else what config.json says.
     """
     tokenizer = AutoTokenizer.from_pretrained(folder)
     config = json.loads((Path(folder) / "config.json").read_text())
-    sequences = input_ids(tokenizer, prompt, replies, reply=reply, bos=bos)
+    sequences = input_ids(tokenizer, prompt, replies, reply_mode=reply_mode, bos=bos)
     if config["model_type"] == "deberta-v2":
         return _encoder_rewards(folder, sequences, batch).numpy()
     tensors, head = read_tensors(folder), head or head_name(config)

@@ -85,7 +85,7 @@ def truth(folders, models):
     """An alphabet, and the oracle's reward of each reply of two of its tokens on the smooth model, first by second."""
     ids = alphabet(models("smooth"))
     pairs = [[first, second] for first in ids.tolist() for second in ids.tolist()]
-    return ids, oracle.rewards(folders("smooth"), PROMPT, pairs, reply="ids", batch=128).reshape(32, 32)
+    return ids, oracle.rewards(folders("smooth"), PROMPT, pairs, reply_mode="ids", batch=128).reshape(32, 32)
 
 
 def hits(model, truth, direction, method, **settings):
@@ -148,12 +148,12 @@ def test_values_equal_scoring_the_oracle_and_reading_whole(folders, models, kind
     assert objective.scorer.shares_prefix == (kind != "deberta")
     for length in (2, 3, 20):
         replies = starts(objective.allowed, 6, length)
-        expected = oracle.rewards(folders(kind), PROMPT, replies.tolist(), reply="ids")
+        expected = oracle.rewards(folders(kind), PROMPT, replies.tolist(), reply_mode="ids")
         assert expected.std() > 0.01  # otherwise 1e-5 would say little
         within = {"atol": 1e-5 * max(1, np.abs(expected).max()), "rtol": 0}
         np.testing.assert_allclose(objective.values(replies), expected, **within)
         np.testing.assert_allclose(other.values(replies), -expected, **within)
-        scored = scoring.score_replies(model, PROMPT, replies.tolist(), reply="ids")
+        scored = scoring.score_replies(model, PROMPT, replies.tolist(), reply_mode="ids")
         np.testing.assert_allclose(objective.values(replies), scored, **within)
         if model.causal:
             gains = objective.gains(tuple(replies[0]))
@@ -169,7 +169,7 @@ def test_a_long_reply_that_leaves_the_sliding_window_is_read_whole(models, tmp_p
     objective = Objective(load(str(folder), device="cpu"), PROMPT)
     for length in (2, 20):  # the first fits into the window, the second does not
         replies = starts(objective.allowed, 4, length)
-        expected = oracle.rewards(folder, PROMPT, replies.tolist(), reply="ids")
+        expected = oracle.rewards(folder, PROMPT, replies.tolist(), reply_mode="ids")
         np.testing.assert_allclose(objective.values(replies), expected, atol=1e-4)
 
 
@@ -305,7 +305,7 @@ def test_a_search_of_everything_ends_by_itself(models, method):
     assert found.evaluations == len(set(objective.asked)) <= 9
     if method in ("round robin", "random"):
         everything = [[a, b] for a in (40, 41, 42) for b in (40, 41, 42)]
-        expected = scoring.score_replies(models("linear_llama"), PROMPT, everything, reply="ids").max()
+        expected = scoring.score_replies(models("linear_llama"), PROMPT, everything, reply_mode="ids").max()
         assert found.evaluations == 9
         assert found.reward == pytest.approx(expected, abs=1e-5)
 
@@ -322,7 +322,7 @@ def test_the_certificate_holds_against_brute_force(folders, models):
         assert found.swept % 23 == 0 and found.swept >= 3 * 23
         swaps = [[*found.ids[:p], i, *found.ids[p + 1 :]] for p in range(3) for i in objective.allowed.tolist()]
         assert set(map(tuple, swaps)) <= set(objective.asked)
-        expected = oracle.rewards(folders("urm"), PROMPT, swaps, reply="ids", batch=72)
+        expected = oracle.rewards(folders("urm"), PROMPT, swaps, reply_mode="ids", batch=72)
         assert found.reward == pytest.approx(expected.min(), abs=1e-5)
         again = search(objective, found.ids, Settings(budget=1), certify=True)
         assert (again.ids, again.swept) == (found.ids, 3 * 23)  # nothing left to improve: one round
@@ -504,7 +504,7 @@ def test_allowed_ids_by_a_second_count(models, kind):
 def comes_back(tokenizer, prompt, ids):
     """Whether the reply, as text within the conversation, is tokenised to the same ids; by the oracle's rendering."""
     as_text = oracle.input_ids(tokenizer, prompt, [tokenizer.decode(ids, clean_up_tokenization_spaces=False)])
-    return as_text == oracle.input_ids(tokenizer, prompt, [list(ids)], reply="ids")
+    return as_text == oracle.input_ids(tokenizer, prompt, [list(ids)], reply_mode="ids")
 
 
 @pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2"])
@@ -531,7 +531,7 @@ def test_text_fields_say_what_becomes_of_the_text(models):
         found = search(objective, ids, Settings(budget=1))
         assert found.ids == tuple(ids)
         assert found.text == "".join(tokens).replace("Ġ", " ")
-        assert found.reward == pytest.approx(scoring.score_replies(model, PROMPT, [ids], reply="ids")[0], abs=1e-5)
+        assert found.reward == pytest.approx(scoring.score_replies(model, PROMPT, [ids], reply_mode="ids")[0], abs=1e-5)
         assert found.reward_of_text == pytest.approx(scoring.score_replies(model, PROMPT, [found.text])[0], abs=1e-5)
         assert found.survives == comes_back(model.tokenizer, PROMPT, ids)
         assert found.survives == (abs(found.reward - found.reward_of_text) < 1e-5)

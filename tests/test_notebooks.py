@@ -36,7 +36,7 @@ RUNS: dict[str, list[Run]] = {
     "01_score_vocabulary": [
         Run({"model": "A-Gem-96"}, {"tokens": 16384, "distinct_inputs": 10527, "itself": 7583}),
         Run(
-            {"model": "C-Lla-64", "collection": "scratch", "tokens": 300, "reply": "ids", "prompts": "worst"},
+            {"model": "C-Lla-64", "collection": "scratch", "tokens": 300, "reply_mode": "ids", "prompts": "worst"},
             {"tokens": 300, "distinct_inputs": 300, "itself": 147},
         ),
     ],

@@ -75,9 +75,11 @@ def test_the_truth_is_the_reward_of_every_pair(tmp_path, kind):
     pairs = [[first, second] for first in ids.tolist() for second in ids.tolist()]
     truth = Exhausted(model, PROMPT, "pessimal", ids).truth
     assert truth.shape == (7, 7)  # first token by second, on the model's own scale: no sign
-    scored = scoring.score_replies(model, PROMPT, pairs, reply="ids")
+    scored = scoring.score_replies(model, PROMPT, pairs, reply_mode="ids")
     np.testing.assert_allclose(truth.ravel(), scored, atol=1e-5)
-    np.testing.assert_allclose(truth.ravel(), oracle.rewards(folder, PROMPT, pairs, reply="ids", batch=49), atol=1e-4)
+    np.testing.assert_allclose(
+        truth.ravel(), oracle.rewards(folder, PROMPT, pairs, reply_mode="ids", batch=49), atol=1e-4
+    )
     assert truth.std() > 0.01
 
 
@@ -177,7 +179,7 @@ def test_the_first_gap_is_that_of_the_random_start(folder, model, small):
     found = compared(folder, "best", "worst").query("budget == 1").set_index(["prompt", "direction", "seed"])["gap"]
     for number, prompt in enumerate(["best", "worst"]):
         ids = alphabet(model, 8, seed=number)
-        rewards = oracle.rewards(folder, read_prompts(prompt)[prompt], all_pairs(ids).tolist(), reply="ids")
+        rewards = oracle.rewards(folder, read_prompts(prompt)[prompt], all_pairs(ids).tolist(), reply_mode="ids")
         for seed in range(2):
             first, second = np.searchsorted(ids, np.random.default_rng(seed).choice(ids, size=2))
             reward = rewards.reshape(8, 8)[first, second]

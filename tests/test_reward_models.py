@@ -138,14 +138,14 @@ def test_checkpoints_and_heads_use_the_released_key_names(checkpoint, kind):
 # ------------------------------------------------------------------------------------------ rewards against the oracle
 
 
-@pytest.mark.parametrize("reply", ["text", "ids"])
+@pytest.mark.parametrize("reply_mode", ["text", "ids"])
 @pytest.mark.parametrize("kind", [*CAUSAL, "deberta"])
-def test_rewards_equal_the_oracle_for_every_prompt(checkpoint, kind, reply):
+def test_rewards_equal_the_oracle_for_every_prompt(checkpoint, kind, reply_mode):
     model = cpu(checkpoint(kind))
-    replies = awkward_replies(model.tokenizer)[reply]
+    replies = awkward_replies(model.tokenizer)[reply_mode]
     for prompt in PROMPTS:
-        expected = oracle.rewards(checkpoint(kind), prompt, replies, reply=reply)
-        assert_same(scoring.score_replies(model, prompt, replies, reply=reply), expected)
+        expected = oracle.rewards(checkpoint(kind), prompt, replies, reply_mode=reply_mode)
+        assert_same(scoring.score_replies(model, prompt, replies, reply_mode=reply_mode), expected)
 
 
 @pytest.mark.parametrize("prompt", ["assistant", "model", "id", "a"])
@@ -155,7 +155,7 @@ def test_a_prompt_may_be_a_word_of_the_replys_own_header(checkpoint, kind, promp
     assert_same(scoring.score_replies(cpu(checkpoint(kind)), prompt, WORDS), expected)
 
 
-@pytest.mark.parametrize("reply", ["text", "ids"])
+@pytest.mark.parametrize("reply_mode", ["text", "ids"])
 @pytest.mark.parametrize(
     "kind, options",
     [
@@ -170,12 +170,13 @@ def test_a_prompt_may_be_a_word_of_the_replys_own_header(checkpoint, kind, promp
         ("urm", {"head_dtype": "float16", "template": "llama32"}),
     ],
 )
-def test_rewards_equal_the_oracle_for_odd_checkpoints(checkpoint, kind, options, reply):
+def test_rewards_equal_the_oracle_for_odd_checkpoints(checkpoint, kind, options, reply_mode):
     folder = checkpoint(kind, **options)
     model = cpu(folder)
-    replies = awkward_replies(model.tokenizer)[reply]
+    replies = awkward_replies(model.tokenizer)[reply_mode]
     assert_same(
-        scoring.score_replies(model, PROMPT, replies, reply=reply), oracle.rewards(folder, PROMPT, replies, reply=reply)
+        scoring.score_replies(model, PROMPT, replies, reply_mode=reply_mode),
+        oracle.rewards(folder, PROMPT, replies, reply_mode=reply_mode),
     )
 
 
@@ -240,14 +241,14 @@ def test_qwen3_template_takes_a_closed_thought_out_of_the_reply(checkpoint):
 
 
 @pytest.mark.parametrize("kind", ["linear_llama", "qrm_gemma", "armorm"])
-@pytest.mark.parametrize("reply", ["text", "ids"])
-def test_double_bos_is_the_papers_input(checkpoint, kind, reply):
+@pytest.mark.parametrize("reply_mode", ["text", "ids"])
+def test_double_bos_is_the_papers_input(checkpoint, kind, reply_mode):
     model = cpu(checkpoint(kind))
-    replies = awkward_replies(model.tokenizer)[reply]
+    replies = awkward_replies(model.tokenizer)[reply_mode]
     single, double = (
-        scoring.score_replies(model, PROMPT, replies, reply=reply, bos=bos) for bos in ("single", "double")
+        scoring.score_replies(model, PROMPT, replies, reply_mode=reply_mode, bos=bos) for bos in ("single", "double")
     )
-    assert_same(double, oracle.rewards(checkpoint(kind), PROMPT, replies, reply=reply, bos="double"))
+    assert_same(double, oracle.rewards(checkpoint(kind), PROMPT, replies, reply_mode=reply_mode, bos="double"))
     assert np.abs(single - double).max() > 0.1
     bos = model.tokenizer.bos_token_id
     assert [model.conversation(PROMPT, mode).prefix_ids.count(bos) for mode in ("single", "double")] == [1, 2]
@@ -409,7 +410,7 @@ def test_a_prompt_only_gate_is_computed_once_per_prompt(checkpoint, monkeypatch)
     model = cpu(checkpoint("qrm_llama"))
     calls, gate = [], type(model.head).gate
     monkeypatch.setattr(type(model.head), "gate", lambda self, hidden: calls.append(1) or gate(self, hidden))
-    scoring.score_replies(model, PROMPT, [[i] for i in range(100)], reply="ids", tokens_per_batch=20)
+    scoring.score_replies(model, PROMPT, [[i] for i in range(100)], reply_mode="ids", tokens_per_batch=20)
     assert len(calls) == 1
 
 

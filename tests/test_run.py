@@ -306,13 +306,13 @@ def test_score_passes_on_what_was_asked(project, score_table, monkeypatch, capsy
     monkeypatch.setattr(reward_models, "load", lambda name, **options: (name, options["dtype"]))
     monkeypatch.setattr(prompts, "read_prompts", {"best": {"best": "What is best?"}}.get)
     folder = str(project / "tiny-a")
-    command = ["score", folder, "--prompts", "best", "--reply", "ids", "--bos", "double", "--collection", "ids"]
+    command = ["score", folder, "--prompts", "best", "--reply-mode", "ids", "--bos", "double", "--collection", "ids"]
     assert run.main([*command, "--dtype", "float32"]) == 0
     assert asked == {
         "model": (folder, "float32"),
         "prompts": {"best": "What is best?"},
         "path": project / "data/scores/ids/tiny-a.parquet",
-        "reply": "ids",
+        "reply_mode": "ids",
         "bos": "double",
     }
     told = capsys.readouterr().out

@@ -37,18 +37,18 @@ def folders(tmp_path_factory):
     return folder_of
 
 
-def replies_of(model, reply):
+def replies_of(model, reply_mode):
     tokens = conversations.vocabulary(model.tokenizer)
-    return tokens["text"].tolist() if reply == "text" else [[i] for i in tokens["token_id"].tolist()]
+    return tokens["text"].tolist() if reply_mode == "text" else [[i] for i in tokens["token_id"].tolist()]
 
 
-@pytest.mark.parametrize("reply", ["text", "ids"])
+@pytest.mark.parametrize("reply_mode", ["text", "ids"])
 @pytest.mark.parametrize("kind", [*KINDS, "deberta"])
-def test_whole_awkward_vocabulary_equals_the_oracle(folders, kind, reply):
+def test_whole_awkward_vocabulary_equals_the_oracle(folders, kind, reply_mode):
     model = load(str(folders(kind)), device="cpu")
-    replies = replies_of(model, reply)
-    expected = oracle.rewards(folders(kind), PROMPTS["greatest"], replies, reply=reply)
-    rewards = scoring.score_replies(model, PROMPTS["greatest"], replies, reply=reply)
+    replies = replies_of(model, reply_mode)
+    expected = oracle.rewards(folders(kind), PROMPTS["greatest"], replies, reply_mode=reply_mode)
+    rewards = scoring.score_replies(model, PROMPTS["greatest"], replies, reply_mode=reply_mode)
     assert expected.std() > 0.1  # otherwise 1e-5 would say nothing
     np.testing.assert_allclose(rewards, expected, atol=1e-5 * max(1, np.abs(expected).max()), rtol=0)
 
@@ -57,8 +57,8 @@ def test_whole_awkward_vocabulary_equals_the_oracle(folders, kind, reply):
 def test_rewards_do_not_depend_on_the_batch(folders, tokens_per_batch):
     model = load(str(folders("linear_gemma2")), device="cpu")
     replies = replies_of(model, "ids")[:150]
-    usual = scoring.score_replies(model, PROMPTS["worst"], replies, reply="ids")
-    again = scoring.score_replies(model, PROMPTS["worst"], replies, reply="ids", tokens_per_batch=tokens_per_batch)
+    usual = scoring.score_replies(model, PROMPTS["worst"], replies, reply_mode="ids")
+    again = scoring.score_replies(model, PROMPTS["worst"], replies, reply_mode="ids", tokens_per_batch=tokens_per_batch)
     np.testing.assert_allclose(again, usual, atol=1e-5)
 
 
@@ -76,9 +76,9 @@ def test_half_precision_is_as_exact_as_reading_whole_in_half_precision(folders):
     folder, prompt = folders("linear_llama"), PROMPTS["greatest"]
     model = load(str(folder), device="cpu", dtype="bfloat16")
     replies = replies_of(model, "ids")
-    half = scoring.score_replies(model, prompt, replies, reply="ids")
+    half = scoring.score_replies(model, prompt, replies, reply_mode="ids")
     full, whole = (
-        oracle.rewards(folder, prompt, replies, reply="ids", dtype=d) for d in (torch.float32, torch.bfloat16)
+        oracle.rewards(folder, prompt, replies, reply_mode="ids", dtype=d) for d in (torch.float32, torch.bfloat16)
     )
     assert np.abs(half - full).max() < 1.5 * np.abs(whole - full).max()
     rounded = torch.tensor(half).bfloat16().float().numpy()  # what a bf16 head would leave: 8 bits
@@ -95,7 +95,7 @@ def test_inputs_merge_what_the_template_trims(folders):
 
 def test_ids_mode_feeds_every_id_as_itself(folders):
     model = load(str(folders("linear_gemma2")), device="cpu")
-    inputs = scoring.inputs_for(model, PROMPTS["greatest"], [[5], [6], [5]], reply="ids")
+    inputs = scoring.inputs_for(model, PROMPTS["greatest"], [[5], [6], [5]], reply_mode="ids")
     assert inputs.group.tolist() == [0, 1, 0]
     assert inputs.reply_ids == [(5,), (6,)]
     assert inputs.suffixes[1] == (6, *inputs.conversation.closing_ids)
@@ -138,8 +138,8 @@ def test_a_sliding_window_shorter_than_the_input_is_read_whole(tmp_path):
 def test_out_of_memory_halves_the_batch_and_remembers(folders, monkeypatch):
     model = load(str(folders("linear_llama")), device="cpu")
     ids = [[i] for i in range(40, 140)]
-    expected = scoring.score_replies(model, PROMPTS["greatest"], ids, reply="ids")
-    inputs = scoring.inputs_for(model, PROMPTS["greatest"], ids, reply="ids")
+    expected = scoring.score_replies(model, PROMPTS["greatest"], ids, reply_mode="ids")
+    inputs = scoring.inputs_for(model, PROMPTS["greatest"], ids, reply_mode="ids")
     scorer, batches = scoring.Scorer(model, inputs, tokens_per_batch=128), []
     plain = scorer._rewards
 
@@ -157,7 +157,7 @@ def test_out_of_memory_halves_the_batch_and_remembers(folders, monkeypatch):
 
 def test_another_error_is_not_taken_for_memory(folders, monkeypatch):
     model = load(str(folders("linear_llama")), device="cpu")
-    inputs = scoring.inputs_for(model, PROMPTS["greatest"], [[5], [6]], reply="ids")
+    inputs = scoring.inputs_for(model, PROMPTS["greatest"], [[5], [6]], reply_mode="ids")
     scorer = scoring.Scorer(model, inputs)
 
     def broken(batch):
@@ -198,11 +198,11 @@ def test_a_finished_table_is_not_scored_again_and_new_prompts_join_it(folders, t
 def test_a_table_of_other_settings_is_refused_unless_overwritten(folders, tmp_path):
     model, path = load(str(folders("linear_llama")), device="cpu"), tmp_path / "table.parquet"
     scoring.score_vocabulary(model, PROMPTS, path, progress=False)
-    with pytest.raises(InputError, match=r"other settings \(reply\); score into another collection"):
-        scoring.score_vocabulary(model, PROMPTS, path, reply="ids", progress=False)
+    with pytest.raises(InputError, match=r"other settings \(reply_mode\); score into another collection"):
+        scoring.score_vocabulary(model, PROMPTS, path, reply_mode="ids", progress=False)
     with pytest.raises(InputError, match=r"other settings \(worst\)"):
         scoring.score_vocabulary(model, {"worst": "Why?"}, path, progress=False)
-    ids = scoring.score_vocabulary(model, PROMPTS, path, reply="ids", overwrite=True, progress=False)
+    ids = scoring.score_vocabulary(model, PROMPTS, path, reply_mode="ids", overwrite=True, progress=False)
     assert [list(r) for r in ids["reply_ids"]] == [[i] for i in ids["token_id"]]
 
 
@@ -217,7 +217,7 @@ def test_rewards_that_are_not_finite_name_the_token_and_the_prompt(folders, tmp_
 
     monkeypatch.setattr(scoring.Scorer, "__call__", poisoned)
     with pytest.raises(InputError, match=r"token 77 .*greatest thing ever\?' is nan; load the model with dtype"):
-        scoring.score_vocabulary(model, PROMPTS, tmp_path / "table.parquet", reply="ids", progress=False)
+        scoring.score_vocabulary(model, PROMPTS, tmp_path / "table.parquet", reply_mode="ids", progress=False)
 
 
 def test_a_full_disk_loses_nothing(folders, tmp_path, monkeypatch):
@@ -303,8 +303,8 @@ def test_a_foreign_table_is_named_and_kept(folders, tmp_path):
 
 def test_unknown_modes_name_the_known_ones(folders):
     model = load(str(folders("linear_llama")), device="cpu")
-    with pytest.raises(InputError, match="reply must be 'text' or 'ids'"):
-        scoring.score_replies(model, "Why?", ["a"], reply="words")
+    with pytest.raises(InputError, match="reply_mode must be 'text' or 'ids'"):
+        scoring.score_replies(model, "Why?", ["a"], reply_mode="words")
     with pytest.raises(InputError, match="bos must be 'single' or 'double'"):
         scoring.score_replies(model, "Why?", ["a"], bos="none")
     with pytest.raises(InputError, match="prompt is empty"):

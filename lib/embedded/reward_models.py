@@ -109,7 +109,7 @@ def make_replies(model: RewardModel, rng: np.random.Generator, phrases: int = 40
     blank = _tokens_with_blank(model.tokenizer, words)
     rows = [*([i] for i in range(n)), *([i] for i in capitalised), *loose, *([i] for i in blank)]
     read = [scoring.inputs_for(model, GREATEST, texts)]
-    read += [scoring.inputs_for(model, GREATEST, [(token_id,) for token_id in blank.values()], reply="ids")]
+    read += [scoring.inputs_for(model, GREATEST, [(token_id,) for token_id in blank.values()], reply_mode="ids")]
     suffixes = [inputs.suffixes[group] for inputs in read for group in inputs.group]
     texts += [f" {words[i]}" for i in blank]
     short = [i for i, suffix in enumerate(suffixes) if len(suffix) <= LONGEST + 2]  # two closing ids at most

@@ -116,7 +116,7 @@ class Objective:
             self.allowed = _checked_ids(model, allowed)
         self.conditions = [condition for condition in (keep, fluency) if condition is not None]
         self.fluency = fluency
-        inputs = scoring.inputs_for(model, prompt, [(int(i),) for i in self.allowed[:4]], reply="ids")
+        inputs = scoring.inputs_for(model, prompt, [(int(i),) for i in self.allowed[:4]], reply_mode="ids")
         self.closing = np.array(inputs.conversation.closing_ids, dtype=np.int64)
         self.scorer = scoring.Scorer(model, inputs)
         self.gradients = 0  # how many were taken
