@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 import pandas as pd
 
 from lib import ROOT, InputError
+from lib.collection import PUBLISHED, Collection
 from lib.files import replacing
 
 VERDICTS = ("reproduced", "only as published", "not reproduced", "not testable here")
-PUBLISHED = "published"  # what gathers all collections whose names begin with it
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def judge(paper: float, as_published: float | None, corrected: float | None = No
 # --- kept and gathered --------------------------------------------------------------------------------------------
 
 
-def keep(collection: str, notebook: str, claims: list[Claim]) -> pd.DataFrame:
+def keep(collection: Collection, notebook: str, claims: list[Claim]) -> pd.DataFrame:
     """The claims as a table, also kept for the scorecard as what this notebook (`03`) found in this collection."""
     table = pd.DataFrame([asdict(claim) for claim in claims], columns=COLUMNS)
     if (twice := table.duplicated(["claim", "quantity", "prompt", "model", "note"])).any():
@@ -75,7 +75,7 @@ def keep(collection: str, notebook: str, claims: list[Claim]) -> pd.DataFrame:
         raise InputError(
             f"'{unknown[0]}' is no claim of data/paper/claims.csv; choose one of {', '.join(listed().index)}"
         )
-    with replacing(_folder(collection) / f"{notebook}.csv") as part:
+    with replacing(collection.claims / f"{notebook}.csv") as part:
         table.to_csv(part, index=False)
     return table
 
@@ -85,13 +85,13 @@ def listed() -> pd.DataFrame:
     return paper_table("claims").set_index("claim")
 
 
-def gather(collection: str) -> pd.DataFrame:
+def gather(collection: Collection) -> pd.DataFrame:
     """Every claim of data/paper/claims.csv, in its order, as the notebooks kept it for this collection.
 
-    `published` gathers all collections of that beginning; `note` then begins with the collection. A claim that no
+    `published` gathers all published collections; `note` then begins with the collection. A claim that no
     notebook stated has one row, `not testable here`, whose note says what it needs. InputError if no notebook kept any.
     """
-    found = {name: _kept(name) for name in _collections(collection)}
+    found = {part.name: _kept(part) for part in collection.parts}
     found = {name: table for name, table in found.items() if len(table)}
     if not found:
         raise InputError(f"no claims for collection '{collection}' yet; run the notebooks: make {_target(collection)}")
@@ -106,27 +106,17 @@ def gather(collection: str) -> pd.DataFrame:
     return everything.iloc[order.argsort(kind="stable")].reset_index(drop=True)[COLUMNS]
 
 
-def _target(collection: str) -> str:
-    return PUBLISHED if collection == PUBLISHED else "reproduce"
+def _target(collection: Collection) -> str:
+    return "published" if collection == PUBLISHED else "reproduce"
 
 
-def _collections(collection: str) -> list[str]:
-    if collection != PUBLISHED:
-        return [collection]
-    return sorted(path.name for path in _folder(PUBLISHED).parent.glob(f"{PUBLISHED}-*") if path.is_dir())
-
-
-def _kept(collection: str) -> pd.DataFrame:
-    paths = sorted(_folder(collection).glob("*.csv"))
+def _kept(collection: Collection) -> pd.DataFrame:
+    paths = sorted(collection.claims.glob("*.csv"))
     texts = {column: str for column in COLUMNS if column not in NUMBERS}  # `paper` too: some numbers have a relation
     blank = {column: [""] for column in NUMBERS}
     tables = [pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=blank) for path in paths]
     tables = [table for table in tables if len(table)]
     return pd.concat(tables, ignore_index=True)[COLUMNS] if tables else pd.DataFrame(columns=COLUMNS)
-
-
-def _folder(collection: str):
-    return ROOT / "data" / "cache" / "claims" / collection
 
 
 # --- what it comes to ---------------------------------------------------------------------------------------------

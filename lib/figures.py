@@ -19,9 +19,10 @@ from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from PIL import Image
 
-from lib import ROOT, InputError
+from lib import ROOT
+from lib.collection import Collection
 from lib.display import is_offensive, show_token
-from lib.files import replacing
+from lib.files import plain_name, replacing
 
 FONT = "DejaVu Sans"  # comes with matplotlib, so a figure is the same on every machine
 STYLE = {
@@ -122,7 +123,7 @@ class Chart(Figure):
         return _png(self, dpi=100)
 
 
-def save(figure: Figure, collection: str, name: str) -> Path:
+def save(figure: Figure, collection: Collection, name: str) -> Path:
     """Write figures/<collection>/<name>.png and say where; the same figure gives the same bytes."""
     path = _path(collection, f"{name}.png")
     with replacing(path) as part:
@@ -130,7 +131,7 @@ def save(figure: Figure, collection: str, name: str) -> Path:
     return path
 
 
-def save_table(frame: pd.DataFrame, collection: str, name: str) -> Path:
+def save_table(frame: pd.DataFrame, collection: Collection, name: str) -> Path:
     """Write figures/<collection>/<name>.csv and say where; a named index is written, any other left out.
 
     Tokens are written as they are: read them back with keep_default_na=False, show them with lib.display.
@@ -158,19 +159,8 @@ def smaller(png: bytes) -> bytes:
     return file.getvalue()
 
 
-def _path(collection: str, file: str) -> Path:
-    for name in (collection, file):
-        if name.startswith(".") or any(c in '/\\:*?"<>|' or not c.isprintable() for c in name):
-            raise InputError(f"{name!r} cannot name a figure or its folder; use letters, digits, '-', '.' and '_'")
-    return ROOT / "figures" / folder_of(collection) / file
-
-
-def folder_of(collection: str) -> str:
-    """The folder of figures/ that holds a collection's figures: its name, but `published-words` is published/words.
-
-    So that all that was found on published scores lies in one folder, with its claims.
-    """
-    return collection.replace("published-", "published/", 1) if collection.startswith("published-") else collection
+def _path(collection: Collection, file: str) -> Path:
+    return collection.figures / plain_name(file)
 
 
 # --- charts -------------------------------------------------------------------------------------------------------

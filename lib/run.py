@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lib import InputError, scores, scoring
+from lib.collection import Collection
 from lib.models import reward_models
 from lib.prompts import read_prompts
 from lib.published import verify
@@ -37,7 +38,7 @@ def score(
         raise InputError(f"'{name}' names {len(found)} reward models; score one, or run: make reproduce MODELS={name}")
     [(nickname, load)] = found.items()
     collection = collection or usual_collection([nickname])
-    path = scores.path_of(collection, nickname)
+    path = scores.path_of(Collection(collection), nickname)
     model = reward_models.load(load, **options)
     scoring.score_vocabulary(model, prompts, path, reply_mode=reply_mode, bos=bos)
     print("\n".join([*scored(collection, [nickname]), f"The score table is {shown_path(path)}."]))

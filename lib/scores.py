@@ -14,7 +14,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lib import ROOT, InputError
+from lib import InputError
+from lib.collection import Collection
 from lib.files import plain_name, replacing
 
 with contextlib.suppress(ImportError):  # not on Windows, where a second writer is therefore not refused
@@ -32,13 +33,9 @@ METADATA_KEY = b"reward_model_values"
 # --- files --------------------------------------------------------------------------------------------------------
 
 
-def path_of(collection: str, nickname: str) -> Path:
+def path_of(collection: Collection, nickname: str) -> Path:
     """Where the score table of a model in a collection is kept: data/scores/<collection>/<nickname>.parquet."""
-    return _folder_of(collection) / f"{plain_name(nickname)}.parquet"
-
-
-def _folder_of(collection: str) -> Path:
-    return ROOT / "data" / "scores" / plain_name(collection)
+    return collection.scores / f"{plain_name(nickname)}.parquet"
 
 
 def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
@@ -85,15 +82,14 @@ def read(path: Path) -> pd.DataFrame:
     return table
 
 
-def collection(name: str) -> dict[str, pd.DataFrame]:
+def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
     """The score tables of a collection by model nickname, in alphabetical order; at least one.
 
     Raises InputError if there are none, or if one of them is not a score table.
     """
-    paths = sorted(_folder_of(name).glob("*.parquet"))
-    if not paths:
-        raise InputError(f"no scores in {_folder_of(name)}; run: make reproduce COLLECTION={name}")
-    return {path.stem: read(path) for path in paths}
+    if not collection.models:
+        raise InputError(f"no scores in {collection.scores}; run: make reproduce COLLECTION={collection}")
+    return {nickname: read(path_of(collection, nickname)) for nickname in collection.models}
 
 
 # --- the contract -------------------------------------------------------------------------------------------------

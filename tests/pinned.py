@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lib import downloads, scores
+from lib import collection, downloads
 from lib.prompts import grid
 from lib.published import score_files
 
@@ -31,7 +31,7 @@ class Mirror:
         (self.project / "data").mkdir(parents=True)
         self.folder.mkdir()
         self._write_registry()
-        for module in (downloads, scores):
+        for module in (downloads, collection):
             monkeypatch.setattr(module, "ROOT", self.project)
         monkeypatch.setenv(downloads.MIRROR, str(self.folder))
         # The network is never used: whoever asks for it is told that it is not there.

@@ -8,12 +8,13 @@ import pytest
 
 from lib import InputError, claims
 from lib.claims import Claim, judge
+from lib.collection import Collection
 
 
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
     """The folder below which claims are kept, a temporary one."""
-    monkeypatch.setattr(claims, "_folder", lambda collection: tmp_path / collection)
+    monkeypatch.setattr("lib.collection.ROOT", tmp_path)
     return tmp_path
 
 
@@ -66,9 +67,9 @@ def test_what_is_kept_comes_back(kept):
         ),
         Claim("S4.tau.human", "mean", "GE", paper=".29", as_published=0.263, ci_low=0.25, ci_high=0.27, p=1e-300),
     ]
-    shown = claims.keep("mine", "06", rows)
+    shown = claims.keep(Collection("mine"), "06", rows)
     assert list(shown.columns) == claims.COLUMNS
-    found = claims.gather("mine").set_index(["claim", "quantity"])
+    found = claims.gather(Collection("mine")).set_index(["claim", "quantity"])
     assert found.loc[("S4.tops", "n_unconditional_love"), "note"] == "null"  # a note is never a missing value
     row = found.loc[("S4.tau.human", "mean")]
     assert (row["as_published"], row["ci_low"], row["p"], row["paper"]) == (0.263, 0.25, 1e-300, ".29")
@@ -76,9 +77,9 @@ def test_what_is_kept_comes_back(kept):
 
 
 def test_every_claim_of_the_paper_is_gathered_in_its_order(kept):
-    claims.keep("mine", "06", [Claim("S4.tops", "n", verdict="reproduced"), Claim("S4.data", "items")])
-    claims.keep("mine", "03", [Claim("S2.tau", "mean")])
-    found = claims.gather("mine")
+    claims.keep(Collection("mine"), "06", [Claim("S4.tops", "n", verdict="reproduced"), Claim("S4.data", "items")])
+    claims.keep(Collection("mine"), "03", [Claim("S2.tau", "mean")])
+    found = claims.gather(Collection("mine"))
     assert pd.unique(found["claim"]).tolist() == claims.listed().index.tolist()
     silent = found[~found["claim"].isin(["S4.tops", "S4.data", "S2.tau"])]
     assert set(silent["verdict"]) == {"not testable here"}
@@ -87,38 +88,38 @@ def test_every_claim_of_the_paper_is_gathered_in_its_order(kept):
 
 
 def test_a_notebook_that_runs_again_replaces_what_it_said(kept):
-    claims.keep("mine", "06", [Claim("S4.data", "items"), Claim("S4.data", "matches_mean")])
-    claims.keep("mine", "06", [Claim("S4.data", "items", corrected=3)])
-    found = claims.gather("mine")
+    claims.keep(Collection("mine"), "06", [Claim("S4.data", "items"), Claim("S4.data", "matches_mean")])
+    claims.keep(Collection("mine"), "06", [Claim("S4.data", "items", corrected=3)])
+    found = claims.gather(Collection("mine"))
     assert found.loc[found["claim"] == "S4.data", "corrected"].tolist() == [3]
 
 
 def test_published_gathers_its_collections_and_says_which(kept):
-    claims.keep("published-items", "06", [Claim("S4.data", "items", note="all of them")])
-    claims.keep("published-words", "03", [Claim("S2.tau", "mean")])
-    claims.keep("embedded", "03", [Claim("S2.tau", "mean", note="another")])
-    found = claims.gather("published").set_index("claim")["note"]
+    claims.keep(Collection("published-items"), "06", [Claim("S4.data", "items", note="all of them")])
+    claims.keep(Collection("published-words"), "03", [Claim("S2.tau", "mean")])
+    claims.keep(Collection("embedded"), "03", [Claim("S2.tau", "mean", note="another")])
+    found = claims.gather(Collection("published")).set_index("claim")["note"]
     assert found["S4.data"] == "published-items: all of them"
     assert found["S2.tau"] == "published-words: "
     assert len(found) == 27
 
 
 def test_a_notebook_that_states_nothing_is_no_harm(kept):
-    claims.keep("mine", "05", [])
+    claims.keep(Collection("mine"), "05", [])
     with pytest.raises(InputError, match="no claims for collection 'mine' yet; run the notebooks: make reproduce"):
-        claims.gather("mine")
+        claims.gather(Collection("mine"))
     with pytest.raises(InputError, match="no claims for collection 'published' yet; run the notebooks: make published"):
-        claims.gather("published")
-    claims.keep("mine", "06", [Claim("S4.data", "items", corrected=1)])
-    assert claims.gather("mine")["corrected"].sum() == 1
+        claims.gather(Collection("published"))
+    claims.keep(Collection("mine"), "06", [Claim("S4.data", "items", corrected=1)])
+    assert claims.gather(Collection("mine"))["corrected"].sum() == 1
 
 
 def test_two_rows_of_one_name_are_refused(kept):
     twice = [Claim("S4.undervalued", "position", note="mean"), Claim("S4.undervalued", "position", note="mean")]
     with pytest.raises(InputError, match="claim S4.undervalued is stated twice"):
-        claims.keep("mine", "06", twice)
+        claims.keep(Collection("mine"), "06", twice)
     with pytest.raises(InputError, match="'S4.tao' is no claim of data/paper/claims.csv"):
-        claims.keep("mine", "06", [Claim("S4.tao", "mean")])
+        claims.keep(Collection("mine"), "06", [Claim("S4.tao", "mean")])
 
 
 # --- the scorecard ------------------------------------------------------------------------------------------------
@@ -131,8 +132,8 @@ def test_the_scorecard_says_what_the_rows_come_to(kept):
         Claim("S4.tops", "a", verdict=holds), Claim("S4.tops", "b", verdict=fails),
         Claim("S4.data", "a", verdict=recipe), Claim("S4.data", "b", verdict=recipe),
     ]  # fmt: skip
-    claims.keep("mine", "06", rows)
-    card = claims.scorecard(claims.gather("mine"))
+    claims.keep(Collection("mine"), "06", rows)
+    card = claims.scorecard(claims.gather(Collection("mine")))
     assert card.index.tolist() == claims.listed().index.tolist()
     assert card.loc["S2.tau", ["reproduced", "not testable here", "verdict"]].tolist() == [1, 1, "reproduced"]
     assert card.loc["S4.tops", "verdict"] == "in part"

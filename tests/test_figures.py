@@ -12,6 +12,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from lib.collection import Collection
 from lib import ROOT, InputError, figures, rankings, token_charts
 from lib.figures import label, model_colours, save, save_table
 from lib.similarity import agreement
@@ -36,7 +37,7 @@ def complaints_are_errors():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(figures, "ROOT", tmp_path)
+    monkeypatch.setattr("lib.collection.ROOT", tmp_path)
     return tmp_path
 
 
@@ -114,13 +115,13 @@ def test_labels_say_what_the_font_lacks_and_hide_what_offends():
 @pytest.mark.parametrize("prompts", [["greatest"], ["greatest", "best", "worst"]])
 @pytest.mark.parametrize("n", [1, 3, 5])
 def test_histogram_labels_neither_overlap_nor_leave_the_figure(scored, prompts, n):
-    figure = token_charts.reward_histogram(scored(), prompts, nickname="R-Gem-2B", title=TITLE, n=n)
+    figure = token_charts.draw_reward_histogram(scored(), prompts, nickname="R-Gem-2B", title=TITLE, n=n)
     assert overlaps(figure) == [] and outside(figure) == []
 
 
 def test_histogram_marks_the_ends_and_counts_each_reply_once(score_table):
     table = score_table(["a", "b", "c", "d", "e", "f"], greatest=[0, 1, 1, 1, 2, 3])
-    figure = token_charts.reward_histogram(table, ["greatest"], nickname="R-Gem-2B", title="", n=2)
+    figure = token_charts.draw_reward_histogram(table, ["greatest"], nickname="R-Gem-2B", title="", n=2)
     axes = figure.axes[0]
     marked = {text.get_text(): text.xy[0] for text in axes.texts}
     assert marked == {"f": 3, "e": 2, "a": 0, "d": 1}  # of b, c, d, which are tied, the highest id comes last
@@ -148,7 +149,7 @@ def test_ridges_show_standardised_rewards_and_their_skewness():
 def test_token_grid_neither_overlaps_nor_leaves_the_figure(scored, names, n):
     tables = {name: scored(seed) for seed, name in enumerate(names)}
     frame = rankings.side_by_side(tables, "greatest", n)
-    figure = token_charts.token_grid(frame, title=TITLE)
+    figure = token_charts.draw_token_grid(frame, title=TITLE)
     assert overlaps(figure) == [] and outside(figure) == []
     shown = [text.get_text() for text in figure.axes[0].texts]
     for name in names:
@@ -198,18 +199,18 @@ def test_the_same_figure_gives_the_same_file_without_date_or_version(folder):
 
 def test_a_table_comes_back_as_it_was(folder):
     frame = pd.DataFrame({"token_id": range(len(HOSTILE)), "text": HOSTILE, "reward": 0.1}).rename_axis("position")
-    path = save_table(frame, "mine", "ends")
+    path = save_table(frame, Collection("mine"), "ends")
     assert path == folder / "figures" / "mine" / "ends.csv"
     back = pd.read_csv(path, keep_default_na=False, index_col="position")
     pd.testing.assert_frame_equal(back, frame)
-    assert path.read_bytes() == save_table(frame, "mine", "ends").read_bytes()
-    assert b"position" not in save_table(frame.reset_index(drop=True), "mine", "ends").read_bytes()
+    assert path.read_bytes() == save_table(frame, Collection("mine"), "ends").read_bytes()
+    assert b"position" not in save_table(frame.reset_index(drop=True), Collection("mine"), "ends").read_bytes()
 
 
 @pytest.mark.parametrize("collection, name", [("..", "a"), ("a/b", "a"), ("a", "../a"), ("a", "a\n"), (".hidden", "a")])
 def test_a_name_cannot_leave_the_folder(folder, collection, name):
-    with pytest.raises(InputError, match="cannot name a figure or its folder; use letters"):
-        save_table(pd.DataFrame({"a": [1]}), collection, name)
+    with pytest.raises(InputError, match="cannot name a .*; use letters"):
+        save_table(pd.DataFrame({"a": [1]}), Collection(collection), name)
 
 
 def test_a_model_has_one_colour_whatever_it_is_shown_with():
@@ -257,7 +258,7 @@ def test_colour_blind_readers_tell_bases_apart_and_neighbours_in_a_base(blind):
 def test_matrix_prints_every_pair_and_nothing_overlaps(count):
     names = [f"Model-{i}-with-a-name" for i in range(count)]
     values = np.random.default_rng(0).uniform(0.1, 0.9, (count, count))
-    figure = similarity_charts.matrix(pd.DataFrame(values, names, names), title="Models agree somewhat", measure="tau")
+    figure = similarity_charts.draw_matrix(pd.DataFrame(values, names, names), title="Models agree somewhat", measure="tau")
     printed = [text.get_text() for text in figure.axes[0].texts]
     assert sorted(printed) == sorted(f"{values[i, j]:.2f}" for i in range(count) for j in range(count) if i != j)
     assert not overlaps(figure)
@@ -271,24 +272,24 @@ def made_up_rewards(names):
 
 @pytest.mark.parametrize("names", [TEN[:1], TEN[:2], TEN, ["a $x$ model", *TEN[:6]]])
 def test_violins_neither_overlap_nor_leave_the_figure(names):
-    figure = similarity_charts.violins(made_up_rewards(names), title=TITLE)
+    figure = similarity_charts.draw_violins(made_up_rewards(names), title=TITLE)
     assert overlaps(figure) == [] and outside(figure) == []
 
 
 def test_violins_have_each_models_own_scale_and_skewness():
-    figure = similarity_charts.violins({"A": [0, 0, 0, 4], "B": np.array([0, -0.3, -0.3, -0.3])}, title="")
+    figure = similarity_charts.draw_violins({"A": [0, 0, 0, 4], "B": np.array([0, -0.3, -0.3, -0.3])}, title="")
     printed = [axes.get_xticklabels()[0].get_text() for axes in figure.axes]
     assert printed == ["skewness +1.15", "skewness +1.15"]  # (27 - 3) / 4 / 3 ** 1.5; B is A turned, shrunk and moved
     ranges = [axes.get_ylim() for axes in figure.axes]
     assert ranges[0][0] < 0 < 4 < ranges[0][1] and ranges[1][0] < -0.3 < 0 < ranges[1][1] < 1
     with pytest.raises(InputError, match="the rewards of C are all equal"):
-        similarity_charts.violins({"C": [1, 1, 1]}, title="")
+        similarity_charts.draw_violins({"C": [1, 1, 1]}, title="")
 
 
 def test_similarities_neither_overlap_nor_leave_the_figure():
     frames = {trait: pd.DataFrame(np.eye(10), TEN, TEN) for trait in ("base", "developer", "parameters", "rank")}
     for some, title in ((frames, TITLE), (frames, "What models share"), ({"base": frames["base"]}, TITLE)):
-        figure = similarity_charts.similarities(some, title=title)
+        figure = similarity_charts.draw_theoretical(some, title=title)
         assert [axes.get_title(loc="left") for axes in figure.axes[: len(some)]] == list(some)
         assert overlaps(figure) == [] and outside(figure) == []
 
@@ -302,13 +303,13 @@ def made_up_map(names, seed):
 @pytest.mark.parametrize("names", [TEN, TEN[:2], [f"a model of one's own {i}" for i in range(6)]])
 def test_names_on_the_map_neither_overlap_nor_leave_the_figure(names, seed):
     models = pd.DataFrame({"developer": [name[:1] for name in names]}, names)
-    figure = similarity_charts.model_map(made_up_map(names, seed), models, title=TITLE)
+    figure = similarity_charts.draw_map(made_up_map(names, seed), models, title=TITLE)
     assert overlaps(figure) == [] and outside(figure) == []
 
 
 def test_the_map_has_one_scale_and_every_model_at_its_place():
     found = made_up_map(TEN, 0)
-    figure = similarity_charts.model_map(found, pd.DataFrame({"developer": ""}, TEN), title="")
+    figure = similarity_charts.draw_map(found, pd.DataFrame({"developer": ""}, TEN), title="")
     axes = figure.axes[0]
     assert axes.get_aspect() == 1
     drawn = np.vstack([np.asarray(points.get_offsets()) for points in axes.collections])
@@ -321,6 +322,6 @@ def test_the_map_has_one_scale_and_every_model_at_its_place():
 def test_coefficients_show_both_recipes_with_their_p_values():
     columns = ["b_published", "p_published", "b", "low", "high", "p"]
     table = pd.DataFrame([[0.7, 1e-9, 0.2, -0.1, 0.5, 0.08], [0.1, 0.2, -0.1, -0.4, 0.2, 1]], ["rank", "base"], columns)
-    figure = similarity_charts.coefficients({"each alone": table, "together": table}, title=TITLE)
+    figure = similarity_charts.draw_coefficients({"each alone": table, "together": table}, title=TITLE)
     assert [text.get_text() for text in figure.axes[0].texts] == ["p < .001", "p = .080", "p = .200", "p = 1.000"]
     assert overlaps(figure) == [] and outside(figure) == []

@@ -5,16 +5,17 @@ import pytest
 
 from lib import ROOT, claims
 from lib.claims import Claim
+from lib.collection import Collection
 
 
 @pytest.fixture
 def told(tmp_path, monkeypatch):
     """The sentence and the verdict of each claim that these rows come to, as a collection keeps them."""
-    monkeypatch.setattr(claims, "_folder", lambda collection: tmp_path / collection)
+    monkeypatch.setattr("lib.collection.ROOT", tmp_path)
 
     def found(*rows: Claim, collection="published-items") -> pd.DataFrame:
-        claims.keep(collection, "06", list(rows))
-        return claims.sentences(claims.gather(collection))
+        claims.keep(Collection(collection), "06", list(rows))
+        return claims.sentences(claims.gather(Collection(collection)))
 
     return found
 

@@ -260,7 +260,7 @@ def test_published_logits_become_log_probabilities(published_logits):
 
 
 def test_published_files_are_imported_by_name_and_checked(published_logits, tmp_path, monkeypatch):
-    monkeypatch.setattr(scores, "ROOT", tmp_path)
+    monkeypatch.setattr("lib.collection.ROOT", tmp_path)
     written = score_files.import_published(published_logits.parent, pinned=False)
     assert list(written) == ["gemma-2b"]
     table = scores.read(written["gemma-2b"])

@@ -301,12 +301,14 @@ def project(mirror, monkeypatch, write_notebook):
 KEEP = """
 import matplotlib.pyplot as plt
 from lib import claims, figures
-claims.keep(collection, "03", [claims.Claim("{}", "mean", corrected=0.5)])
-figures.save(plt.figure(), collection, "03_figure")
+from lib.collection import Collection
+claims.keep(Collection(collection), "03", [claims.Claim("{}", "mean", corrected=0.5)])
+figures.save(plt.figure(), Collection(collection), "03_figure")
 """
 GATHER = """
 from lib import claims, figures
-figures.save_table(claims.gather(collection), collection, "claims")
+from lib.collection import Collection
+figures.save_table(claims.gather(Collection(collection)), Collection(collection), "claims")
 """
 
 
@@ -345,7 +347,7 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
     assert reproduce_published(mirror.project / "notebooks") == 0
     assert len(project) == 3  # nothing has changed, so nothing is run again
     (figures_made / "words" / "03_words.ipynb").unlink()
-    claims.keep("published-items", "06", [claims.Claim("S4.tops", "n", corrected=5)])
+    claims.keep(Collection("published-items"), "06", [claims.Claim("S4.tops", "n", corrected=5)])
     reproduce_published(mirror.project / "notebooks")
     assert [name for name, _ in project[3:]] == ["03_words", "09_scorecard"]
 
@@ -377,15 +379,6 @@ def test_a_notebook_about_published_scores_only_is_not_reproduced_on_others(mirr
     assert jobs[1].parameters == {"collection": "embedded"}
 
 
-def test_figures_of_published_collections_lie_in_one_folder():
-    assert figures.folder_of("published-words") == "published/words"
-    assert [figures.folder_of(name) for name in ("published", "embedded", "mine-published-x")] == [
-        "published",
-        "embedded",
-        "mine-published-x",
-    ]
-
-
 # --- the published files themselves -------------------------------------------------------------------------------
 
 
@@ -397,7 +390,7 @@ def published_file(importer):
 
 
 def test_golden_rows_of_the_published_items(tmp_path, monkeypatch):
-    monkeypatch.setattr(scores, "ROOT", tmp_path)
+    monkeypatch.setattr("lib.collection.ROOT", tmp_path)
     tables = {name: scores.read(path) for name, path in published_file(score_files.import_items).items()}
     assert {len(table) for table in tables.values()} == {7530}
     water = {name: table.set_index("text").loc["Water", "GW"] for name, table in tables.items()}
@@ -422,7 +415,7 @@ def test_the_grid_is_that_of_the_published_prompts():
 
 
 def test_published_words_are_2260(tmp_path, monkeypatch):
-    monkeypatch.setattr(scores, "ROOT", tmp_path)
+    monkeypatch.setattr("lib.collection.ROOT", tmp_path)
     tables = {name: scores.read(path) for name, path in published_file(score_files.import_words).items()}
     assert {table.shape for table in tables.values()} == {(2260, 5 + 54)}  # 2,040 + 265 - 45 in both files
     assert {table.attrs["metadata"]["scored_twice"]["words"] for table in tables.values()} == {45}

@@ -31,6 +31,7 @@ SCORE = """
 import numpy as np, pandas as pd
 from pathlib import Path
 from lib import InputError, scores
+from lib.collection import Collection
 name = Path(model).name
 if name == "broken":
     raise InputError("the weights are broken; download them again")
@@ -38,11 +39,12 @@ texts = [f"word{i}" for i in range(9)] + ["<script>"]
 table = pd.DataFrame({"token_id": np.arange(10, dtype=np.int32), "token": texts, "text": texts,
                       "reply_ids": [[i] for i in range(10)], "input_group": np.arange(10, dtype=np.int32),
                       "greatest": np.arange(10, dtype=np.float32)})
-scores.write(table, scores.path_of(collection, name), {"prompts": {"greatest": "What is best?"}})
+scores.write(table, scores.path_of(Collection(collection), name), {"prompts": {"greatest": "What is best?"}})
 """
 COMPARE = """
 from lib import ROOT, scores
-tables = scores.collection(collection)
+from lib.collection import Collection
+tables = scores.read_all(Collection(collection))
 (ROOT / "figures" / collection / "bar.svg").write_text("<svg/>")
 scores.record(models=len(tables))
 """

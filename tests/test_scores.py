@@ -13,19 +13,20 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import AWKWARD
 
+from lib.collection import Collection
 from lib import InputError, scores
 from lib.files import lock, replacing
 
 
 @pytest.fixture(autouse=True)
 def root(tmp_path, monkeypatch):
-    monkeypatch.setattr(scores, "ROOT", tmp_path)
+    monkeypatch.setattr("lib.collection.ROOT", tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def path():
-    return scores.path_of("words", "model")
+    return scores.path_of(Collection("words"), "model")
 
 
 @pytest.fixture
@@ -99,22 +100,22 @@ def test_prompts_follow_the_contracts_columns_wherever_they_stand(score_table, p
 
 def test_a_collection_is_every_table_in_its_folder(score_table):
     for name in ("b", "a"):
-        scores.write(score_table(), scores.path_of("words", name), {"model": name})
-    tables = scores.collection("words")
+        scores.write(score_table(), scores.path_of(Collection("words"), name), {"model": name})
+    tables = scores.read_all(Collection("words"))
     assert [(name, table.attrs["metadata"]["model"]) for name, table in tables.items()] == [("a", "a"), ("b", "b")]
 
 
 def test_an_empty_collection_names_the_remedy():
     with refused("no scores in .*none.*make reproduce COLLECTION=none"):
-        scores.collection("none")
+        scores.read_all(Collection("none"))
 
 
 @pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a\\b", "a\nb"])
 def test_names_that_would_leave_the_folder_are_refused(name):
     with refused("cannot name a collection"):
-        scores.path_of(name, "model")
+        scores.path_of(Collection(name), "model")
     with refused("cannot name a collection"):
-        scores.path_of("words", name)
+        scores.path_of(Collection("words"), name)
 
 
 # --- the contract -------------------------------------------------------------------------------------------------

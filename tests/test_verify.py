@@ -12,6 +12,7 @@ import pytest
 import tiny
 import torch
 
+from lib import collection
 from lib import InputError, downloads, run, scores
 from lib.models import reward_models
 from lib.prompts import PAPERS_OWN
@@ -51,11 +52,11 @@ def publish(checkpoints, tmp_path, monkeypatch, score_table):
     for name, folder in checkpoints.items():
         models.loc[name, ["hub_id", "dtype", "revision"]] = [str(folder), "float32", ""]
     monkeypatch.setattr(reward_models, "_registry", lambda: models)
-    monkeypatch.setattr(scores, "ROOT", tmp_path)
+    monkeypatch.setattr("lib.collection.ROOT", tmp_path)
 
     def write(name: str, rewards: dict[str, np.ndarray], precision: str = "float32") -> None:
         metadata = {"prompts": PROMPTS, "precision": dict.fromkeys(rewards, precision)}
-        scores.write(score_table(ITEMS, **rewards), scores.path_of(score_files.ITEMS, name), metadata)
+        scores.write(score_table(ITEMS, **rewards), scores.path_of(collection.ITEMS, name), metadata)
 
     return write
 

@@ -18,12 +18,12 @@ import numpy as np
 import pandas as pd
 
 from lib import InputError, downloads, scores
+from lib.collection import ITEMS, LOGPROBS, VOCABULARY, WORDS, Collection
 from lib.files import lock
 from lib.models import reward_models
 from lib.models.language_models import as_score_table, log_probabilities, registry
 from lib.prompts import PAPERS_OWN, grid
 
-WORDS, ITEMS, VOCABULARY = "published-words", "published-items", "published-vocabulary"
 PAPER = "brchristian/reward_model_optimal_pessimal_tokens"
 FOLLOW_UP = "brchristian/reward_models_inherit_value_biases_from_pretraining"
 WORD_FOLDERS = ("dict_MFD_20", "dict_big2_nouns")  # the moral foundations dictionary; nouns of agency and communion
@@ -236,7 +236,9 @@ def _sources(repository: str, paths: list[str]) -> dict:
             "git_blob_ids": dict(zip(pins["path"], pins["git_blob_id"], strict=True))}  # fmt: skip
 
 
-def _write(collection: str, name: str, texts, rewards: pd.DataFrame, metadata: dict, ids=None, tokens=None) -> Path:
+def _write(
+    collection: Collection, name: str, texts, rewards: pd.DataFrame, metadata: dict, ids=None, tokens=None
+) -> Path:
     """Write one score table. ids and tokens default to row numbers and the texts themselves."""
     ids = np.arange(len(texts)) if ids is None else ids.to_numpy()
     columns = {
@@ -248,7 +250,7 @@ def _write(collection: str, name: str, texts, rewards: pd.DataFrame, metadata: d
     }
     table = pd.DataFrame(columns | {prompt: rewards[prompt].astype(np.float32) for prompt in rewards})
     precision = {prompt: precision_of(table[prompt]) for prompt in rewards}
-    told = {"model": _models()[name], "imported": collection, "precision": precision, "rows": len(table)}
+    told = {"model": _models()[name], "imported": collection.name, "precision": precision, "rows": len(table)}
     path = scores.path_of(collection, name)
     with lock(path):
         scores.write(table, path, told | metadata)
@@ -321,9 +323,6 @@ def _same_rows(columns: list[tuple[Path, pd.Series]]) -> None:
         _refuse(path, f"{moved} than those of the files beside it", one != usual)
 
 
-LOGPROBS = "published-logprobs"  # the collection of the published ones
-
-
 # --- published logits ---------------------------------------------------------------------------------------------
 
 
@@ -369,7 +368,7 @@ def import_published(folder: Path | None = None, *, pinned: bool = True) -> dict
 def _write_published(name: str, hub_id: str, file: Path, pinned: bool) -> Path:
     table, path = read_published(file, in_order=not pinned), scores.path_of(LOGPROBS, name)
     texts = grid().set_index("prompt")["text"]
-    told = {"model": hub_id, "imported": LOGPROBS, "quantity": "natural log-probability, from published logits"}
+    told = {"model": hub_id, "imported": LOGPROBS.name, "quantity": "natural log-probability, from published logits"}
     told |= {"source": file.name, "prompts": texts[scores.prompt_names(table)].to_dict()}
     with lock(path):
         scores.write(table, path, told)

@@ -23,6 +23,7 @@ from scipy.stats import kendalltau
 from tqdm import tqdm
 
 from lib import InputError, scores, scoring
+from lib.collection import ITEMS
 from lib.display import show_token
 from lib.models import reward_models
 from lib.published import score_files
@@ -114,7 +115,7 @@ def _one_of_the_ten(name: str) -> dict:
 
 
 def _published(nickname: str) -> pd.DataFrame:
-    path = scores.path_of(score_files.ITEMS, nickname)
+    path = scores.path_of(ITEMS, nickname)
     if not path.is_file():
         score_files.import_items()
     return scores.read(path)

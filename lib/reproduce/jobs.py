@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 
 from lib import ROOT, InputError, scores
-from lib.figures import folder_of
+from lib.collection import Collection
 from lib.files import replacing
 from lib.models import reward_models
 from lib.reproduce.notebooks import find_notebooks, parameters_of
@@ -100,7 +100,7 @@ def plan_published(folder: Path, collection: str, values: dict) -> list[Job]:
 
 
 def _artefacts(notebook: Path, collection: str, nickname: str, load: str) -> tuple[Path, ...]:
-    table = scores.path_of(collection, nickname or "any")
+    table = scores.path_of(Collection(collection), nickname or "any")
     models = reward_models.registry()  # what else lies beside them, as language models, is no artefact of these
     trained = tuple(ROOT / place for place in models.loc[models["group"] == EMBEDDED, "hub_id"])
     if notebook.name.startswith(TRAINING):
@@ -148,9 +148,9 @@ class Places:
     """
 
     def __init__(self, collection: str):
-        self.figures = ROOT / "figures" / folder_of(collection)
+        self.figures = Collection(collection).figures
         self.shows_notebooks = collection.startswith(PUBLISHED)
-        self.cache = ROOT / "data" / "cache" / "runs" / collection
+        self.cache = Collection(collection).runs
         self.state = self.cache / "state.json"
 
     def page(self, job: Job) -> Path:

@@ -10,6 +10,7 @@ import nbformat
 import pandas as pd
 
 from lib import ROOT, scores
+from lib.collection import Collection
 from lib.display import show_token
 from lib.files import replacing
 from lib.reproduce.jobs import Job, Places, Result
@@ -51,7 +52,7 @@ def shown_path(path: Path) -> str:
 
 def scored(collection: str, models: list[str]) -> list[str]:
     """What was scored, and per model the three best and worst replies to the first prompt."""
-    paths = {name: scores.path_of(collection, name) for name in models}
+    paths = {name: scores.path_of(Collection(collection), name) for name in models}
     tables = {name: scores.read(path) for name, path in paths.items() if path.is_file()}
     if not tables:
         return [f"No reward model of collection '{collection}' was scored."]

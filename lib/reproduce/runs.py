@@ -8,6 +8,7 @@ from pathlib import Path
 import nbformat
 
 from lib import ROOT, InputError, downloads, lexicons, scores
+from lib.collection import ITEMS, VOCABULARY, WORDS
 from lib.files import lock, replacing
 from lib.published import score_files
 from lib.reproduce.jobs import (
@@ -52,7 +53,7 @@ def reproduce_published(folder: Path = ROOT / "notebooks") -> int:
     """
     had = _import_published()
     values = {"signs": _first_of("bing", "bing stand-in"), "frequencies": _first_of("bnc", "wordfreq")}
-    prompts = {score_files.ITEMS: {"prompt": "GW"}}  # there it is what `greatest` is in the others, word for word
+    prompts = {ITEMS.name: {"prompt": "GW"}}  # there it is what `greatest` is in the others, word for word
     failed, told = 0, []
     for collection in [*had, PUBLISHED]:
         jobs = plan_published(folder, collection, values | prompts.get(collection, {}))
@@ -69,8 +70,8 @@ def reproduce_published(folder: Path = ROOT / "notebooks") -> int:
 
 def _import_published() -> dict[str, str]:
     """Collection -> what it holds, in words, for the collections that can be had."""
-    importers = {score_files.WORDS: score_files.import_words, score_files.ITEMS: score_files.import_items,
-                 score_files.VOCABULARY: score_files.import_vocabulary}  # fmt: skip
+    importers = {WORDS.name: score_files.import_words, ITEMS.name: score_files.import_items,
+                 VOCABULARY.name: score_files.import_vocabulary}  # fmt: skip
     had, missing = {}, []
     for collection, importer in importers.items():
         try:

@@ -1,0 +1,113 @@
+"""Collections: the score tables of one study, where all that belongs to it is kept, and what must be said of it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from lib import ROOT
+from lib.files import plain_name
+
+NOTICES = {
+    "embedded": "These small reward models ship with the project. Their values were planted:\n"
+    "what follows checks the method and says nothing about real reward models.",
+    "published": "These are the rewards of ten real models as the paper's authors published them;\n"
+    "no model was run for this notebook.",
+    "own": "",
+}
+TEXTS = {"published-words": "words", "published-items": "items that people ranked"}
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The score tables of one study, known by its name; InputError for a name that cannot be a folder's.
+
+    `embedded` holds the models that ship with the project, `published-words` and its like what the authors published,
+    and `published` stands for all of those together; any other name is the reader's own.
+    """
+
+    name: str
+
+    def __post_init__(self):
+        plain_name(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def kind(self) -> str:
+        """embedded, published or own."""
+        if self.name == "embedded":
+            return "embedded"
+        return "published" if self.name == "published" or self.name.startswith("published-") else "own"
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the values of its models were planted."""
+        return self.kind == "embedded"
+
+    @property
+    def is_published(self) -> bool:
+        """Whether its scores are the authors' own, so that no model was run for it."""
+        return self.kind == "published"
+
+    @property
+    def parts(self) -> "tuple[Collection, ...]":
+        """The collections that it stands for: all published ones for `published`, any other for itself."""
+        return (ITEMS, VOCABULARY, WORDS) if self == PUBLISHED else (self,)
+
+    @property
+    def notice(self) -> str:
+        """What a notebook says first about these scores; '' for the reader's own."""
+        return NOTICES[self.kind]
+
+    @property
+    def texts(self) -> str:
+        """What its replies are, in the plural: words, items that people ranked, or texts."""
+        return TEXTS.get(self.name, "texts")
+
+    # --- where its files are ---
+
+    @property
+    def scores(self) -> Path:
+        """The folder of its score tables."""
+        return ROOT / "data" / "scores" / self.name
+
+    @property
+    def figures(self) -> Path:
+        """The folder of its figures, tables and claims; the published ones lie together, as published/words."""
+        together = self.is_published and self != PUBLISHED
+        return ROOT / "figures" / (f"published/{self.name.removeprefix('published-')}" if together else self.name)
+
+    @property
+    def claims(self) -> Path:
+        """The folder in which its notebooks leave their claims for the scorecard."""
+        return ROOT / "data" / "cache" / "claims" / self.name
+
+    @property
+    def runs(self) -> Path:
+        """The folder of its executed notebooks and of the record of what ran."""
+        return ROOT / "data" / "cache" / "runs" / self.name
+
+    @property
+    def logprobs(self) -> "Collection":
+        """The collection of the language models' log-probabilities beside these rewards."""
+        return Collection(f"{self.name}-logprobs")
+
+    # --- its models ---
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The nicknames of the models that it has score tables of, in alphabetical order."""
+        return tuple(sorted(path.stem for path in self.scores.glob("*.parquet")))
+
+    @property
+    def holds_papers_models(self) -> bool:
+        """Whether it is about the ten models of the paper, all of them and no other."""
+        registry = pd.read_csv(ROOT / "data" / "reward_models.csv", keep_default_na=False)
+        return set(self.models) == set(registry.loc[registry["group"] == "paper", "nickname"])
+
+
+EMBEDDED, PUBLISHED, OWN = Collection("embedded"), Collection("published"), Collection("mine")
+WORDS, ITEMS, VOCABULARY = (Collection(f"published-{texts}") for texts in ("words", "items", "vocabulary"))
+LOGPROBS = Collection("published-logprobs")
