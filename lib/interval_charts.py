@@ -13,7 +13,7 @@ CYCLE = (POSITIVE, NEGATIVE, THIRD)
 
 
 @styled
-def forest(
+def draw_forest(
     found: pd.DataFrame, by: str, *, title: str, xlabel: str, marks: pd.DataFrame | None = None, marked: str = ""
 ) -> Chart:
     """Slopes with their intervals: a row per model, a panel per prompt, a colour per value of `by` (Figs 3C and 3D).
@@ -50,7 +50,7 @@ def _crosses(axes: Axes, rows: pd.DataFrame, models: list[str], offset: float) -
 
 
 @styled
-def recovery(found: pd.DataFrame, *, title: str, planted: str, recovered: str) -> Chart:
+def draw_recovery(found: pd.DataFrame, *, title: str, planted: str, recovered: str) -> Chart:
     """What the regression found over what was planted, a labelled point with an interval per model.
 
     found: columns model, planted, slope, ci_low, ci_high, control (true for the model with nothing planted).

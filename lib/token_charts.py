@@ -15,7 +15,7 @@ from lib.figures import GREY, Chart, label, model_colours, new_chart, styled, ti
 
 
 @styled
-def reward_histogram(
+def draw_reward_histogram(
     table: pd.DataFrame, prompts: Iterable[str], *, nickname: str, title: str, n: int = 3, blur: bool = True
 ) -> Chart:
     """The rewards of one model's tokens, a panel per prompt, with its n optimal and n pessimal tokens marked.
@@ -78,7 +78,7 @@ def _make_room(figure: Chart, axes: Axes, edges: np.ndarray, texts: list) -> Non
 
 
 @styled
-def token_grid(
+def draw_token_grid(
     frame: pd.DataFrame, *, title: str, blur: bool = True, models_per_row: int = 5, width: int = 16
 ) -> Chart:
     """Tokens of several models side by side: a column per model, as from rankings.side_by_side.

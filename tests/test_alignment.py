@@ -376,16 +376,16 @@ def test_charts_draw_what_they_are_given_and_hide_what_offends():
     people, rewards = (one.rename({"i0": "$x$ a", "i1": word}) for one in (people, rewards))
     people["$x$ a"], people[word] = 9, 8
     found = human.discrepancies(people, rewards.assign(m0=-people, m1=-people, m2=-people))
-    shown = texts_in(alignment_charts.discrepancies(found, title="Title", n=3))
+    shown = texts_in(alignment_charts.draw_discrepancies(found, title="Title", n=3))
     assert r"\$x\$ a" in shown and hidden in shown and word not in shown
-    assert word in texts_in(alignment_charts.discrepancies(found, title="Title", n=3, blur=False))
+    assert word in texts_in(alignment_charts.draw_discrepancies(found, title="Title", n=3, blur=False))
     ranked = human.ranks(rewards).assign(people=human.ranks(people))
-    paths = texts_in(alignment_charts.trajectories(ranked, {"first": ["$x$ a", word]}, title="Title"))
+    paths = texts_in(alignment_charts.draw_trajectories(ranked, {"first": ["$x$ a", word]}, title="Title"))
     assert paths.count(r"\$x\$ a") == 2 and paths.count(hidden) == 2  # at both ends
     taus = pd.DataFrame({prompt: human.taus(people, rewards) for prompt in ("GE", "HP")})
-    assert {"m0", "m3", "Title"} <= set(texts_in(alignment_charts.agreement(taus, ceiling=0.8, title="Title")))
+    assert {"m0", "m3", "Title"} <= set(texts_in(alignment_charts.draw_agreement(taus, ceiling=0.8, title="Title")))
     rows = {"GE": human.at_ends(people, rewards, [10, 50, 100], 10)}
-    assert "prompt: GE" in texts_in(alignment_charts.ends(rows, title="Title", paper=(0.19, 0.08)))
+    assert "prompt: GE" in texts_in(alignment_charts.draw_ends(rows, title="Title", paper=(0.19, 0.08)))
 
 
 def test_no_leader_crosses_the_name_of_another_item():
@@ -393,7 +393,7 @@ def test_no_leader_crosses_the_name_of_another_item():
     names = [f"{'long ' * (5 * n % 6)}name {n}" for n in range(400)]
     people = pd.Series(np.arange(400.0, 0, -1), names)
     found = human.discrepancies(people, pd.DataFrame({"M": -people}))
-    figure = alignment_charts.discrepancies(found, title="", n=6)
+    figure = alignment_charts.draw_discrepancies(found, title="", n=6)
     figure.draw_without_rendering()
     [axes] = figure.axes
     named = [text for text in axes.texts if getattr(text, "arrow_patch", None)]
@@ -409,8 +409,8 @@ def test_charts_refuse_more_than_can_be_read():
     people, rewards = made_up(items=20)
     ranked = human.ranks(rewards)
     with pytest.raises(InputError, match="7 items in the panel 'all'; choose 1 to 6"):
-        alignment_charts.trajectories(ranked, {"all": list(ranked.index[:7])}, title="")
+        alignment_charts.draw_trajectories(ranked, {"all": list(ranked.index[:7])}, title="")
     with pytest.raises(InputError, match="no item 'love'"):
-        alignment_charts.trajectories(ranked, {"all": ["love"]}, title="")
+        alignment_charts.draw_trajectories(ranked, {"all": ["love"]}, title="")
     with pytest.raises(InputError, match="20 items have no 11 at either end"):
-        alignment_charts.discrepancies(human.discrepancies(people, rewards), title="", n=11)
+        alignment_charts.draw_discrepancies(human.discrepancies(people, rewards), title="", n=11)

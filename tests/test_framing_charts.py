@@ -25,7 +25,7 @@ def drawn(axes, marker):
 
 def test_a_forest_shows_every_slope_in_the_panel_of_its_prompt():
     marks = slopes().query("model == 'N'").assign(slope=99.0)
-    figure = interval_charts.forest(slopes(), "sign", title="T", xlabel="x", marks=marks, marked="the paper")
+    figure = interval_charts.draw_forest(slopes(), "sign", title="T", xlabel="x", marks=marks, marked="the paper")
     best, worst = figure.axes[:2]
     assert drawn(best, "o") == [0, 1, 2, 3] and drawn(worst, "o") == [4, 5, 6, 7]
     assert drawn(best, "x") == [99, 99]
@@ -40,16 +40,16 @@ def test_a_corner_names_its_tokens_and_hides_those_of_the_list(score_table):
     random = np.random.default_rng(0)
     best, worst = (np.append(random.normal(0, 0.3, 60), ends) for ends in ([5, -5], [5, -5]))
     tables = {"M": score_table(texts, best=best, worst=worst)}
-    shown = " ".join(texts_of(framing_charts.density(tables, "best", "worst", title="T", named=1)))
+    shown = " ".join(texts_of(framing_charts.draw_density(tables, "best", "worst", title="T", named=1)))
     assert "rewarded for both:\nlife" in shown
     assert "fuck" not in shown and "for neither:\n▒▒▒⟨4⟩" in shown
-    open_shown = texts_of(framing_charts.density(tables, "best", "worst", title="T", named=1, blur=False))
+    open_shown = texts_of(framing_charts.draw_density(tables, "best", "worst", title="T", named=1, blur=False))
     assert "fuck" in " ".join(open_shown)
 
 
 def test_many_models_have_a_panel_each(score_table):
     tables = {f"M{i}": score_table(list("abcd"), best=[1, 2, 3, 4], worst=[4, 2, 3, 1]) for i in range(7)}
-    figure = framing_charts.density(tables, "best", "worst", title="T")
+    figure = framing_charts.draw_density(tables, "best", "worst", title="T")
     titles = [axes.get_title(loc="left") for axes in figure.axes if axes.axison]
     assert titles == list(tables)
 
@@ -68,7 +68,7 @@ def observations(prompts=("best",), words=400):
 
 def test_sentiment_curves_hold_the_means_and_both_lines():
     rows = observations()
-    figure = framing_charts.sentiment_curves(rows, title="T", lexicon="AFINN")
+    figure = framing_charts.draw_sentiment_curves(rows, title="T", lexicon="AFINN")
     lines = {line.get_label(): line for line in figure.axes[0].lines}
     means = rows[(rows["model"] == "M") & (rows["sentiment"] != 0)].groupby("sentiment")["reward"].mean()
     assert lines["M"].get_ydata() == pytest.approx(means.to_numpy())
@@ -80,7 +80,7 @@ def test_sentiment_curves_hold_the_means_and_both_lines():
 
 def test_a_beeswarm_draws_at_most_so_many_dots_and_means_over_all_words():
     rows = observations()
-    figure = framing_charts.beeswarm(rows, title="T", lexicon="Bing", most=50)
+    figure = framing_charts.draw_beeswarm(rows, title="T", lexicon="Bing", most=50)
     dots = [line for line in figure.axes[0].lines if line.get_marker() == "."]
     assert [len(line.get_xdata()) for line in dots] == [50] * 4
     bars = {segment[0][1] for c in figure.axes[0].collections for segment in c.get_segments()}
@@ -99,7 +99,7 @@ def test_the_grid_of_prompts_shows_each_gap_in_its_place():
     found = pd.DataFrame(
         [{"model": m, "prompt": p, "gap": 100 * i + j} for i, m in enumerate("MN") for j, p in enumerate(prompts)]
     )
-    figure = framing_charts.prompt_grid(found, title="T")
+    figure = framing_charts.draw_prompt_grid(found, title="T")
     panels = [axes for axes in figure.axes if axes.get_title(loc="left")]
     assert [axes.get_title(loc="left") for axes in panels] == list(POLARITIES)
     cells = np.asarray(panels[0].collections[0].get_array()).reshape(9, 2)
@@ -111,7 +111,7 @@ def test_the_grid_of_prompts_shows_each_gap_in_its_place():
 def test_recovery_marks_the_control():
     found = pd.DataFrame({"model": ["M", "N"], "planted": [0.5, 0.0], "slope": [0.4, 0.1], "ci_low": [0.3, 0.0],
                           "ci_high": [0.5, 0.2], "control": [False, True]})  # fmt: skip
-    figure = interval_charts.recovery(found, title="T", planted="p", recovered="r")
+    figure = interval_charts.draw_recovery(found, title="T", planted="p", recovered="r")
     squares = [line for line in figure.axes[0].lines if line.get_marker() == "s"]
     assert [list(line.get_ydata()) for line in squares] == [[0.1]]
     assert set(texts_of(figure)) == {"M", "N"}
@@ -120,6 +120,6 @@ def test_recovery_marks_the_control():
 def test_a_token_of_a_chart_is_no_formula(score_table):
     table = score_table(["$x$", *map(str, range(30))], best=np.arange(31)[::-1], worst=np.arange(31)[::-1])
     scores.validate(table)
-    figure = framing_charts.density({"M": table}, "best", "worst", title="T", named=1)
+    figure = framing_charts.draw_density({"M": table}, "best", "worst", title="T", named=1)
     figure.draw_without_rendering()
     assert any(r"\$x\$" in text for text in texts_of(figure))

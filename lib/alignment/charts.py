@@ -19,7 +19,7 @@ HIGH, LOW = "#0072b2", "#d55e00"
 
 
 @styled
-def agreement(taus: pd.DataFrame, *, title: str, ceiling: float | None = None) -> Chart:
+def draw_agreement(taus: pd.DataFrame, *, title: str, ceiling: float | None = None) -> Chart:
     """Each model's tau with people, a marker per prompt; the best one for the first prompt is on top (Fig A5).
 
     taus: models x prompts. ceiling: the tau of people with themselves, as a line; None where it is not known.
@@ -51,7 +51,7 @@ def agreement(taus: pd.DataFrame, *, title: str, ceiling: float | None = None) -
 
 
 @styled
-def ends(found: Mapping[str, pd.DataFrame], *, title: str, paper: tuple[float, float] | None = None) -> Chart:
+def draw_ends(found: Mapping[str, pd.DataFrame], *, title: str, paper: tuple[float, float] | None = None) -> Chart:
     """Agreement with people among the items they rate highest and lowest, by how many are taken; a panel per prompt.
 
     found: prompt -> alignment.at_ends. Bands are 95% intervals. paper: what it prints for high and low, as lines.
@@ -82,7 +82,7 @@ def ends(found: Mapping[str, pd.DataFrame], *, title: str, paper: tuple[float, f
 
 
 @styled
-def discrepancies(
+def draw_discrepancies(
     found: pd.DataFrame, *, title: str, n: int = 6, blur: bool = True, kinds: pd.Series | None = None
 ) -> Chart:
     """Rank by people against rank by models, with the n most under- and overvalued items named (Fig 5B).
@@ -157,7 +157,9 @@ def item_label(item: str, width: int, blur: bool) -> str:
 
 
 @styled
-def trajectories(ranks: pd.DataFrame, groups: Mapping[str, Sequence[str]], *, title: str, blur: bool = True) -> Chart:
+def draw_trajectories(
+    ranks: pd.DataFrame, groups: Mapping[str, Sequence[str]], *, title: str, blur: bool = True
+) -> Chart:
     """The ranks of some items from people to model to model, a panel per group of items (Fig 5C).
 
     ranks: items x (people, then models in the order in which to draw them), of all items. groups: the panel's name ->

@@ -18,7 +18,7 @@ COUNTS = mpl.colors.LinearSegmentedColormap.from_list("counts", ["#9ecae1", "#21
 
 
 @styled
-def sentiment_curves(rows: pd.DataFrame, *, title: str, lexicon: str) -> Chart:
+def draw_sentiment_curves(rows: pd.DataFrame, *, title: str, lexicon: str) -> Chart:
     """Mean standardised reward by sentiment, a thin line per model, a panel per prompt, with the mean's two lines.
 
     rows: observations with standardised rewards. The thick lines are fitted among positive and among negative words of
@@ -50,7 +50,7 @@ def _line(axes: Axes, rows: pd.DataFrame, colour: str, told: str) -> None:
 
 
 @styled
-def density(
+def draw_density(
     tables: Mapping[str, pd.DataFrame], x: str, y: str, *, title: str, named: int = 0, blur: bool = True
 ) -> Chart:
     """Rewards for prompt y over rewards for prompt x, a panel per model; darker = more tokens (Figs 4 and A2).
@@ -95,7 +95,7 @@ def _name_corners(axes: Axes, corners: pd.DataFrame, x: str, y: str, blur: bool)
 
 
 @styled
-def beeswarm(rows: pd.DataFrame, *, title: str, lexicon: str, most: int = 120, seed: int = 0) -> Chart:
+def draw_beeswarm(rows: pd.DataFrame, *, title: str, lexicon: str, most: int = 120, seed: int = 0) -> Chart:
     """Standardised rewards of positive and negative words, a dot per word, a panel per prompt (Figs A3 and A4).
 
     rows: observations with standardised rewards. Of more than `most` words of a sign a random sample is drawn; the bar
@@ -136,7 +136,7 @@ def _side_by_side(values: pd.Series, width: float = 0.2, bands: int = 40) -> np.
 
 
 @styled
-def prompt_grid(found: pd.DataFrame, *, title: str) -> Chart:
+def draw_prompt_grid(found: pd.DataFrame, *, title: str) -> Chart:
     """The gap between slopes for every model and prompt of the grid, as a heatmap with a panel per adjective.
 
     found: framing.gaps() of standardised rewards for the prompts of the grid. White is no gap.

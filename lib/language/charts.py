@@ -15,7 +15,7 @@ KINDS = {"pretrained": ("o", "#1f78b4"), "instruction-tuned": ("s", "#d95f02"), 
 
 
 @styled
-def function_word_counts(found: pd.DataFrame, *, title: str, n: int) -> Chart:
+def draw_function_word_counts(found: pd.DataFrame, *, title: str, n: int) -> Chart:
     """How many of the n first tokens are function words: a row per model, a panel per source, a mark per prompt.
 
     found: columns source, model, kind (a key of KINDS), prompt, function_words. A line joins the marks of a model.
@@ -48,7 +48,7 @@ def _counts(panel: Axes, found: pd.DataFrame) -> None:
 
 
 @styled
-def by_frequency(tables: Mapping[str, pd.DataFrame], prompt: str, *, title: str) -> Chart:
+def draw_by_frequency(tables: Mapping[str, pd.DataFrame], prompt: str, *, title: str) -> Chart:
     """Log-probability of words over their frequency, a panel per language model, function words marked.
 
     tables: as from leakage.words. Darker = more words.

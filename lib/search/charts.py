@@ -23,7 +23,7 @@ LINES = {
 
 
 @styled
-def predicted_and_true(
+def draw_predicted_and_true(
     gains: np.ndarray, true: np.ndarray, texts: list[str], *, title: str, blur: bool = True
 ) -> Chart:
     """First-order gains of all swaps of one token against the true change; the best of either are named.
@@ -48,7 +48,7 @@ def predicted_and_true(
 
 
 @styled
-def searches(found: Mapping[str, list[Found]], *, title: str) -> Chart:
+def draw_searches(found: Mapping[str, list[Found]], *, title: str) -> Chart:
     """The best reward so far against the replies scored, a panel per direction and a line per start."""
     figure = figures.new_chart(11, 4.6, title)
     panels = figure.subplots(1, len(DIRECTIONS))
@@ -67,7 +67,7 @@ def searches(found: Mapping[str, list[Found]], *, title: str) -> Chart:
 
 
 @styled
-def optimality(summary: pd.DataFrame, *, title: str) -> Chart:
+def draw_optimality(summary: pd.DataFrame, *, title: str) -> Chart:
     """The share of searches at the true optimum against the replies scored, a panel per direction, a line per method.
 
     summary: as of optimality.summary by method, direction and budget. The band is the 95% interval of ours.

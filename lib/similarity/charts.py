@@ -25,7 +25,7 @@ def _standardised(name: str, rewards: np.ndarray) -> np.ndarray:
 
 
 @styled
-def matrix(frame: pd.DataFrame, *, title: str, measure: str) -> Chart:
+def draw_matrix(frame: pd.DataFrame, *, title: str, measure: str) -> Chart:
     """A models x models matrix as a heat map, each number printed; models in the order of the frame, diagonal left out.
 
     measure: what the numbers are, for the colour bar. The scale runs from 0, or the lowest entry below it, to 1.
@@ -48,7 +48,7 @@ def matrix(frame: pd.DataFrame, *, title: str, measure: str) -> Chart:
 
 
 @styled
-def violins(rewards: Mapping[str, np.ndarray], *, title: str, panels_per_row: int = 5) -> Chart:
+def draw_violins(rewards: Mapping[str, np.ndarray], *, title: str, panels_per_row: int = 5) -> Chart:
     """The reward distribution of each model as a violin on the model's own scale, a panel each (Fig 1).
 
     rewards: model -> rewards, in any number, of one prompt. The line crosses at the mean; the skewness stands below.
@@ -80,7 +80,7 @@ def violins(rewards: Mapping[str, np.ndarray], *, title: str, panels_per_row: in
 
 
 @styled
-def similarities(frames: Mapping[str, pd.DataFrame], *, title: str) -> Chart:
+def draw_theoretical(frames: Mapping[str, pd.DataFrame], *, title: str) -> Chart:
     """The theoretical similarity matrices side by side, as from rankings.similarities (Fig 2C)."""
     wide = 4.5 + 2.8 * len(frames)
     figure = new_chart(wide, 4.4 + 0.35 * len(title_lines(title, wide)), title)
@@ -97,7 +97,7 @@ def similarities(frames: Mapping[str, pd.DataFrame], *, title: str) -> Chart:
 
 
 @styled
-def model_map(found: agreement.ModelMap, models: pd.DataFrame, *, title: str) -> Chart:
+def draw_map(found: agreement.ModelMap, models: pd.DataFrame, *, title: str) -> Chart:
     """The map of the models, names beside their points, a marker per developer (Fig 2B).
 
     models: rows of the registry for the models of the map; developers may be blank. Distances alone mean something, so
@@ -153,7 +153,7 @@ def _common_area(one: Bbox, other: Bbox) -> float:
 
 
 @styled
-def coefficients(tables: Mapping[str, pd.DataFrame], *, title: str) -> Chart:
+def draw_coefficients(tables: Mapping[str, pd.DataFrame], *, title: str) -> Chart:
     """Regression coefficients as published and corrected, a panel per table of rankings.rsa, a row per predictor.
 
     tables: panel title -> table. The corrected coefficient carries its 95% interval; p-values stand at the right.
