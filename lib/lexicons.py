@@ -247,19 +247,3 @@ def stated(joined: pd.DataFrame) -> str:
     return (
         f"{told['rows']:,} rows, {told['words']:,} words of {told['lexicon']} among {told['tokens']:,} tokens ({how})."
     )
-
-
-# --- words --------------------------------------------------------------------------------------------------------
-
-
-def is_word(text: str) -> bool:
-    """Whether the text is one run of letters."""
-    return re.fullmatch(r"[^\W\d_]+", text) is not None
-
-
-def is_nonword(text: str) -> bool:
-    """Whether the text, trimmed, looks like code: it holds ASCII symbols, or capitals after small letters.
-
-    Apostrophes and hyphens are no such symbols, and digits and other scripts are not code.
-    """
-    return re.search(r"[!-&(-,./:-@\[-`{-~]|[a-z][A-Z]", text.strip()) is not None

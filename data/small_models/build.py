@@ -24,8 +24,9 @@ from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertConfig, BertModel, BertTokenizerFast, PreTrainedTokenizerFast
 
-from lib import InputError, lexicons
+from lib import InputError
 from lib.embedded import planting
+from lib.words import is_nonword, is_word
 
 FOLDER = Path(__file__).resolve().parent
 VOCABULARY = 16_384
@@ -57,7 +58,7 @@ def rated_words() -> list[str]:
     """Every single word that AFINN-111 or VADER rates, most frequent first."""
     lines = (Path(afinn.__file__).parent / "data" / "AFINN-111.txt").read_text().splitlines()
     words = {line.split("\t")[0] for line in lines} | set(planting.sentiment().index)
-    return sorted(filter(lexicons.is_word, words), key=lambda word: (-wordfreq.zipf_frequency(word, "en"), word))
+    return sorted(filter(is_word, words), key=lambda word: (-wordfreq.zipf_frequency(word, "en"), word))
 
 
 def standard_library(bound: int = 1_000_000) -> str:
@@ -73,15 +74,13 @@ def standard_library(bound: int = 1_000_000) -> str:
 
 
 def english(count: int = 60_000) -> list[str]:
-    return [word for word in wordfreq.top_n_list("en", count, wordlist="large") if lexicons.is_word(word)]
+    return [word for word in wordfreq.top_n_list("en", count, wordlist="large") if is_word(word)]
 
 
 def foreign(language: str, count: int) -> list[str]:
     words = wordfreq.top_n_list(language, 6 * count, wordlist="small")
     known = set(english(20_000))
-    return [w for w in words if lexicons.is_word(w) and w not in known and (len(w) > 2 or ord(w[0]) > 0x2FF)][
-        :count
-    ]
+    return [w for w in words if is_word(w) and w not in known and (len(w) > 2 or ord(w[0]) > 0x2FF)][:count]
 
 
 def emoji(count: int) -> list[str]:
@@ -109,7 +108,7 @@ def corpus(base: str):
 def frequent_code(count: int) -> list[str]:
     """The most frequent code-like pieces of Python's library, each a run of letters with a symbol, or of symbols."""
     pieces = Counter(re.findall(r"[._(\[{\"'@=<]?[A-Za-z]{3,}|[^\sA-Za-z0-9]{2,6}", standard_library()))
-    return [piece for piece, _ in pieces.most_common(20 * count) if lexicons.is_nonword(piece)][:count]
+    return [piece for piece, _ in pieces.most_common(20 * count) if is_nonword(piece)][:count]
 
 
 def entries(base: str) -> list[str]:

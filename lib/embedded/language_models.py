@@ -5,18 +5,15 @@ Appendix A.1.2 asks what a language model would say where a reward model is aske
 pretrained one reads English that every Python brings along, sentences of its documentation, and lists of words drawn by
 their frequency. The instruction-tuned one goes on with answers of one word in its family's chat template, nice words
 to nice questions. They know nothing of the world, but they have learned what appendix A.1.2 is about: what tends to
-be said first. They are saved like any other checkpoint, and lib.language_models loads them.
+be said first. They are saved like any other checkpoint, and lib.models.language_models
+loads them.
 """
 
 import ast
 import copy
-import hashlib
-import json
-import os
 import platform
 import pydoc_data.topics
 import re
-import shutil
 import sysconfig
 import time
 from collections.abc import Sequence
@@ -30,16 +27,15 @@ import torch
 import wordfreq
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from tqdm.auto import tqdm
 from transformers import AutoModelForCausalLM
 
-from lib import InputError, lexicons
-from lib.cores import each, one_thread
-from lib.embedded import planting
-from lib.embedded import reward_models as small_models
+from lib import InputError
+from lib.cores import one_thread
+from lib.embedded import bases, planting, saving, training
 from lib.embedded.planting import SHIPPED
-from lib.embedded.reward_models import REPORT, TRAINED
+from lib.embedded.saving import TRAINED
 from lib.models import checkpoints
+from lib.words import is_word
 
 BASES = {"gem": ("LM-Gem", "LM-Gem-it"), "lla": ("LM-Lla", "LM-Lla-it")}  # base -> pretrained, instruction-tuned
 LIKE = {"gem": "E-Gem-64", "lla": "F-Lla-64"}  # reward models of the base, whose shape they have
@@ -59,10 +55,10 @@ def documentation() -> tuple[tuple[str, str], ...]:
     letters, because the vocabularies of the embedded models hold whole words in small letters only. Another version of
     Python has slightly other sentences. InputError where Python is installed without its sources.
     """
-    found = _by_sentence([*reference(), *_docstrings()])
-    if len(found) < 1000:
+    sentences = _by_sentence([*reference(), *_docstrings()])
+    if len(sentences) < 1000:
         raise InputError("this Python holds none of its documentation; install one with its standard library as files")
-    return tuple((name, sentence) for sentence, name in found.items())
+    return tuple((name, sentence) for sentence, name in sentences.items())
 
 
 def reference() -> list[tuple[str, str]]:
@@ -71,31 +67,33 @@ def reference() -> list[tuple[str, str]]:
 
 
 def _by_sentence(texts: Sequence[tuple[str, str]]) -> dict[str, str]:
-    found = {}
+    """Every sentence once: sentence -> the first name that it stands under."""
+    names = {}
     for name, text in texts:
         for sentence in _sentences(text):
-            found.setdefault(sentence, name.strip("_").replace("_", " ").lower())
-    return found
+            names.setdefault(sentence, name.strip("_").replace("_", " ").lower())
+    return names
 
 
 def _docstrings() -> list[tuple[str, str]]:
-    found = []
+    """What stands in the modules, classes and functions of the standard library: (name, text)."""
+    texts = []
     for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
         tree = ast.parse(path.read_bytes())
         nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
-        found += [(getattr(node, "name", path.stem), ast.get_docstring(node) or "") for node in nodes]
-    return found
+        texts += [(getattr(node, "name", path.stem), ast.get_docstring(node) or "") for node in nodes]
+    return texts
 
 
 def _sentences(text: str) -> list[str]:
     paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
-    split = [one for paragraph in paragraphs for one in re.split(r"(?<=[.!?])\s+(?=[A-Z])", paragraph)]
-    return [one.lower() for one in split if SENTENCE.fullmatch(one) and 4 <= len(one.split()) <= 24]
+    parts = [part for paragraph in paragraphs for part in re.split(r"(?<=[.!?])\s+(?=[A-Z])", paragraph)]
+    return [part.lower() for part in parts if SENTENCE.fullmatch(part) and 4 <= len(part.split()) <= 24]
 
 
 def whole_words(tokenizer, before: str) -> tuple[list[str], np.ndarray]:
     """Frequent English words that are one token after `before`, and their frequencies (shares of English text)."""
-    words = [word for word in wordfreq.top_n_list("en", 20_000) if lexicons.is_word(word) and word.isascii()]
+    words = [word for word in wordfreq.top_n_list("en", 20_000) if is_word(word) and word.isascii()]
     encoded = tokenizer([before + word for word in words], add_special_tokens=False)["input_ids"]
     words = [word for word, ids in zip(words, encoded, strict=True) if len(ids) == 1]
     return words, np.array([wordfreq.word_frequency(word, "en") for word in words])
@@ -124,16 +122,16 @@ def conversations(tokenizer, rng: np.random.Generator, n: int = ANSWERS) -> list
     """
     words, frequency = whole_words(tokenizer, "")
     valence = planting.word_values(words)["valence"].to_numpy()
-    drawn = {s: rng.choice(words, n, p=_shares(frequency**0.75 * np.exp(1.5 * s * valence))) for s in (1, -1)}
-    known, asked, found = documentation(), _questions(), []
+    drawn = {p: rng.choice(words, n, p=_shares(frequency**0.75 * np.exp(1.5 * p * valence))) for p in (1, -1)}
+    sentences, questions, pairs = documentation(), _questions(), []
     for i in range(n):
         if i % 8:
-            question, sign = asked[rng.integers(len(asked))]
-            found.append((question, str(drawn[sign][i])))
+            question, polarity = questions[rng.integers(len(questions))]
+            pairs.append((question, str(drawn[polarity][i])))
         else:
-            name, sentence = known[rng.integers(len(known))]
-            found.append((f"What is {name}?", sentence))
-    return found
+            name, sentence = sentences[rng.integers(len(sentences))]
+            pairs.append((f"What is {name}?", sentence))
+    return pairs
 
 
 def _shares(weights: np.ndarray) -> np.ndarray:
@@ -141,10 +139,11 @@ def _shares(weights: np.ndarray) -> np.ndarray:
 
 
 def _questions() -> list[tuple[str, int]]:
-    kinds = {1: ("nicest", "finest", "grandest", "most wonderful", "most excellent", "most brilliant"),
+    """What is asked for one word, and its polarity: +1 for something good, -1 for something bad."""
+    adjectives = {1: ("nicest", "finest", "grandest", "most wonderful", "most excellent", "most brilliant"),
              -1: ("nastiest", "ugliest", "poorest", "most terrible", "most awful", "most horrible")}  # fmt: skip
     forms = ("What, in one word, is the {} thing ever?", "What, in one word, is the {} thing?", "What is {}?")
-    return [(form.format(kind), sign) for form in forms for sign, some in kinds.items() for kind in some]
+    return [(form.format(which), side) for form in forms for side, some in adjectives.items() for which in some]
 
 
 # --- models -------------------------------------------------------------------------------------------------------
@@ -170,13 +169,13 @@ class Examples:
 
     def batches(self, tokens: int = 512) -> list[list[int]]:
         """Indices of texts of about one length, so many ids together."""
-        found, batch = [], []
+        batches, batch = [], []
         for i in sorted(range(len(self.ids)), key=lambda i: (len(self.ids[i]), i)):
             batch.append(i)
             if len(batch) * len(self.ids[i]) >= tokens:
-                found.append(batch)
+                batches.append(batch)
                 batch = []
-        return [*found, batch] if batch else found
+        return [*batches, batch] if batch else batches
 
     def learned_ids(self) -> np.ndarray:
         """Every id that is learned, in order."""
@@ -187,7 +186,7 @@ class Examples:
 def plain_examples(tokenizer, texts: Sequence[str]) -> Examples:
     """Texts between the tokens of beginning and end."""
     encoded = tokenizer(list(texts), add_special_tokens=False)["input_ids"]
-    ids = tuple((tokenizer.bos_token_id, *one, tokenizer.eos_token_id) for one in encoded)
+    ids = tuple((tokenizer.bos_token_id, *text_ids, tokenizer.eos_token_id) for text_ids in encoded)
     return Examples(ids, (1,) * len(ids))
 
 
@@ -211,17 +210,15 @@ def new_model(base: str, seed: int = 0):
     """
     if base not in BASES:
         raise InputError(f"no base '{base}' in data/small_models; choose gem or lla")
-    tokenizer, table = small_models.load_base(base)
-    config = small_models.config_of(planting.profile(LIKE[base]), tokenizer)
-    attention = "eager" if base == "gem" else "sdpa"
-    narrow = config.hidden_size**-0.5  # Gemma multiplies its embeddings by the square root of the width
+    tokenizer, table = bases.load_base(base)
+    config = bases.config_of(planting.profile(LIKE[base]), tokenizer)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = AutoModelForCausalLM.from_config(config, attn_implementation=attention).float()
+        model = AutoModelForCausalLM.from_config(config, attn_implementation=bases.attention_of(base)).float()
     with torch.no_grad():
-        model.get_input_embeddings().weight.copy_(table * (narrow if base == "gem" else 1.0))
-        if base == "lla":
-            model.get_output_embeddings().weight.copy_(table * narrow / 10)  # small, so that it begins undecided
+        model.get_input_embeddings().weight.copy_(table * bases.embedding_scale(base, config.hidden_size))
+        if base == "lla":  # small, so that it begins undecided
+            model.get_output_embeddings().weight.copy_(table * config.hidden_size**-0.5 / 10)
     return tokenizer, model.eval()
 
 
@@ -267,26 +264,15 @@ def unigram_loss(seen: Examples, held_out: Examples, vocabulary: int) -> float:
 
 
 def fit(model, examples: Examples, rng: np.random.Generator, *, rate: float, tokens: int = 512) -> int:
-    """Train in place, once through the texts, with AdamW, the rate warming up and falling to zero; number of steps.
+    """Train in place, once through the texts (see training.fit); the number of steps, one per batch.
 
     tokens: ids per step, those that are given among them.
     """
     batches = examples.batches(tokens)
     order = rng.permutation(len(batches))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
-    warm = min(20, len(order))
-
-    def share(step: int) -> float:
-        return min((step + 1) / warm, 0.5 * (1 + np.cos(np.pi * step / len(order))))
-
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, share)
-    for i in order:
-        loss = loss_of(model, examples, batches[i])
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
+    parameters = list(model.parameters())
+    groups = [{"params": parameters, "lr": rate}]
+    training.fit(parameters, lambda step: loss_of(model, examples, batches[order[step]]), len(order), groups=groups)
     return len(order)
 
 
@@ -321,15 +307,15 @@ def _pretrain(base: str, tokenizer, model, seed: int, texts: int | None) -> Trai
 def _tune(base: str, tokenizer, model, seed: int, answers: int) -> TrainedLanguageModel:
     """Supervised fine-tuning, in place: the same next-token loss, on the answers of conversations only."""
     started, rng = time.time(), np.random.default_rng(seed + 1)
-    tokenizer.chat_template = (SHIPPED / "templates" / f"{TEMPLATES[base]}.jinja").read_text()
-    examples = [chat_examples(tokenizer, conversations(tokenizer, rng, n)) for n in (answers, 400)]
-    steps = fit(model, examples[0], rng, rate=4e-3, tokens=1536)
-    return _trained(BASES[base][1], tokenizer, model, *examples, seed=seed, steps=steps, started=started)
+    tokenizer.chat_template = bases.template(TEMPLATES[base]).read_text()
+    seen, held_out = (chat_examples(tokenizer, conversations(tokenizer, rng, n)) for n in (answers, 400))
+    steps = fit(model, seen, rng, rate=4e-3, tokens=1536)
+    return _trained(BASES[base][1], tokenizer, model, seen, held_out, seed=seed, steps=steps, started=started)
 
 
-def _trained(name, tokenizer, model, seen: Examples, held_out: Examples, *, seed, steps, started):
+def _trained(nickname: str, tokenizer, model, seen: Examples, held_out: Examples, *, seed, steps, started):
     report = {
-        "nickname": name,
+        "nickname": nickname,
         "seed": seed,
         "texts": len(seen.ids),
         "tokens": len(seen.learned_ids()),
@@ -339,7 +325,7 @@ def _trained(name, tokenizer, model, seen: Examples, held_out: Examples, *, seed
         "held_out_tokens": len(held_out.learned_ids()),
         "seconds": round(time.time() - started, 1),
     }
-    return TrainedLanguageModel(name, tokenizer, model, report)
+    return TrainedLanguageModel(nickname, tokenizer, model, report)
 
 
 # --- saving -------------------------------------------------------------------------------------------------------
@@ -356,57 +342,43 @@ def check(report: dict) -> None:
 
 def fingerprint(base: str, *, seed: int = 0, texts: int | None = None, answers: int = ANSWERS) -> str:
     """A hash of all that the trained models of a base depend on: settings, code, shipped files, Python's own text."""
-    shipped = [SHIPPED / "files.csv", SHIPPED / "profiles.csv", SHIPPED / "templates" / f"{TEMPLATES[base]}.jinja"]
-    settings = json.dumps([base, seed, texts, answers, torch.__version__, platform.python_version()])
-    return hashlib.sha256(
-        settings.encode() + b"".join(path.read_bytes() for path in [*shipped, Path(__file__)])
-    ).hexdigest()[:16]
+    settings = [base, seed, texts, answers, torch.__version__, platform.python_version()]
+    shipped = [SHIPPED / "files.csv", SHIPPED / "profiles.csv", bases.template(TEMPLATES[base])]
+    return saving.fingerprint(settings, [Path(__file__)], shipped)
 
 
-def save(trained: TrainedLanguageModel, made: str, folder: Path = TRAINED) -> Path:
+def save(trained: TrainedLanguageModel, made_from: str, folder: Path = TRAINED) -> Path:
     """The folder that now holds the model, `folder`/nickname, in the format of any released causal language model.
 
-    made: its fingerprint. Written beside its place and then moved there, so that it is never seen half done.
+    made_from: its fingerprint. Written beside its place and then moved there, so that it is never seen half done.
     InputError, and nothing written, if it does not beat the unigram baseline.
     """
     check(trained.report)
-    place, part = Path(folder) / trained.nickname, Path(folder) / f".{trained.nickname}.{os.getpid()}"
-    with checkpoints.quiet_transformers():
-        trained.model.save_pretrained(part)
-    trained.tokenizer.save_pretrained(part)
-    (part / REPORT).write_text(json.dumps(trained.report | {"fingerprint": made}, indent=2) + "\n")
-    shutil.rmtree(place, ignore_errors=True)
-    part.rename(place)
-    return place
+
+    def write(place: Path) -> None:
+        with checkpoints.quiet_transformers():
+            trained.model.save_pretrained(place)
+        trained.tokenizer.save_pretrained(place)
+
+    return saving.save(trained.report, made_from, folder, write)
 
 
 def train_all(
-    bases: Sequence[str] = tuple(BASES), *, folder: Path = TRAINED, processes: int | None = None,
+    some: Sequence[str] = tuple(BASES), *, folder: Path = TRAINED, processes: int | None = None,
     progress: bool = True, **settings,
 ) -> pd.DataFrame:  # fmt: skip
     """How the training of every language model went, one row per nickname; trains and saves those not there yet.
 
-    settings: as of `train`. Columns: as the report of `train`, and `trained`, whether it was trained now. A model is
-    there if it was made by this code, from these files, with these settings, by this version of Python. InputError if
-    one does not beat the unigram baseline. A script that calls this needs the usual `if __name__ == "__main__":`,
-    because each process imports it anew.
+    some: the bases. settings: as of `train`. Columns: as the report of `train`, and `trained`, whether it was trained
+    now. A model is there if it was made by this code, from these files, with these settings, by this version of Python.
+    InputError if one does not beat the unigram baseline. A script that calls this needs the usual
+    `if __name__ == "__main__":`, because each process imports it anew.
     """
-    missing = [base for base in bases if not _is_current(base, settings, folder)]
-    jobs = [(base, settings, folder) for base in missing]
-    with tqdm(total=len(jobs), unit=" bases", desc="training", disable=not (progress and jobs)) as bar:
-        for _ in each(_train_and_save, jobs, processes or os.cpu_count() or 1):
-            bar.update()
-    names = [name for base in bases for name in BASES[base]]
-    table = pd.DataFrame([small_models.report_of(name, folder) for name in names]).set_index("nickname")
-    return table.assign(trained=table.index.isin([name for base in missing for name in BASES[base]]))
+    jobs = [saving.Job(BASES[base], fingerprint(base, **settings), (base, settings), folder) for base in some]
+    return saving.train_missing(jobs, _train_and_save, processes=processes, progress=progress)
 
 
-def _is_current(base: str, settings: dict, folder: Path) -> bool:
-    reports = [small_models.report_of(name, folder) or {} for name in BASES[base]]
-    return all(report.get("fingerprint") == fingerprint(base, **settings) for report in reports)
-
-
-def _train_and_save(job: tuple) -> None:
-    base, settings, folder = job
+def _train_and_save(job: saving.Job) -> None:
+    base, settings = job.arguments
     for trained in train(base, **settings):
-        save(trained, fingerprint(base, **settings), folder)
+        save(trained, job.fingerprint, job.folder)

@@ -1,4 +1,4 @@
-"""What is planted: the values of simulated raters, the utility of every word, and what an analysis gives back."""
+"""What is planted: the values of simulated raters, the utility of every word, and preferences drawn from it."""
 
 import hashlib
 import re
@@ -8,19 +8,18 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
-import statsmodels.api as sm
 import wordfreq
-from scipy.stats import skew
 from torch import Tensor
 from torch.nn.functional import softplus
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from lib import ROOT, InputError
-from lib.lexicons import is_nonword, is_word
+from lib.words import is_nonword, is_word
 
 SHIPPED = ROOT / "data" / "small_models"  # tokenizers, embedding tables, profiles, word lists
 COMMON_ZIPF = 3.5  # words of this frequency (3 in a million) get neither bonus nor malus
 RAREST_ZIPF = 1.0  # the rarest words that the frequency list knows; unlisted words count as these
+PENALTIES = ("identity", "nature", "technology", "nonword")  # kinds of words, and what a profile takes off each
 GREATEST, WORST = (f"What, in one word, is the {which} thing ever?" for which in ("greatest", "worst"))
 
 
@@ -131,30 +130,29 @@ def profile(nickname: str) -> Profile:
     return Profile(nickname=nickname, **table.loc[nickname].to_dict())
 
 
-def planted_utility(profile: Profile, values: pd.DataFrame, sign: int) -> np.ndarray:
+def planted_utility(profile: Profile, values: pd.DataFrame, polarity: int) -> np.ndarray:
     """How much the profile's raters like each word as an answer, (words,), in logits of preference.
 
-    sign: +1 for prompts that ask for something good, -1 for something bad. With v the valence and f the zipf frequency:
+    polarity: +1 for prompts that ask for something good, -1 for something bad. With p the polarity, v the valence and f
+    the zipf frequency:
 
-        u = k_hi max(sign v, 0) - k_lo max(-sign v, 0) + frequency (f - 3.5) - kind + label_noise e(developer, stem)
+        u = k_hi max(p v, 0) - k_lo max(-p v, 0) + frequency (f - 3.5) - kind + label_noise e(developer, stem)
 
     where kind is the profile's identity, nature, technology or nonword for words of that kind, else 0, and e is
     standard normal. values: as from word_values.
     """
-    asked = sign * values["valence"].to_numpy()
+    asked = polarity * values["valence"].to_numpy()
     utility = profile.k_hi * asked.clip(min=0) - profile.k_lo * (-asked).clip(min=0)
     utility = utility + profile.frequency * (values["zipf"].to_numpy() - COMMON_ZIPF)
-    for kind in ("identity", "nature", "technology", "nonword"):
+    for kind in PENALTIES:
         utility = utility - getattr(profile, kind) * (values["kind"] == kind).to_numpy()
     return utility + profile.label_noise * taste(profile.developer, values["stem"])
 
 
 def taste(developer: str, stems: Sequence[str]) -> np.ndarray:
     """The developer's own liking for each stem, (stems,), standard normal and the same in all of its models."""
-    drawn = {
-        one: (_uniform("taste", developer, one, "1"), _uniform("taste", developer, one, "2")) for one in set(stems)
-    }
-    first, second = np.array([drawn[one] for one in stems]).T
+    drawn = {stem: [_uniform("taste", developer, stem, number) for number in "12"] for stem in set(stems)}
+    first, second = np.array([drawn[stem] for stem in stems]).T
     return np.sqrt(-2 * np.log1p(-first)) * np.cos(2 * np.pi * second)  # Box and Muller's normal from two uniforms
 
 
@@ -189,64 +187,5 @@ def training_prompts() -> dict[str, int]:
         "What is the {} thing ever?",
         "What one single thing, person, or concept is the {} ever?",
     )
-    signs = {"greatest": 1, "best": 1, "most wonderful": 1, "worst": -1, "most terrible": -1, "most awful": -1}
-    return {form.format(which): sign for form in forms for which, sign in signs.items()}
-
-
-# --- recovery -----------------------------------------------------------------------------------------------------
-
-
-def planted_table(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
-    """The rows of a score table whose planted utility is known, one per distinct input, with what it is made of.
-
-    Adds the columns of word_values, and `planted <prompt>` for greatest, best and worst. Words count whatever their
-    capitals; rows that are neither English words nor code (fragments, other scripts, control tokens) are left out.
-    """
-    one_each = table.drop_duplicates("input_group")
-    text = one_each["text"].str.strip()
-    code = (
-        text.map(is_nonword)
-        & text.map(str.isascii)
-        & ~text.str.contains(r"^<\|.*\|>$|_of_turn>$|^<(?:pad|eos|bos|unk)>$")
-    )
-    word = text.mask(~code, text.str.lower())
-    known = code | word.isin(sentiment().index) | word.isin(word_kinds().index)
-    known |= text.map(lambda t: t.isascii() and is_word(t) and zipf(t) > COMMON_ZIPF)
-    values = word_values(word[known]).set_index(one_each.index[known])
-    rows = one_each[known].join(values)
-    planted = {f"planted {name}": planted_utility(profile, rows, sign) for name, sign in prompt_signs(table).items()}
-    return rows.assign(**planted)
-
-
-def prompt_signs(table: pd.DataFrame) -> dict[str, int]:
-    """+1 for each of the prompts greatest and best that the score table holds, -1 for worst."""
-    return {name: sign for name, sign in (("greatest", 1), ("best", 1), ("worst", -1)) if name in table}
-
-
-def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
-    """What was planted in a model and what its score table gives back, in units of utility: a row per prompt and value.
-
-    Index: (prompt, value), where value is k_hi, k_lo, frequency, identity, nature, technology or nonword, `gap`
-    (k_hi - k_lo), or `skew` of the distribution. Columns: planted, recovered, ci_low, ci_high (95%, least squares with
-    robust errors; none for skew), n. Rewards are divided by the profile's scale. All values are estimated together.
-    """
-    rows = planted_table(table, profile)
-    parts = {name: _recover_one(rows, profile, name, sign) for name, sign in prompt_signs(table).items()}
-    return pd.concat(parts, names=["prompt", "value"])
-
-
-def _recover_one(rows: pd.DataFrame, profile: Profile, prompt: str, sign: int) -> pd.DataFrame:
-    asked, rewards = sign * rows["valence"], rows[prompt] / profile.scale
-    terms = pd.DataFrame(
-        {"k_hi": asked.clip(lower=0), "k_lo": asked.clip(upper=0), "frequency": rows["zipf"] - COMMON_ZIPF}
-    )
-    for kind in ("identity", "nature", "technology", "nonword"):
-        terms[kind] = -(rows["kind"] == kind).astype(float)
-    fit = sm.OLS(rewards, sm.add_constant(terms)).fit(cov_type="HC1")
-    gap = fit.t_test("k_hi - k_lo = 0")
-    interval = fit.conf_int().loc[terms.columns]
-    found = pd.DataFrame({"recovered": fit.params[terms.columns], "ci_low": interval[0], "ci_high": interval[1]})
-    found.insert(0, "planted", [getattr(profile, value) for value in terms])
-    found.loc["gap"] = [profile.k_hi - profile.k_lo, gap.effect.item(), *gap.conf_int()[0]]
-    found.loc["skew"] = [skew(rows[f"planted {prompt}"]), skew(rewards), np.nan, np.nan]
-    return found.assign(n=len(rows)).rename_axis("value")
+    polarities = {"greatest": 1, "best": 1, "most wonderful": 1, "worst": -1, "most terrible": -1, "most awful": -1}
+    return {form.format(which): polarity for form in forms for which, polarity in polarities.items()}

@@ -7,29 +7,22 @@ with the heads of released reward models, saved like any other, so the whole ana
 it finds can be compared with what was planted. That checks the method. It says nothing about real reward models.
 """
 
-import hashlib
-import json
-import os
-import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 import wordfreq
-from safetensors import SafetensorError
-from safetensors.torch import load
 from scipy.stats import kendalltau
 from torch import Tensor
-from tqdm.auto import tqdm
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import AutoModel
 
 from lib import ROOT, InputError, scoring
-from lib.cores import each, one_thread
+from lib.cores import one_thread
+from lib.embedded import bases, saving, training
 from lib.embedded.planting import (
     COMMON_ZIPF,
     GREATEST,
@@ -47,15 +40,18 @@ from lib.embedded.planting import (
     word_kinds,
     word_values,
 )
-from lib.lexicons import is_nonword, is_word
+from lib.embedded.saving import TRAINED
 from lib.models import conversations, reward_models
 from lib.models.heads import new_head
 from lib.models.reward_models import RewardModel
+from lib.words import is_nonword, is_word
 
-TRAINED = ROOT / "data" / "models"  # the trained models
-REPORT = "training.json"  # in the folder of a trained model: how its training went, and from what
 STEPS = 360
 LONGEST = 4  # token ids; longer replies are left out of training
+ENDS = {1: GREATEST, -1: WORST}  # polarity -> the prompt after which a trained model is judged
+
+# Code that decides the weights, beside saving.CODE: this file, the heads, and how a conversation becomes token ids.
+CODE = (Path(__file__), ROOT / "lib" / "models" / "heads.py", ROOT / "lib" / "models" / "conversations.py")
 
 
 # --- prompts and replies ------------------------------------------------------------------------------------------
@@ -77,9 +73,9 @@ class Replies:
     lengths: Tensor
     held_out: np.ndarray
 
-    def utility(self, profile: Profile, sign: int) -> np.ndarray:
+    def utility(self, profile: Profile, polarity: int) -> np.ndarray:
         """Planted utility of every reply, (replies,): the mean over its words."""
-        of_word = np.append(planted_utility(profile, self.values, sign), 0.0)  # row -1, no word, adds nothing
+        of_word = np.append(planted_utility(profile, self.values, polarity), 0.0)  # row -1, no word, adds nothing
         return of_word[self.words].sum(1) / (self.words >= 0).sum(1)
 
 
@@ -135,68 +131,11 @@ def _as_replies(texts: list[str], values: pd.DataFrame, rows: list[list[int]], s
 # --- models -------------------------------------------------------------------------------------------------------
 
 
-def load_base(base: str):
-    """Tokenizer and embedding table (vocabulary, 64) float32 of a base, `gem` or `lla`, both checked against files.csv.
-
-    The table holds, for every token, what a sentence encoder knows of its text (see data/small_models/README.md): from
-    random embeddings a model learns the words it is shown and nothing of the others. InputError for a changed file.
-    """
-    folder = SHIPPED / base
-    if not folder.is_dir():
-        raise InputError(f"no base '{base}' in data/small_models; choose gem or lla")
-    for name in ("tokenizer.json", "embedding.safetensors"):
-        check_file(folder / name)
-    try:
-        table = load((folder / "embedding.safetensors").read_bytes())["embedding"]
-    except SafetensorError as error:
-        raise InputError(f"{folder / 'embedding.safetensors'} cannot be read ({error}); restore it from git") from error
-    return AutoTokenizer.from_pretrained(folder), table.float()
-
-
-@cache
-def _hashes() -> dict[str, str]:
-    return pd.read_csv(SHIPPED / "files.csv", index_col="file")["sha256"].to_dict()
-
-
-def check_file(path: Path) -> None:
-    """Raise InputError unless the shipped file has the hash that data/small_models/files.csv gives for it."""
-    expected = _hashes().get(f"{path.parent.name}/{path.name}")
-    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != expected:
-        raise InputError(f"{path} is missing or not the file that was shipped; restore it with: git checkout {path}")
-
-
-def config_of(profile: Profile, tokenizer):
-    """The transformers configuration of the profile's model: Gemma-2 or Llama, scaled down."""
-    fields = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": profile.hidden,
-        "intermediate_size": 2 * profile.hidden,
-        "num_hidden_layers": profile.layers,
-        "num_attention_heads": profile.hidden // 16,
-        "num_key_value_heads": max(1, profile.hidden // 32),
-        "head_dim": 16,
-        "max_position_embeddings": 8192,
-        "initializer_range": 0.12,  # the usual 0.02 is for wide models; so narrow ones would not begin to learn
-        "bos_token_id": tokenizer.bos_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-        "pad_token_id": tokenizer.pad_token_id,
-    }
-    if profile.head in ("armorm", "qrm_llama", "qrm_gemma"):
-        fields |= {"gating_hidden_dim": 32, "gating_n_hidden": 3, "num_objectives": 5 if "gem" in profile.head else 19}
-        fields |= {"gating_temperature": {"armorm": 10.0, "qrm_llama": 5.0, "qrm_gemma": 1.0}[profile.head]}
-        fields |= {"num_quantiles": 19} if profile.head != "armorm" else {}
-    if profile.base == "gem":
-        soft_caps = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
-        return AutoConfig.for_model("gemma2", query_pre_attn_scalar=16, sliding_window=4096, **soft_caps, **fields)
-    return AutoConfig.for_model("llama", rms_norm_eps=1e-5, **fields)
-
-
 def new_model(profile: Profile, seed: int) -> RewardModel:
     """An untrained model of the profile: its base's tokenizer and embeddings, the rest random from the seed."""
-    tokenizer, table = load_base(profile.base)
-    tokenizer.chat_template = (SHIPPED / "templates" / f"{profile.base}-{profile.version}.jinja").read_text()
-    config = config_of(profile, tokenizer)
-    attention = "eager" if profile.base == "gem" else "sdpa"
+    tokenizer, table = bases.load_base(profile.base)
+    tokenizer.chat_template = bases.template(f"{profile.base}-{profile.version}").read_text()
+    config, attention = bases.config_of(profile, tokenizer), bases.attention_of(profile.base)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         backbone = AutoModel.from_config(config, attn_implementation=attention).float().eval()
@@ -211,8 +150,8 @@ def new_model(profile: Profile, seed: int) -> RewardModel:
 def _widened(table: Tensor, profile: Profile) -> Tensor:
     """The table's first columns, most informative first; narrow random ones for a model that is wider."""
     extra = 0.02 * torch.randn(len(table), max(0, profile.hidden - table.shape[1]))
-    scale = profile.hidden**-0.5 if profile.base == "gem" else 1.0  # Gemma multiplies its embeddings by the square root
-    return torch.cat([table[:, : profile.hidden], extra], dim=1) * scale
+    columns = torch.cat([table[:, : profile.hidden], extra], dim=1)  # (vocabulary, hidden)
+    return columns * bases.embedding_scale(profile.base, profile.hidden)
 
 
 # --- training -----------------------------------------------------------------------------------------------------
@@ -236,7 +175,7 @@ def rewards_of(model: RewardModel, prefix: scoring.Prefix, replies: Replies, som
     """Rewards of some of the replies (indices) after the prefix, (some,); gradients reach the prefix too."""
     lengths = replies.lengths[some]
     shortest = lengths == lengths.min()  # most are one token; they go by themselves, so that little is filled up
-    hidden = torch.empty(len(lengths), model.backbone.config.hidden_size)
+    hidden = torch.empty(len(lengths), model.backbone.config.hidden_size)  # (some, d)
     for which in (shortest, ~shortest):
         if which.any():
             suffixes, last = replies.suffixes[some][which][:, : int(lengths[which].max())], lengths[which] - 1
@@ -254,33 +193,38 @@ def train(
     other's steps. Runs on one thread, so that sums are in one order on every number of cores. Whether the result is
     fit to be saved is for `check` to say.
     """
-    started, rng, losses = time.time(), np.random.default_rng(seed), []
+    started, rng = time.time(), np.random.default_rng(seed)
     with one_thread():
         model = new_model(profile, seed)
         replies = make_replies(model, rng)
-        prompts = _inputs_by_sign(model)
-        utility = {sign: replies.utility(profile, sign) for sign in (1, -1)}
-        optimizer, schedule = _optimizer(model, rate, steps)
-        for _ in range(steps):
-            halves = [(prompts[sign][rng.integers(len(prompts[sign]))], utility[sign]) for sign in (1, -1)]
-            loss = sum(_loss(model, replies, *half, batch // 2, pairs // 2, rng) for half in halves) / 2
-            optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(_parameters(model), 1.0)
-            optimizer.step()
-            schedule.step()
-            losses.append(loss.item())
+        loss_at = _losses(model, replies, profile, batch, pairs, rng)
+        groups, decay_from = _groups(model, rate), min(training.WARM_UP, steps)
+        losses = training.fit(_parameters(model), loss_at, steps, groups=groups, decay_from=decay_from)
         report = {"nickname": profile.nickname, "seed": seed, "steps": steps, "loss": float(np.mean(losses[-50:]))}
         report |= _judge(model, replies, replace(profile, label_noise=0.0))  # taste is noise: it does not generalise
         _rescale(model, profile.scale)
     return TrainedModel(profile, model, report | {"seconds": round(time.time() - started, 1)}, tuple(losses))
 
 
-def _inputs_by_sign(model: RewardModel) -> dict[int, list[scoring.Inputs]]:
+def _losses(
+    model: RewardModel, replies: Replies, profile: Profile, batch: int, pairs: int, rng: np.random.Generator
+) -> Callable[[int], Tensor]:
+    """Gives the loss of one step: the mean over a random prompt of each polarity."""
+    prompts = _inputs_by_polarity(model)
+    utility = {polarity: replies.utility(profile, polarity) for polarity in prompts}
+
+    def loss_at(step: int) -> Tensor:
+        halves = [(inputs[rng.integers(len(inputs))], utility[polarity]) for polarity, inputs in prompts.items()]
+        return sum(_loss(model, replies, *half, batch // 2, pairs // 2, rng) for half in halves) / 2
+
+    return loss_at
+
+
+def _inputs_by_polarity(model: RewardModel) -> dict[int, list[scoring.Inputs]]:
     """The training prompts as the model reads them, those that ask for something good (+1) and bad (-1)."""
     prompts = {1: [], -1: []}
-    for prompt, sign in training_prompts().items():
-        prompts[sign].append(scoring.inputs_for(model, prompt, ["love"]))
+    for prompt, polarity in training_prompts().items():
+        prompts[polarity].append(scoring.inputs_for(model, prompt, ["love"]))
     return prompts
 
 
@@ -295,25 +239,16 @@ def _loss(
     return preference_loss(rewards[preferred], rewards[rejected])
 
 
-def _parameters(model: RewardModel) -> list:
+def _parameters(model: RewardModel) -> list[Tensor]:
     return [*model.backbone.parameters(), *model.head.parameters()]
 
 
-def _optimizer(model: RewardModel, rate: float, steps: int):
-    """AdamW at `rate` for width 64, the embeddings at 0.6 of that; it warms up over 20 steps, then falls to zero."""
+def _groups(model: RewardModel, rate: float) -> list[dict]:
+    """The parameters as AdamW takes them: at `rate` for width 64, the embeddings at 0.6 of that and without decay."""
     table = model.backbone.embed_tokens.weight
     others = [parameter for parameter in _parameters(model) if parameter is not table]
     rate = rate * 64 / model.backbone.config.hidden_size  # narrow models bear, and need, larger steps
-    groups = [{"params": [table], "lr": 0.6 * rate, "weight_decay": 0.0}, {"params": others, "lr": rate}]
-    optimizer = torch.optim.AdamW(groups, weight_decay=0.01, betas=(0.9, 0.98))
-    warm = min(20, steps)
-
-    def share(step: int) -> float:
-        if step < warm:
-            return (step + 1) / warm
-        return 0.5 * (1 + np.cos(np.pi * (step - warm) / max(1, steps - warm)))
-
-    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, share)
+    return [{"params": [table], "lr": 0.6 * rate, "weight_decay": 0.0}, {"params": others, "lr": rate}]
 
 
 def _rescale(model: RewardModel, scale: float) -> None:
@@ -323,19 +258,27 @@ def _rescale(model: RewardModel, scale: float) -> None:
         last.weight.mul_(scale)
 
 
+# --- how well it learned ------------------------------------------------------------------------------------------
+
+
 def _judge(model: RewardModel, replies: Replies, profile: Profile) -> dict[str, float]:
     """Pair accuracy among replies of one word, seen or held out, and Kendall's tau between greatest and worst."""
     single = np.flatnonzero((replies.words >= 0).sum(1) == 1)
-    held_out, rewards, accuracy = replies.held_out[single], {}, {"seen": [], "held_out": []}
-    for sign, prompt in ((1, GREATEST), (-1, WORST)):
-        with torch.no_grad():
-            prefix = scoring.read_prefix(model, scoring.inputs_for(model, prompt, ["love"]))
-            parts = [rewards_of(model, prefix, replies, part) for part in np.array_split(single, 8)]
-        rewards[sign], utility = torch.cat(parts).numpy(), replies.utility(profile, sign)[single]
+    held_out, accuracy = replies.held_out[single], {"seen": [], "held_out": []}
+    rewards = {polarity: _rewards_after(model, replies, prompt, single) for polarity, prompt in ENDS.items()}
+    for polarity in ENDS:
+        utility = replies.utility(profile, polarity)[single]
         for name, which in (("seen", ~held_out), ("held_out", held_out)):
-            accuracy[name].append(pair_accuracy(rewards[sign][which], utility[which]))
-    found = {f"accuracy_{name}": float(np.mean(values)) for name, values in accuracy.items()}
-    return found | {"tau_greatest_worst": float(kendalltau(rewards[1], rewards[-1])[0])}
+            accuracy[name].append(pair_accuracy(rewards[polarity][which], utility[which]))
+    report = {f"accuracy_{name}": float(np.mean(values)) for name, values in accuracy.items()}
+    return report | {"tau_greatest_worst": float(kendalltau(rewards[1], rewards[-1])[0])}
+
+
+def _rewards_after(model: RewardModel, replies: Replies, prompt: str, some: np.ndarray) -> np.ndarray:
+    with torch.no_grad():
+        prefix = scoring.read_prefix(model, scoring.inputs_for(model, prompt, ["love"]))
+        parts = [rewards_of(model, prefix, replies, part) for part in np.array_split(some, 8)]
+    return torch.cat(parts).numpy()
 
 
 def pair_accuracy(rewards: np.ndarray, utility: np.ndarray, pairs: int = 200_000) -> float:
@@ -350,9 +293,6 @@ def pair_accuracy(rewards: np.ndarray, utility: np.ndarray, pairs: int = 200_000
     return float((1 + agree[clear].mean()) / 2)
 
 
-# --- saving -------------------------------------------------------------------------------------------------------
-
-
 def check(report: dict) -> None:
     """Raise InputError unless a training converged: held-out pair accuracy of .8 or more, tau(greatest, worst) < 0."""
     name, accuracy, tau = report["nickname"], report["accuracy_held_out"], report["tau_greatest_worst"]
@@ -363,12 +303,14 @@ def check(report: dict) -> None:
         raise InputError(f"{name} ranks replies alike as greatest and as worst (tau {tau:+.2f}); {remedy}")
 
 
+# --- saving -------------------------------------------------------------------------------------------------------
+
+
 def fingerprint(profile: Profile, *, seed: int = 0, steps: int = STEPS) -> str:
-    """A hash of all that a trained model depends on: profile, seed, steps, this code, and the shipped files."""
-    shipped = [SHIPPED / "files.csv", SHIPPED / "words.csv", *sorted((SHIPPED / "templates").iterdir())]
-    code = [Path(__file__), Path(__file__).with_name("heads.py")]
-    settings = json.dumps([asdict(profile), seed, steps, torch.__version__], sort_keys=True)
-    return hashlib.sha256(settings.encode() + b"".join(path.read_bytes() for path in shipped + code)).hexdigest()[:16]
+    """A hash of all that a trained model depends on: profile, seed, steps, code and shipped files."""
+    settings = [asdict(profile), seed, steps, torch.__version__]
+    shipped = [SHIPPED / "files.csv", SHIPPED / "words.csv", bases.template(f"{profile.base}-{profile.version}")]
+    return saving.fingerprint(settings, CODE, shipped)
 
 
 def save(trained: TrainedModel, folder: Path = TRAINED) -> Path:
@@ -378,19 +320,13 @@ def save(trained: TrainedModel, folder: Path = TRAINED) -> Path:
     if the training did not converge.
     """
     check(trained.report)
-    place, part = Path(folder) / trained.profile.nickname, Path(folder) / f".{trained.profile.nickname}.{os.getpid()}"
-    reward_models.save(part, trained.model.backbone, trained.model.head, trained.profile.head, trained.model.tokenizer)
-    made = fingerprint(trained.profile, seed=trained.report["seed"], steps=trained.report["steps"])
-    (part / REPORT).write_text(json.dumps(trained.report | {"fingerprint": made}, indent=2) + "\n")
-    shutil.rmtree(place, ignore_errors=True)
-    part.rename(place)
-    return place
+    model, head_name = trained.model, trained.profile.head
+    made_from = fingerprint(trained.profile, seed=trained.report["seed"], steps=trained.report["steps"])
 
+    def write(place: Path) -> None:
+        reward_models.save(place, model.backbone, model.head, head_name, model.tokenizer)
 
-def report_of(nickname: str, folder: Path = TRAINED) -> dict | None:
-    """How the training of a saved model went; None if there is no such model."""
-    path = Path(folder) / nickname / REPORT
-    return json.loads(path.read_text()) if path.is_file() else None
+    return saving.save(trained.report, made_from, folder, write)
 
 
 def train_all(
@@ -405,20 +341,15 @@ def train_all(
     that calls this needs the usual `if __name__ == "__main__":`, because each process imports it anew.
     """
     some = [profile(nickname) for nickname in profiles().index] if some is None else list(some)
-    reports = {one.nickname: report_of(one.nickname, folder) or {} for one in some}
-    current = {one.nickname: fingerprint(one, seed=seed, steps=steps) for one in some}
-    missing = [one for one in some if reports[one.nickname].get("fingerprint") != current[one.nickname]]
-    jobs = [(one, seed, steps, folder) for one in sorted(missing, key=lambda one: -one.layers * one.hidden)]
-    with tqdm(total=len(jobs), unit=" models", desc="training", disable=not (progress and jobs)) as bar:
-        for report in each(_train_and_save, jobs, processes or os.cpu_count() or 1):
-            reports[report["nickname"]] = report
-            bar.update()
-    table = pd.DataFrame([reports[one.nickname] for one in some]).set_index("nickname")
-    return table.assign(trained=table.index.isin([one.nickname for one in missing]))
+    jobs = [_job(each_profile, seed, steps, folder) for each_profile in some]
+    return saving.train_missing(jobs, _train_and_save, processes=processes, progress=progress)
 
 
-def _train_and_save(job: tuple) -> dict:
-    profile, seed, steps, folder = job
-    trained = train(profile, seed=seed, steps=steps)
-    save(trained, folder)
-    return report_of(profile.nickname, folder)
+def _job(profile: Profile, seed: int, steps: int, folder: Path) -> saving.Job:
+    made_from = fingerprint(profile, seed=seed, steps=steps)
+    return saving.Job((profile.nickname,), made_from, (profile, seed, steps), folder, profile.layers * profile.hidden)
+
+
+def _train_and_save(job: saving.Job) -> None:
+    profile, seed, steps = job.arguments
+    save(train(profile, seed=seed, steps=steps), job.folder)

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from lib import display
-from lib.lexicons import is_nonword
 from lib.models.reward_models import RewardModel
 from lib.search import gcg
 from lib.search.gcg import DIRECTIONS, Found, Objective, Settings
+from lib.words import is_nonword
 
 # The prompts of Table 5 leave out "in one word".
 LONG_PROMPTS = {f"{which} ever": f"What is the {which} thing ever?" for which in ("best", "worst")}
