@@ -108,7 +108,7 @@ def the_papers_way(model: RewardModel, prompt: str, texts: list[str], batch: int
     """Rewards as the paper's code computes them: template each reply, tokenise, pad, read everything whole."""
     rewards = []
     for start in range(0, len(texts), batch):
-        rendered = [model.render(prompt, [text])[0] for text in texts[start : start + batch]]
+        rendered = [conversations.render(model.tokenizer, prompt, [text])[0] for text in texts[start : start + batch]]
         encoded = model.tokenizer(rendered, padding=True, return_tensors="pt").to(model.device)
         hidden = model.backbone(encoded["input_ids"], attention_mask=encoded["attention_mask"]).last_hidden_state
         last = encoded["attention_mask"].sum(1) - 1

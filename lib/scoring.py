@@ -3,6 +3,9 @@
 All conversations about one prompt share their beginning, so the backbone reads that prefix once; every reply then costs
 only its own tokens and the closing ones. Replies of one length form a batch without padding, and each attends to the
 shared prefix keys and values, which are never copied, and to itself.
+
+The way of a prompt: `run score` calls `score_vocabulary`, which goes down once to `models.conversations` for what the
+model reads (`inputs_for`), and then runs backbone and head itself (`Scorer`).
 """
 
 import contextlib
@@ -27,11 +30,11 @@ from transformers import AttentionInterface, DynamicCache
 from lib import InputError, scores
 from lib.cores import one_thread
 from lib.files import lock, replacing
-from lib.models.conversations import DATE, Conversation, vocabulary
+from lib.models import conversations
+from lib.models.conversations import Inputs
 from lib.models.reward_models import RewardModel
 
 TOKENS_PER_BATCH = {"cpu": 2048, "mps": 8192, "cuda": 32768}  # new tokens in one pass of the backbone
-TEXTS_AT_ONCE = 8192  # conversations tokenised before their common prefix is dropped again
 SMALL = 10_000_000  # parameters; a model with fewer computes on one thread
 REPLIES_PER_SHARD = 8192  # rewards that are written to disk together
 
@@ -39,71 +42,15 @@ REPLIES_PER_SHARD = 8192  # rewards that are written to disk together
 # --- what the model reads -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """The distinct model inputs for one prompt, split after the longest prefix that all of them share.
-
-    prefix_ids + suffixes[group[i]] is the whole input for reply i, and reply_ids[group[i]] the reply's own part of it.
-    """
-
-    conversation: Conversation
-    prefix_ids: tuple[int, ...]
-    suffixes: list[tuple[int, ...]]
-    reply_ids: list[tuple[int, ...]]
-    group: np.ndarray  # (replies,) int32
-
-
 def inputs_for(
     model: RewardModel, prompt: str, replies: Sequence, *, reply_mode: str = "text", bos: str = "single"
 ) -> Inputs:
-    """The model inputs for these replies to the prompt, identical ones merged.
+    """The inputs that the model reads for these replies to the prompt, identical ones merged.
 
     reply_mode "text": each reply is a string; it goes through the chat template and is tokenised with it (section 2).
     reply_mode "ids": each reply is a sequence of token ids, spliced in between prefix and closing ids as it is.
     """
-    conversation = model.conversation(prompt, bos)
-    distinct = list(dict.fromkeys(replies if reply_mode == "text" else map(tuple, replies)))
-    tails = [tail for part in _parts(distinct) for tail in _tails(model, conversation, part, reply_mode)]
-    # (shared, tail) says how many prefix ids the input starts with, and the ids that follow them.
-    merged = {tail: number for number, tail in enumerate(dict.fromkeys(tails))}
-    group_of = {one: merged[tail] for one, tail in zip(distinct, tails, strict=True)}
-    group = np.array([group_of[one if reply_mode == "text" else tuple(one)] for one in replies], dtype=np.int32)
-    prefix = conversation.prefix_ids
-    # An input that ends with the prefix must keep a token of its own to be scored at.
-    shared = min((start if tail else start - 1 for start, tail in merged), default=len(prefix))
-    suffixes = [prefix[shared:start] + tail for start, tail in merged]
-    reply_ids = [_without_closing(tail, conversation.closing_ids) for _, tail in merged]
-    return Inputs(conversation, prefix[:shared], suffixes, reply_ids, group)
-
-
-def _parts(replies: list) -> Iterator[list]:
-    for start in range(0, len(replies), TEXTS_AT_ONCE):
-        yield replies[start : start + TEXTS_AT_ONCE]
-
-
-def _tails(
-    model: RewardModel, conversation: Conversation, replies: list, reply_mode: str
-) -> Iterator[tuple[int, tuple]]:
-    prefix = conversation.prefix_ids
-    if reply_mode == "ids":
-        return ((len(prefix), ids + conversation.closing_ids) for ids in replies)
-    if reply_mode != "text":
-        raise InputError(f"reply_mode must be 'text' or 'ids', not {reply_mode!r}")
-    return (_after_prefix(tuple(whole), prefix) for whole in model.encode(conversation, replies))
-
-
-def _after_prefix(whole: tuple, prefix: tuple) -> tuple[int, tuple]:
-    shared = len(prefix)
-    while whole[:shared] != prefix[:shared]:  # a reply may merge with the end of the prefix when tokenised
-        shared -= 1
-    return shared, whole[shared:]
-
-
-def _without_closing(tail: tuple, closing: tuple) -> tuple:
-    kept = len(closing)
-    while kept and tail[len(tail) - kept :] != closing[-kept:]:
-        kept -= 1
-    return tail[: len(tail) - kept]
+    return conversations.inputs_for(model.tokenizer, prompt, replies, reply_mode=reply_mode, bos=bos, gated=model.gated)
 
 
 # --- the shared prefix --------------------------------------------------------------------------------------------
@@ -321,7 +268,7 @@ def score_vocabulary(
     finite stop the run and name the token.
     """
     path, started = Path(path), time.time()
-    tokens = vocabulary(model.tokenizer)
+    tokens = conversations.vocabulary(model.tokenizer)
     if token_ids is not None:
         tokens = tokens[tokens["token_id"].isin(token_ids)].reset_index(drop=True)
     settings = _settings(model, reply_mode, bos, tokens)
@@ -357,7 +304,7 @@ def _settings(model: RewardModel, reply_mode: str, bos: str, tokens: pd.DataFram
         "attention": model.attention,
         "reply_mode": reply_mode,
         "bos": bos,
-        "date": DATE,
+        "date": conversations.DATE,
         "chat_template": _hash(model.tokenizer.chat_template or ""),
         "vocabulary": f"{len(tokens)} tokens, {_hash(tokens['token'].tolist())}",
     }

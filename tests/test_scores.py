@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import AWKWARD
 
-from lib.collection import Collection
 from lib import InputError, scores
+from lib.collection import Collection
 from lib.files import lock, replacing
 
 
@@ -55,11 +55,11 @@ def only(path, *names):
 # --- round trip ---------------------------------------------------------------------------------------------------
 
 
-def test_what_is_written_is_read(score_table, path):
+def test_what_is_written_is_read(score_table, path, root):
     table = score_table(greatest=np.linspace(-1, 1, len(AWKWARD)), worst=np.zeros(len(AWKWARD)))
     scores.write(table, path, {"model": "m", "prompts": {"greatest": "?"}})
     again = scores.read(path)
-    assert path == scores.ROOT / "data" / "scores" / "words" / "model.parquet"
+    assert path == root / "data" / "scores" / "words" / "model.parquet"
     assert again["text"].tolist() == AWKWARD  # 'null', 'NA', 'nan' and '' among them: none became a missing value
     assert list(again.dtypes.astype(str)) == ["int32", "str", "str", "object", "int32", "float32", "float32"]
     assert {ids.dtype for ids in again["reply_ids"]} == {np.dtype("int32")}
@@ -237,8 +237,8 @@ def test_a_file_where_the_folder_should_be_is_named(score_table, path):
 
 HOLDER = """
 import sys, time
-from lib import scores
-with scores.lock(sys.argv[1]):
+from lib import files
+with files.lock(sys.argv[1]):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -264,8 +264,8 @@ def test_a_writer_that_is_killed_leaves_the_old_table(score_table, path):
     scores.write(score_table(), path, {})
     old = path.read_bytes()
     script = (
-        "import sys, time; from pathlib import Path; from lib import scores\n"
-        "with scores.replacing(Path(sys.argv[1])) as part:\n"
+        "import sys, time; from pathlib import Path; from lib import files\n"
+        "with files.replacing(Path(sys.argv[1])) as part:\n"
         "    part.write_bytes(b'half'); print('written', flush=True); time.sleep(60)\n"
     )
     writer = subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True)

@@ -106,7 +106,7 @@ def test_ids_mode_feeds_every_id_as_itself(folders):
     [((1, 2, 3, 9), (3, (9,))), ((1, 2, 8, 9), (2, (8, 9))), ((1, 2), (2, ())), ((7,), (0, (7,)))],
 )
 def test_an_input_is_split_after_what_it_shares_with_the_prefix(whole, expected):
-    assert scoring._after_prefix(whole, (1, 2, 3)) == expected
+    assert conversations._after_prefix(whole, (1, 2, 3)) == expected
 
 
 def test_attention_over_a_shared_prefix_is_attention():
@@ -243,7 +243,7 @@ def test_a_full_disk_loses_nothing(folders, tmp_path, monkeypatch):
 SLOW_RUN = """
 import sys, time
 from lib import scoring
-from lib.reward_models import load
+from lib.models.reward_models import load
 scoring.REPLIES_PER_SHARD = 50
 plain = scoring._write_shard
 def slow(file, rewards):

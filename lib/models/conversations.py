@@ -1,17 +1,31 @@
-"""Conversations: a prompt and a reply rendered as a model reads them, as text and as token ids."""
+"""Conversations: a prompt and replies to it as a model reads them, rendered to text and then to token ids.
+
+Everything here takes a tokenizer, not a model. A reward model reads whole conversations: `open_conversation` renders
+the prompt with a gap for the reply, `encode` fills the gap with texts, and `inputs_for` merges what is the same input.
+A language model reads the prompt up to where the assistant is about to speak: `frame`, and its ids, `frame_ids`.
+"""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
+import jinja2
 import numpy as np
 import pandas as pd
+from transformers import PreTrainedTokenizerBase
+
+from lib import InputError
 
 DATE = "26 Jul 2024"  # what the authors' transformers 4.43 rendered; Llama-3.2 templates otherwise print today's date
+FRAME = "User: {prompt}\nAssistant:"  # of pretrained language models; what follows begins with a space
 # Replies that share no first or last token, so that what stays the same around them is not the reply.
 STAND_INS = ("Zqxjv", "7kW", "-x-", "love")
+TEXTS_AT_ONCE = 8192  # conversations tokenised before their common prefix is dropped again
+
+Ids = tuple[int, ...]
 
 
-# --- conversations ------------------------------------------------------------------------------------------------
+# --- a prompt with a gap for the reply ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -27,21 +41,215 @@ class Conversation:
     bos: str
     before: str
     after: str
-    prefix_ids: tuple[int, ...]
-    closing_ids: tuple[int, ...]
-    header_ids: tuple[int, ...] = ()
+    prefix_ids: Ids
+    closing_ids: Ids
+    header_ids: Ids = ()
     gate_position: int | None = None
 
 
-def common_prefix(sequences: list) -> tuple[int, ...]:
-    """The longest sequence of ids that all sequences start with."""
-    return tuple(os.path.commonprefix([list(s) for s in sequences]))
+def open_conversation(
+    tokenizer: PreTrainedTokenizerBase, prompt: str, bos: str = "single", *, gated: bool = False
+) -> Conversation:
+    """The prompt rendered with a gap for the reply.
+
+    bos: "single" (one beginning-of-sequence token) or "double" (as the paper's code fed models whose template already
+    holds one). gated: whether a head reads where the user's turn ends, which is then looked for. InputError if the
+    prompt is empty, or if the template leaves no place for the reply or adds what should not be there.
+    """
+    if bos not in ("single", "double"):
+        raise InputError(f"bos must be 'single' or 'double', not {bos!r}")
+    _refuse_empty(prompt)
+    before, after, header = _text_around_reply(tokenizer, prompt)
+    inputs = _tokenise(tokenizer, prompt, STAND_INS, bos)
+    prefix_ids, closing_ids = _common_prefix(inputs), _common_prefix([ids[::-1] for ids in inputs])[::-1]
+    conversation = Conversation(prompt, bos, before, after, prefix_ids, closing_ids)
+    if not gated:
+        return conversation
+    header_ids = tuple(tokenizer(header, add_special_tokens=False)["input_ids"])
+    return replace(conversation, header_ids=header_ids, gate_position=_only_position(header_ids, prefix_ids, "prompt"))
+
+
+def encode(tokenizer: PreTrainedTokenizerBase, conversation: Conversation, replies: Sequence[str]) -> list[list[int]]:
+    """The whole model input for each reply as text: chat template, then tokenisation of the whole (section 2).
+
+    InputError for a reply that opens another turn where the head has a gate, which would read there.
+    """
+    inputs = _tokenise(tokenizer, conversation.prompt, replies, conversation.bos)
+    shortest = len(conversation.prefix_ids) + len(conversation.header_ids)
+    for ids in inputs if conversation.header_ids else ():
+        if len(ids) > shortest:
+            _only_position(conversation.header_ids, tuple(ids), "reply")
+    return inputs
+
+
+def render(tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence[str]) -> list[str]:
+    """The conversations (prompt, reply) as text, by the tokenizer's own chat template with its date fixed."""
+    turns = [[{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}] for reply in replies]
+    return _from_template(tokenizer, turns)
+
+
+def _from_template(tokenizer: PreTrainedTokenizerBase, turns: list, **options) -> list[str]:
+    try:
+        return tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE, **options)
+    except jinja2.TemplateError as error:
+        [reason, *_] = str(error).strip().splitlines() or [type(error).__name__]
+        raise InputError(f"{_template_of(tokenizer)} fails ({reason[:150]}); give another one") from error
+
+
+def _tokenise(tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence[str], bos: str) -> list[list[int]]:
+    masks = {"return_attention_mask": False, "return_token_type_ids": False}
+    if not tokenizer.chat_template:
+        return tokenizer([prompt] * len(replies), list(replies), **masks)["input_ids"]
+    texts = render(tokenizer, prompt, replies)
+    if bos == "single" and _adds_bos(tokenizer, texts[0]):
+        texts = [text.removeprefix(tokenizer.bos_token) for text in texts]
+    return tokenizer(texts, **masks)["input_ids"]
+
+
+def _adds_bos(tokenizer: PreTrainedTokenizerBase, text: str) -> bool:
+    """Whether the tokenizer puts a bos of its own before text that already starts with one."""
+    bos = tokenizer.bos_token
+    return bool(bos) and text.startswith(bos) and tokenizer(text)["input_ids"][1] == tokenizer.bos_token_id
+
+
+def _text_around_reply(tokenizer: PreTrainedTokenizerBase, prompt: str) -> tuple[str, str, str]:
+    """The rendered text before and after the reply, and the end of the former that follows the prompt."""
+    if not tokenizer.chat_template:
+        return f"{prompt}\n", "", ""  # encoders read the pair (prompt, reply); there is no text around it
+    asked, replied, other = STAND_INS[:3]
+    header, _, after = render(tokenizer, asked, [replied])[0].partition(asked)[2].rpartition(replied)
+    if render(tokenizer, asked, [other])[0].count(other) != 1 or not header:
+        raise InputError(
+            f"{_template_of(tokenizer)} leaves no place for the reply, or more than one; give a checkpoint whose "
+            "template prints the assistant's turn once, as it is"
+        )
+    if header.strip() in after:
+        raise InputError(f"{_template_of(tokenizer)} opens another turn after the reply; give another one")
+    whole = render(tokenizer, prompt, [replied])[0]
+    before = whole[: len(whole) - len(replied + after)]
+    if not before.endswith((prompt + header, prompt.strip() + header)):
+        raise InputError(f"{_template_of(tokenizer)} drops or alters the prompt {prompt!r}; word it otherwise")
+    return before, after, header
+
+
+def _template_of(tokenizer: PreTrainedTokenizerBase) -> str:
+    return f"the chat template of {tokenizer.name_or_path}"
+
+
+def _only_position(pattern: Ids, ids: Ids, where: str) -> int:
+    positions = [i for i in range(len(ids)) if ids[i : i + len(pattern)] == pattern]
+    if len(positions) != 1:
+        raise InputError(
+            f"the user's turn ends {len(positions)} times, so the model's gate has no single place to read; "
+            f"take control strings out of the {where}"
+        )
+    return positions[0]
+
+
+def _refuse_empty(prompt: str) -> None:
+    if not prompt.strip():
+        raise InputError("the prompt is empty; give a question, for example one of data/prompts.csv")
+
+
+def _common_prefix(inputs: list[list[int]]) -> Ids:
+    return tuple(os.path.commonprefix([list(ids) for ids in inputs]))
+
+
+# --- many replies to one prompt -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The distinct model inputs for one prompt, split after the longest prefix that all of them share.
+
+    prefix_ids + suffixes[group[i]] is the whole input for reply i, and reply_ids[group[i]] the reply's own part of it.
+    """
+
+    conversation: Conversation
+    prefix_ids: Ids
+    suffixes: list[Ids]
+    reply_ids: list[Ids]
+    group: np.ndarray  # (replies,) int32
+
+
+def inputs_for(
+    tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence, *, reply_mode: str = "text",
+    bos: str = "single", gated: bool = False,
+) -> Inputs:  # fmt: skip
+    """The model inputs for these replies to the prompt, identical ones merged.
+
+    reply_mode "text": each reply is a string; it goes through the chat template and is tokenised with it (section 2).
+    reply_mode "ids": each reply is a sequence of token ids, spliced in between prefix and closing ids as it is.
+    bos, gated: as of `open_conversation`. InputError for another mode, and for what `open_conversation` refuses.
+    """
+    if reply_mode not in ("text", "ids"):
+        raise InputError(f"reply_mode must be 'text' or 'ids', not {reply_mode!r}")
+    conversation = open_conversation(tokenizer, prompt, bos, gated=gated)
+    replies = list(replies) if reply_mode == "text" else [tuple(ids) for ids in replies]
+    distinct = list(dict.fromkeys(replies))
+    # (shared, tail) says how many prefix ids the input starts with, and the ids that follow them.
+    tails = list(_tails(tokenizer, conversation, distinct, reply_mode))
+    number_of_tail = {tail: number for number, tail in enumerate(dict.fromkeys(tails))}
+    number_of_reply = {reply: number_of_tail[tail] for reply, tail in zip(distinct, tails, strict=True)}
+    group = np.array([number_of_reply[reply] for reply in replies], dtype=np.int32)
+    prefix = conversation.prefix_ids
+    # An input that ends with the prefix must keep a token of its own to be scored at.
+    shared = min((start if tail else start - 1 for start, tail in number_of_tail), default=len(prefix))
+    suffixes = [prefix[shared:start] + tail for start, tail in number_of_tail]
+    reply_ids = [_without_closing(tail, conversation.closing_ids) for _, tail in number_of_tail]
+    return Inputs(conversation, prefix[:shared], suffixes, reply_ids, group)
+
+
+def _tails(
+    tokenizer: PreTrainedTokenizerBase, conversation: Conversation, replies: list, reply_mode: str
+) -> Iterator[tuple[int, Ids]]:
+    prefix = conversation.prefix_ids
+    if reply_mode == "ids":
+        yield from ((len(prefix), ids + conversation.closing_ids) for ids in replies)
+        return
+    for start in range(0, len(replies), TEXTS_AT_ONCE):
+        for ids in encode(tokenizer, conversation, replies[start : start + TEXTS_AT_ONCE]):
+            yield _after_prefix(tuple(ids), prefix)
+
+
+def _after_prefix(ids: Ids, prefix: Ids) -> tuple[int, Ids]:
+    shared = len(prefix)
+    while ids[:shared] != prefix[:shared]:  # a reply may merge with the end of the prefix when tokenised
+        shared -= 1
+    return shared, ids[shared:]
+
+
+def _without_closing(tail: Ids, closing: Ids) -> Ids:
+    kept = len(closing)
+    while kept and tail[len(tail) - kept :] != closing[-kept:]:
+        kept -= 1
+    return tail[: len(tail) - kept]
+
+
+# --- where a language model is about to speak ---------------------------------------------------------------------
+
+
+def frame(tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool) -> str:
+    """The text up to where the assistant speaks: the plain frame, or the chat template with a generation prompt."""
+    if not tuned:
+        return FRAME.format(prompt=prompt)
+    return _from_template(tokenizer, [[{"role": "user", "content": prompt}]], add_generation_prompt=True)[0]
+
+
+def frame_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool) -> list[int]:
+    """The ids of the prompt's frame; where the frame begins with a token of beginning, it is there exactly once."""
+    _refuse_empty(prompt)
+    text, bos = frame(tokenizer, prompt, tuned=tuned), tokenizer.bos_token
+    if not bos or not text.startswith(bos):
+        return tokenizer(text)["input_ids"]
+    ids = tokenizer(text.removeprefix(bos))["input_ids"]
+    return ids if ids[:1] == [tokenizer.bos_token_id] else [tokenizer.bos_token_id, *ids]
 
 
 # --- the whole vocabulary -----------------------------------------------------------------------------------------
 
 
-def vocabulary(tokenizer) -> pd.DataFrame:
+def vocabulary(tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
     """Every id the tokenizer knows, added ones included, in order: token_id, token (its string), text (it decoded)."""
     token_id = np.array(sorted(set(tokenizer.get_vocab().values())), dtype=np.int32)
     ids = token_id.tolist()

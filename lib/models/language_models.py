@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import jinja2
 import numpy as np
 import pandas as pd
 import torch
@@ -20,9 +19,6 @@ from transformers import AutoModelForCausalLM
 from lib import ROOT, InputError, scores
 from lib.files import lock
 from lib.models import checkpoints, conversations
-from lib.models.conversations import DATE
-
-FRAME = "User: {prompt}\nAssistant:"  # of pretrained models; what follows begins with a space
 
 
 @cache
@@ -71,27 +67,12 @@ class LanguageModel:
     model: transformers.PreTrainedModel
 
     def render(self, prompt: str) -> str:
-        """The text up to where the assistant speaks: the plain frame, or the chat template with a generation prompt."""
-        if not self.tuned:
-            return FRAME.format(prompt=prompt)
-        turn = [{"role": "user", "content": prompt}]
-        try:
-            return self.tokenizer.apply_chat_template(
-                turn, tokenize=False, add_generation_prompt=True, date_string=DATE
-            )
-        except jinja2.TemplateError as error:
-            raise InputError(f"{self.name}: the chat template fails ({error}); read it with tuned=False") from error
+        """The text up to where the assistant speaks, as of conversations.frame."""
+        return conversations.frame(self.tokenizer, prompt, tuned=self.tuned)
 
     def encode(self, prompt: str) -> list[int]:
-        """The ids of the rendered prompt; where the tokenizer has a token of beginning, it is there exactly once."""
-        if not prompt.strip():
-            raise InputError("the prompt is empty; give a question, for example one of data/prompts.csv")
-        text, bos = self.render(prompt), self.tokenizer.bos_token
-        if bos and text.startswith(bos):
-            text = text.removeprefix(bos)
-            ids = self.tokenizer(text)["input_ids"]
-            return ids if ids[:1] == [self.tokenizer.bos_token_id] else [self.tokenizer.bos_token_id, *ids]
-        return self.tokenizer(text)["input_ids"]
+        """The ids of the rendered prompt, as of conversations.frame_ids."""
+        return conversations.frame_ids(self.tokenizer, prompt, tuned=self.tuned)
 
 
 def load(
@@ -216,11 +197,11 @@ def _metadata(model: LanguageModel, prompts: dict[str, str]) -> dict:
         "model": model.nickname if Path(model.hub_id).is_dir() else model.hub_id,
         "revision": model.revision,
         "quantity": "natural log-probability of the next token",
-        "frame": "chat template" if model.tuned else FRAME,
+        "frame": "chat template" if model.tuned else conversations.FRAME,
         "rendered": {name: model.render(prompt) for name, prompt in prompts.items()},
         "dtype": model.dtype,
         "attention": model.attention,
-        "date": DATE,
+        "date": conversations.DATE,
         "prompts": prompts,
     }
 

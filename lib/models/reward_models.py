@@ -1,17 +1,16 @@
-"""Reward models: the registry, loading, saving, and rendering a conversation to ids.
+"""Reward models: the registry, loading and saving.
 
-A reward model here is a transformers backbone and a head (lib/heads.py). Weights come from safetensors only, by key,
-and no remote code ever runs. Facts about the ten models of the paper are in data/reward_models.csv.
+A reward model here is a transformers backbone and a head (lib/models/heads.py). Weights come from safetensors only, by
+key, and no remote code ever runs. Facts about the ten models of the paper are in data/reward_models.csv.
 """
 
 import copy
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import jinja2
 import pandas as pd
 import torch
 import transformers
@@ -19,21 +18,8 @@ from safetensors.torch import save_file
 from transformers import AutoModel, AutoModelForSequenceClassification
 
 from lib import ROOT, InputError
-from lib.models.checkpoints import (
-    config_of,
-    device_for,
-    dtype_for,
-    fetch,
-    find_in,
-    first_line,
-    from_safetensors,
-    read_tensor,
-    refuse_unloaded,
-    set_attention,
-    tensor_files,
-    tokenizer_of,
-)
-from lib.models.conversations import DATE, STAND_INS, Conversation, common_prefix
+from lib.models import checkpoints, conversations
+from lib.models.conversations import Conversation
 from lib.models.heads import new_head
 
 GATED = ("armorm", "qrm_llama", "qrm_gemma")  # heads whose gate reads the end of the user's turn
@@ -93,90 +79,18 @@ class RewardModel:
         """Whether a prefix means the same with and without what follows it, so that it can be computed once."""
         return self.head is not None
 
-    def render(self, prompt: str, replies: list[str]) -> list[str]:
-        """The conversations (prompt, reply) as text, by the model's own chat template with its date fixed."""
-        turns = [[{"role": "user", "content": prompt}, {"role": "assistant", "content": r}] for r in replies]
-        try:
-            return self.tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE)
-        except jinja2.TemplateError as error:
-            raise InputError(f"{self.name}: the chat template fails ({first_line(error)}); give another one") from error
+    @property
+    def gated(self) -> bool:
+        """Whether the head has a gate, which reads where the user's turn ends."""
+        return self.head_name in GATED
 
     def conversation(self, prompt: str, bos: str = "single") -> Conversation:
-        """The prompt rendered with a gap for the reply.
+        """The prompt rendered with a gap for the reply, as of conversations.open_conversation."""
+        return conversations.open_conversation(self.tokenizer, prompt, bos, gated=self.gated)
 
-        bos: "single" (one beginning-of-sequence token) or "double" (as the paper's code fed models whose template
-        already holds one). InputError if the template leaves no place for the reply or adds what should not be there.
-        """
-        if bos not in ("single", "double"):
-            raise InputError(f"bos must be 'single' or 'double', not {bos!r}")
-        if not prompt.strip():
-            raise InputError("the prompt is empty; give a question, for example one of data/prompts.csv")
-        before, after, header = self._text_around_reply(prompt)
-        whole = self._tokenise(prompt, list(STAND_INS), bos)
-        prefix_ids, closing_ids = common_prefix(whole), common_prefix([ids[::-1] for ids in whole])[::-1]
-        conversation = Conversation(prompt, bos, before, after, prefix_ids, closing_ids)
-        if self.head_name not in GATED:
-            return conversation
-        header_ids = tuple(self.tokenizer(header, add_special_tokens=False)["input_ids"])
-        position = self._only_position(header_ids, prefix_ids, "prompt")
-        return replace(conversation, header_ids=header_ids, gate_position=position)
-
-    def encode(self, conversation: Conversation, replies: list[str]) -> list[list[int]]:
-        """The whole model input for each reply as text: chat template, then tokenisation of the whole (section 2).
-
-        InputError for a reply that opens another turn where the head has a gate, which would read there.
-        """
-        wholes = self._tokenise(conversation.prompt, replies, conversation.bos)
-        shortest = len(conversation.prefix_ids) + len(conversation.header_ids)
-        for whole in wholes if conversation.header_ids else ():
-            if len(whole) > shortest:
-                self._only_position(conversation.header_ids, tuple(whole), "reply")
-        return wholes
-
-    def _tokenise(self, prompt: str, replies: list[str], bos: str) -> list[list[int]]:
-        masks = {"return_attention_mask": False, "return_token_type_ids": False}
-        if not self.tokenizer.chat_template:
-            return self.tokenizer([prompt] * len(replies), list(replies), **masks)["input_ids"]
-        texts = self.render(prompt, replies)
-        if bos == "single" and self._adds_bos(texts[0]):
-            texts = [text.removeprefix(self.tokenizer.bos_token) for text in texts]
-        return self.tokenizer(texts, **masks)["input_ids"]
-
-    def _adds_bos(self, text: str) -> bool:
-        """Whether the tokenizer puts a bos of its own before text that already starts with one."""
-        bos = self.tokenizer.bos_token
-        return (
-            bool(bos) and text.startswith(bos) and self.tokenizer(text)["input_ids"][1] == self.tokenizer.bos_token_id
-        )
-
-    def _text_around_reply(self, prompt: str) -> tuple[str, str, str]:
-        """The rendered text before and after the reply, and the end of the former that follows the prompt."""
-        if not self.tokenizer.chat_template:
-            return f"{prompt}\n", "", ""  # encoders read the pair (prompt, reply); there is no text around it
-        asked, replied = STAND_INS[0], STAND_INS[1]
-        parts = self.render(asked, [replied])[0].partition(asked)[2].rpartition(replied)
-        header, _, after = parts
-        if self.render(asked, [STAND_INS[2]])[0].count(STAND_INS[2]) != 1 or not header:
-            raise InputError(
-                f"{self.name}: the chat template leaves no place for the reply, or more than one; give a checkpoint "
-                "whose template prints the assistant's turn once, as it is"
-            )
-        if header.strip() in after:
-            raise InputError(f"{self.name}: the chat template opens another turn after the reply; give another one")
-        whole = self.render(prompt, [replied])[0]
-        before = whole[: len(whole) - len(replied + after)]
-        if not before.endswith((prompt + header, prompt.strip() + header)):
-            raise InputError(f"{self.name}: the chat template drops or alters the prompt {prompt!r}; word it otherwise")
-        return before, after, header
-
-    def _only_position(self, pattern: tuple[int, ...], ids: tuple[int, ...], where: str) -> int:
-        found = [i for i in range(len(ids)) if ids[i : i + len(pattern)] == pattern]
-        if len(found) != 1:
-            raise InputError(
-                f"{self.name}: the user's turn ends {len(found)} times, so its gate has no single place to read; "
-                f"take control strings out of the {where}"
-            )
-        return found[0]
+    def encode(self, conversation: Conversation, replies: Sequence[str]) -> list[list[int]]:
+        """The whole model input for each reply as text, as of conversations.encode."""
+        return conversations.encode(self.tokenizer, conversation, replies)
 
 
 # --- loading ------------------------------------------------------------------------------------------------------
@@ -201,13 +115,13 @@ def load(
     """
     name = str(name)
     entry = find(name)
-    folder, revision = fetch(entry["hub_id"], entry["revision"])
-    config, keys = config_of(folder), tensor_files(folder)
-    device = device_for(device)
-    dtype = dtype_for(dtype or entry["dtype"], device, config)
+    folder, revision = checkpoints.fetch(entry["hub_id"], entry["revision"])
+    config, keys = checkpoints.config_of(folder), checkpoints.tensor_files(folder)
+    device = checkpoints.device_for(device)
+    dtype = checkpoints.dtype_for(dtype or entry["dtype"], device, config)
     head_name = head or head_name_of(config, set(keys))
     _check_head_name(name, head_name, entry["head"], config)
-    attention = set_attention(config, attention)
+    attention = checkpoints.set_attention(config, attention)
     tokenizer = _tokenizer(folder, head_name)
     load_parts = _load_classifier if head_name == "classifier" else _load_backbone_and_head
     backbone, head_module = load_parts(folder, config, keys, head_name, dtype, attention)
@@ -223,7 +137,7 @@ def load(
 
 def find(name: str) -> dict:
     """What is known of the model of that nickname, hub id or folder: a row of the registry, or as much as is given."""
-    return find_in(registry(), name, "reward model")
+    return checkpoints.find_in(registry(), name, "reward model")
 
 
 def head_name_of(config, keys: set[str]) -> str:
@@ -253,7 +167,7 @@ def _check_head_name(name: str, head_name: str, expected: str, config) -> None:
 
 
 def _tokenizer(folder: Path, head_name: str):
-    tokenizer = tokenizer_of(folder)
+    tokenizer = checkpoints.tokenizer_of(folder)
     if head_name == "classifier" and tokenizer.pad_token_id is None:
         raise InputError(f"{folder}: the tokenizer has no pad token, which an encoder needs; name one in its config")
     if head_name != "classifier" and not tokenizer.chat_template:
@@ -265,19 +179,19 @@ def _tokenizer(folder: Path, head_name: str):
 
 
 def _load_backbone_and_head(folder: Path, config, keys: dict, head_name: str, dtype: str, attention: str):
-    backbone, report = from_safetensors(AutoModel, folder, config, dtype, attention)
+    backbone, report = checkpoints.from_safetensors(AutoModel, folder, config, dtype, attention)
     prefix = f"{backbone.base_model_prefix}."
     ours = {key for key in keys if key.startswith(prefix)}
     known = {f"{prefix}{key}" for key in backbone.state_dict()}
-    refuse_unloaded(folder, report, ours - known)
+    checkpoints.refuse_unloaded(folder, report, ours - known)
     return backbone, _load_head({key: path for key, path in keys.items() if key not in ours}, config, head_name)
 
 
 def _load_classifier(folder: Path, config, keys: dict, head_name: str, dtype: str, attention: str):
     if config.num_labels != 1:
         raise InputError(f"{folder}: the classifier has {config.num_labels} labels; a reward model has one")
-    model, report = from_safetensors(AutoModelForSequenceClassification, folder, config, dtype, None)
-    refuse_unloaded(folder, report, report["unexpected_keys"])
+    model, report = checkpoints.from_safetensors(AutoModelForSequenceClassification, folder, config, dtype, None)
+    checkpoints.refuse_unloaded(folder, report, report["unexpected_keys"])
     return model, None
 
 
@@ -291,7 +205,7 @@ def _load_head(keys: dict[str, Path], config, head_name: str) -> torch.nn.Module
                 f"the checkpoint {problem} head tensors {', '.join(sorted(wrong)[:4])} for head {head_name}; "
                 "check the revision, or download the checkpoint again"
             )
-    tensors = {key: read_tensor(keys[key], key).float() for key in expected}
+    tensors = {key: checkpoints.read_tensor(keys[key], key).float() for key in expected}
     for key, tensor in tensors.items():
         if tensor.shape != expected[key].shape:
             raise InputError(
