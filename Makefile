@@ -40,9 +40,10 @@ verify: $(INSTALLED) ## run a real model beside its published scores: make verif
 lab: $(INSTALLED) ## open the notebooks in JupyterLab
 	@$(PY) -m jupyter lab notebooks
 
-lint: $(INSTALLED) ## check style (ruff)
+lint: $(INSTALLED) ## check style (ruff) and types (mypy)
 	@$(PY) -m ruff check $(SOURCES)
 	@$(PY) -m ruff format --check $(SOURCES)
+	@$(PY) -m mypy
 
 notebooks: $(INSTALLED) ## execute the committed notebooks again and strip run-time metadata
 	@$(PY) -m lib.run notebooks

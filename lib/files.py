@@ -3,11 +3,12 @@
 import ast
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from lib import InputError
 
@@ -15,10 +16,12 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 
 
-# --- files --------------------------------------------------------------------------------------------------------
-
-
 def plain_name(name: str) -> str:
+    """The name itself, if it can name a file or folder on every system and cannot lead out of its folder.
+
+    InputError for an empty name, one that starts with a dot, and one with a separator, a wildcard or a character that
+    cannot be printed.
+    """
     if not name or name.startswith(".") or any(c in '/\\:*?"<>|' or not c.isprintable() for c in name):
         raise InputError(f"{name!r} cannot name a collection or a model's file; use letters, digits, '-', '.' and '_'")
     return name
@@ -42,8 +45,8 @@ def replacing(path: Path) -> Iterator[Path]:
     except BaseException as error:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
-        if isinstance(error, OSError) and (told := _remedy(error, path)):
-            raise InputError(told) from error
+        if isinstance(error, OSError) and (remedy := _remedy(error, path)):
+            raise InputError(remedy) from error
         raise
 
 
@@ -60,33 +63,35 @@ def _remedy(error: OSError, path: Path) -> str | None:
 def lock(path: Path) -> Iterator[None]:
     """Hold the sole right to write `path`; a second writer gets an InputError that names the process holding it.
 
-    The lock is the operating system's, on `<path>.lock`, so it ends with the process, however that ends.
+    The lock is the operating system's, on `<name>.lock`, so it ends with the process, however that ends. `.<name>.pid`
+    says which process holds it: elsewhere, because Windows lets nobody read a locked file.
     """
     path = Path(path)
-    name = path.with_name(f"{path.name}.lock")
+    holder = path.with_name(f".{path.name}.pid")
+    taken = FileLock(path.with_name(f"{path.name}.lock"), fallback_to_soft=False)  # a soft lock outlives its process
     try:
-        name.parent.mkdir(parents=True, exist_ok=True)
-        file = open(name, "a+")  # noqa: SIM115 - closed by the `with` below
+        path.parent.mkdir(parents=True, exist_ok=True)
+        taken.acquire(blocking=False)
+    except Timeout as error:
+        raise InputError(
+            f"process {_process_in(holder)} is writing {path}; wait until it ends, or stop it, then run again"
+        ) from error
     except OSError as error:
-        raise InputError(_remedy(error, path) or f"{name} cannot be opened: {error.strerror}") from error
-    # The file stays when the lock ends: removing it could pull it from under a process that has just opened it.
-    with file:
-        if "fcntl" in globals():
-            _take(file, path)
-        yield
-
-
-def _take(file, path: Path) -> None:
+        raise InputError(_remedy(error, path) or f"{taken.lock_file} cannot be locked: {error.strerror}") from error
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.seek(0)
-        pid = file.read().strip() or "unknown"
-        raise InputError(f"process {pid} is writing {path}; wait until it ends, or stop it, then run again") from error
-    with contextlib.suppress(OSError):  # on a full disk the number stays unknown; the lock itself needs no space
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+        with contextlib.suppress(OSError):  # on a full disk the number stays unknown; the lock itself needs no space
+            holder.write_text(str(os.getpid()))
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            holder.unlink(missing_ok=True)
+        taken.release()
+
+
+def _process_in(holder: Path) -> str:
+    with contextlib.suppress(OSError):
+        return holder.read_text().strip() or "unknown"
+    return "unknown"
 
 
 def hash_of_code(paths: Iterable[Path]) -> str:

@@ -257,7 +257,10 @@ def test_a_second_writer_is_refused_and_kill_frees_the_lock(score_table, path):
     with lock(path):  # the kernel freed it with the process
         scores.write(score_table(), path, {})
     with lock(path):  # and it can be taken again
-        assert path.with_name("model.parquet.lock").read_text() == str(os.getpid())
+        assert path.with_name(".model.parquet.pid").read_text() == str(os.getpid())
+        with refused(f"process {os.getpid()} is writing"), lock(path):
+            pass
+    assert only(path, "model.parquet")
 
 
 def test_a_writer_that_is_killed_leaves_the_old_table(score_table, path):
