@@ -62,7 +62,7 @@ def show_token(
 def token_html(text: str, width: int = 40, *, blurred: bool | None = None) -> str:
     """A token as HTML that holds nothing but its visible text: no markup, formula or direction of its own.
 
-    blurred: whether it is blurred until hovered or focused; None blurs the offensive ones. The blur needs STYLE on
+    blurred: whether it is blurred until hovered or focused; None blurs the offensive ones. The blur needs CSS on
     the page, which every Table brings along.
     """
     blurred = is_offensive(text) if blurred is None else blurred
@@ -195,7 +195,7 @@ class Table(Shown):
     """A table that holds tokens."""
 
 
-STYLE = """<style>
+CSS = """<style>
 .tokens { overflow-x: auto; }
 .tokens td, .tokens th { text-align: right; vertical-align: top; white-space: nowrap; }
 .tokens .left { text-align: left; }
@@ -291,7 +291,7 @@ def _as_html(names, columns, tokens, left, caption, width, blur) -> str:
     legend = legend_of(html.unescape(re.sub("<[^>]*>", "", body)))
     note = f"\n<small>{_inert(legend)}</small>" if legend else ""
     table = f"<table>{told}\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
-    return f'{STYLE}\n<div class="tokens tex2jax_ignore mathjax_ignore">{table}{note}</div>'
+    return f'{CSS}\n<div class="tokens tex2jax_ignore mathjax_ignore">{table}{note}</div>'
 
 
 def _as_text(names, columns, tokens, left, caption, width, blur) -> str:

@@ -1,4 +1,4 @@
-"""Figures: one style, one palette, one place to save; and the charts that several notebooks draw.
+"""Figures: one style, one palette, one way to open a chart, one place to save it.
 
 Tokens go through `label`, because one may hold what matplotlib reads as a formula, or a character that the font lacks.
 A picture cannot be unblurred, so in charts an offensive token is hidden unless the notebook says blur=False.
@@ -25,7 +25,7 @@ from lib.display import is_offensive, show_token
 from lib.files import plain_name, replacing
 
 FONT = "DejaVu Sans"  # comes with matplotlib, so a figure is the same on every machine
-STYLE = {
+RC_PARAMS = {
     "font.family": FONT,
     "font.size": 13,
     "axes.titlesize": 13,
@@ -41,6 +41,8 @@ STYLE = {
 GREY = "#595959"
 POSITIVE, NEGATIVE, THIRD = "#d95f02", "#1f78b4", "#4d4d4d"  # told apart by lightness too
 SIDES = {"positive": POSITIVE, "negative": NEGATIVE}
+TITLE_CHARACTERS = 6.5  # per inch of a chart's width
+DENSE_TITLE = 8.2  # as many as just fit, for charts of several panels, whose titles are long
 # From dark to light. Blue against orange is told apart by readers who confuse red and green, and by lightness too.
 HUES = {
     "llama": ("#08306b", "#2171b5", "#7fc4e8"),
@@ -54,7 +56,7 @@ HUES = {
 
 def style() -> None:
     """Give every later figure of the notebook that calls this the project's style."""
-    mpl.rcParams.update(STYLE)
+    mpl.rcParams.update(RC_PARAMS)
 
 
 def model_colours(nicknames: Iterable[str]) -> dict[str, str]:
@@ -65,8 +67,8 @@ def model_colours(nicknames: Iterable[str]) -> dict[str, str]:
     to light in the order given.
     """
     nicknames = list(dict.fromkeys(nicknames))
-    known = _registry_colours()
-    colours = known | shades([name for name in nicknames if name not in known], "other")
+    registered = _registry_colours()
+    colours = registered | shades([name for name in nicknames if name not in registered], "other")
     return {name: colours[name] for name in nicknames}
 
 
@@ -146,7 +148,7 @@ def save_table(frame: pd.DataFrame, collection: Collection, name: str) -> Path:
 
 def _png(figure: Figure, dpi: int) -> bytes:
     file = io.BytesIO()
-    with mpl.rc_context(STYLE):  # no date and no version is written, so that equal figures are equal files
+    with mpl.rc_context(RC_PARAMS):  # no date and no version is written, so that equal figures are equal files
         figure.savefig(file, format="png", dpi=dpi, bbox_inches="tight", metadata={"Software": None})
     return smaller(file.getvalue())
 
@@ -171,40 +173,27 @@ def styled(chart):
 
     @functools.wraps(chart)
     def drawn(*arguments, **options):
-        with mpl.rc_context(STYLE):
+        with mpl.rc_context(RC_PARAMS):
             return chart(*arguments, **options)
 
     return drawn
 
 
-def new_chart(width: float, height: float, title: str = "") -> Chart:
-    """An empty chart of this size in inches, its title broken into lines that fit."""
+def new_chart(width: float, height: float, title: str = "", per_inch: float = TITLE_CHARACTERS) -> Chart:
+    """An empty chart of this size in inches, its title in lines of at most `per_inch` characters per inch of width."""
     figure = Chart(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)  # texts can only be measured on a canvas
     if title:
-        figure.suptitle("\n".join(title_lines(title, width)), x=0.01, ha="left")
+        figure.suptitle("\n".join(title_lines(title, width, per_inch)), x=0.01, ha="left")
     return figure
 
 
-def title_lines(title: str, inches: float) -> list[str]:
-    return textwrap.wrap(title, max(10, int(inches * 6.5)))
+def title_lines(title: str, inches: float, per_inch: float = TITLE_CHARACTERS) -> list[str]:
+    """The lines of a title on a chart of this width; a line that it breaks itself stays one, a model's name whole."""
+    width = max(10, int(inches * per_inch))
+    return [line for part in title.split("\n") for line in textwrap.wrap(part, width, break_on_hyphens=False)]
 
 
-def panels(rows: int, columns: int, width: float, height: float, title: str, **shared) -> tuple[Chart, np.ndarray]:
-    """A figure of rows x columns panels, each of this width and height in inches; axes as an array of that shape."""
-    figure = Chart(figsize=(width * columns, height * rows + 0.8), layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle(wrapped(title, int(width * columns * 8.2)), x=0.01, ha="left")
-    return figure, figure.subplots(rows, columns, squeeze=False, **shared)
-
-
-def wrapped(title: str, characters: int) -> str:
-    words, lines = title.split(), [""]
-    for word in words:
-        joined = f"{lines[-1]} {word}".strip()
-        lines = [*lines[:-1], joined] if len(joined) <= characters or not lines[-1] else [*lines, word]
-    return "\n".join(lines)
-
-
-def model_labels(names: Iterable[str]) -> list[str]:
-    return [label(name, 30, blur=False) for name in names]
+def model_label(name: str) -> str:
+    """A model's name as matplotlib can write it, at most 30 columns; names are never hidden."""
+    return label(name, 30, blur=False)

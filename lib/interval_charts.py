@@ -1,47 +1,53 @@
 """Charts of estimates with their intervals: a forest of slopes, and what was recovered over what was planted."""
 
 import itertools
+import textwrap
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from lib.figures import GREY, NEGATIVE, POSITIVE, SIDES, THIRD, Chart, model_labels, panels, styled, wrapped
+from lib.figures import DENSE_TITLE, GREY, NEGATIVE, POSITIVE, SIDES, THIRD, Chart, model_label, new_chart, styled
 
-CYCLE = (POSITIVE, NEGATIVE, THIRD)
+VALUE_COLOURS = (POSITIVE, NEGATIVE, THIRD)  # of values that SIDES does not name
 
 
 @styled
 def draw_forest(
-    found: pd.DataFrame, by: str, *, title: str, xlabel: str, marks: pd.DataFrame | None = None, marked: str = ""
+    slopes: pd.DataFrame, by: str, *, title: str, xlabel: str, marks: pd.DataFrame | None = None, marked: str = ""
 ) -> Chart:
     """Slopes with their intervals: a row per model, a panel per prompt, a colour per value of `by` (Figs 3C and 3D).
 
-    found: rows with prompt, model, slope, ci_low, ci_high and the column `by`. marks: the same without intervals, drawn
-    as crosses that the legend calls `marked`. Panels share the axis, so slopes should have one unit.
+    slopes: rows with prompt, model, slope, ci_low, ci_high and the column `by`. marks: the same without intervals,
+    drawn as crosses that the legend calls `marked`. Panels share the axis, so slopes should have one unit.
     """
-    prompts, models, values = (list(found[column].unique()) for column in ("prompt", "model", by))
-    figure, axes = panels(1, len(prompts), 4.3, 1.2 + 0.42 * len(models), title, sharex=True, sharey=True)
-    colours = dict(zip(values, itertools.cycle([SIDES.get(v, c) for v, c in zip(values, CYCLE, strict=False)])))
+    prompts, models, values = (list(slopes[column].unique()) for column in ("prompt", "model", by))
+    figure = new_chart(4.3 * len(prompts), 2.0 + 0.42 * len(models), title, DENSE_TITLE)
+    panels = figure.subplots(1, len(prompts), squeeze=False, sharex=True, sharey=True)[0]
+    colours = {value: SIDES.get(value, colour) for value, colour in zip(values, itertools.cycle(VALUE_COLOURS))}
     offsets = dict(zip(values, np.linspace(-0.2, 0.2, len(values)) if len(values) > 1 else [0.0], strict=True))
-    for panel, prompt in zip(axes[0], prompts, strict=True):
+    for panel, prompt in zip(panels, prompts, strict=True):
         for value in values:
-            rows = found[(found["prompt"] == prompt) & (found[by] == value)]
-            y = rows["model"].map(models.index) + offsets[value]
-            panel.hlines(y, rows["ci_low"], rows["ci_high"], color=colours[value], linewidth=2)
-            panel.plot(rows["slope"], y, "o", color=colours[value], markersize=6, label=value)
+            rows = slopes[(slopes["prompt"] == prompt) & (slopes[by] == value)]
+            _intervals(panel, rows, models, offsets[value], colours[value], value)
             if marks is not None:
                 _crosses(panel, marks[(marks["prompt"] == prompt) & (marks[by] == value)], models, offsets[value])
         panel.axvline(0, color=GREY, linewidth=0.8)
-        panel.set(title=f"prompt: {prompt}", xlabel=wrapped(xlabel, 34))
-    axes[0, 0].set_yticks(range(len(models)), model_labels(models))
-    axes[0, 0].set_ylim(len(models) - 0.5, -0.5)
-    handles = dict(zip(*axes[0, 0].get_legend_handles_labels()[::-1], strict=True))
+        panel.set(title=f"prompt: {prompt}", xlabel=_lines(xlabel, 34))
+    panels[0].set_yticks(range(len(models)), [model_label(name) for name in models])
+    panels[0].set_ylim(len(models) - 0.5, -0.5)
+    handles = dict(zip(*panels[0].get_legend_handles_labels()[::-1], strict=True))
     if marks is not None:
         handles[marked] = mpl.lines.Line2D([], [], color="black", marker="x", linestyle="")
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4)
     return figure
+
+
+def _intervals(axes: Axes, rows: pd.DataFrame, models: list[str], offset: float, colour: str, name: str) -> None:
+    heights = rows["model"].map(models.index) + offset
+    axes.hlines(heights, rows["ci_low"], rows["ci_high"], color=colour, linewidth=2)
+    axes.plot(rows["slope"], heights, "o", color=colour, markersize=6, label=name)
 
 
 def _crosses(axes: Axes, rows: pd.DataFrame, models: list[str], offset: float) -> None:
@@ -50,30 +56,36 @@ def _crosses(axes: Axes, rows: pd.DataFrame, models: list[str], offset: float) -
 
 
 @styled
-def draw_recovery(found: pd.DataFrame, *, title: str, planted: str, recovered: str) -> Chart:
+def draw_recovery(slopes: pd.DataFrame, *, title: str, planted: str, recovered: str) -> Chart:
     """What the regression found over what was planted, a labelled point with an interval per model.
 
-    found: columns model, planted, slope, ci_low, ci_high, control (true for the model with nothing planted).
+    slopes: columns model, planted, slope, ci_low, ci_high, control (true for the model with nothing planted).
     """
-    figure, axes = panels(1, 1, 8.5, 5, title)
-    panel = axes[0, 0]
-    for row in found.itertuples():
+    figure = new_chart(8.5, 5.8, title, DENSE_TITLE)
+    axes = figure.subplots()
+    for row in slopes.itertuples():
         colour = POSITIVE if row.control else THIRD
-        panel.vlines(row.planted, row.ci_low, row.ci_high, color=colour, linewidth=2)
-        panel.plot(row.planted, row.slope, "s" if row.control else "o", color=colour, markersize=8)
-    places = np.sort(found["planted"].unique())
-    for planted_value, rows in found.groupby("planted"):
-        names = "\n".join(model_labels(rows.sort_values("slope", ascending=False)["model"]))
-        after = places[places > planted_value]
-        is_tight = len(after) > 0 and after[0] - planted_value < 0.2 * np.ptp(
-            places
-        )  # the next one's interval is there
-        if is_tight:
+        axes.vlines(row.planted, row.ci_low, row.ci_high, color=colour, linewidth=2)
+        axes.plot(row.planted, row.slope, "s" if row.control else "o", color=colour, markersize=8)
+    _name_models(axes, slopes)
+    axes.axhline(0, color=GREY, linewidth=0.8)
+    axes.margins(x=0.15)
+    axes.set(xlabel=planted, ylabel=_lines(recovered, 36))
+    return figure
+
+
+def _name_models(axes: Axes, slopes: pd.DataFrame) -> None:
+    """The names of the models at each planted value: at the right of their points, or above where the next are near."""
+    planted = np.sort(slopes["planted"].unique())
+    for value, rows in slopes.groupby("planted"):
+        names = "\n".join(map(model_label, rows.sort_values("slope", ascending=False)["model"]))
+        after = planted[planted > value]
+        if len(after) and after[0] - value < 0.2 * np.ptp(planted):  # the next one's interval is there
             place, shift, align = rows["ci_high"].max(), (0, 4), {"ha": "center", "va": "bottom"}
         else:
             place, shift, align = rows["slope"].mean(), (9, 0), {"ha": "left", "va": "center"}
-        panel.annotate(names, (planted_value, place), shift, textcoords="offset points", fontsize=11, **align)
-    panel.axhline(0, color=GREY, linewidth=0.8)
-    panel.margins(x=0.15)
-    panel.set(xlabel=planted, ylabel=wrapped(recovered, 36))
-    return figure
+        axes.annotate(names, (value, place), shift, textcoords="offset points", fontsize=11, **align)
+
+
+def _lines(text: str, characters: int) -> str:
+    return textwrap.fill(text, characters, break_on_hyphens=False)

@@ -9,9 +9,7 @@ from matplotlib.axes import Axes
 
 from lib import rankings
 from lib.display import legend_of
-from lib.figures import GREY, Chart, label, model_colours, new_chart, styled, title_lines
-
-# --- charts -------------------------------------------------------------------------------------------------------
+from lib.figures import GREY, Chart, label, model_colours, model_label, new_chart, styled, title_lines
 
 
 @styled
@@ -26,15 +24,13 @@ def draw_reward_histogram(
     figure = new_chart(10, 0.7 + (1.9 + 0.32 * n) * len(prompts), title)
     panels = figure.subplots(len(prompts), sharex=True, squeeze=False)[:, 0]
     edges = np.histogram_bin_edges(table[prompts].to_numpy(dtype=float), bins=80)
-    colour = model_colours([nickname])[nickname]
+    colour, texts = model_colours([nickname])[nickname], []
     for axes, prompt in zip(panels, prompts, strict=True):
         counts, _, _ = axes.hist(table[prompt], bins=edges, color=colour)
         axes.set_ylim(0, counts.max() / BARS)
         axes.set_yticks([tick for tick in axes.get_yticks() if tick <= counts.max()])
-        axes.set(title=f"{label(nickname, 30, blur=False)}, prompt: {prompt}", ylabel="tokens")
-    ends = [rankings.ends(table, prompt, n) for prompt in prompts]
-    texts = [_mark_ends(axes, end, prompt, blur) for axes, end, prompt in zip(panels, ends, prompts, strict=True)]
-    texts = [text for some in texts for text in some]
+        axes.set(title=f"{model_label(nickname)}, prompt: {prompt}", ylabel="tokens")
+        texts += _mark_ends(axes, rankings.ends(table, prompt, n), prompt, blur)
     panels[-1].set_xlabel("\n".join(["reward, model's own scale", *_legend((text.get_text() for text in texts), 85)]))
     _make_room(figure, panels[0], edges, texts)
     return figure
@@ -90,11 +86,11 @@ def draw_token_grid(
     blocks = [names[i : i + models_per_row] for i in range(0, len(names), models_per_row)]
     cell, line = _cell_width(shown), 0.29  # inches
     wide = 1.6 + cell * min(len(names), models_per_row)
-    told = _legend(shown.to_numpy().ravel(), int(wide * 8))
+    legend = _legend(shown.to_numpy().ravel(), int(wide * 8))
     lines_per_block = len(frame) + 2.2  # the models' names, a gap
     heading = title_lines(title, wide)
     top = 1.5 + 1.1 * len(heading)
-    lines = top + lines_per_block * len(blocks) + len(told) - 0.4
+    lines = top + lines_per_block * len(blocks) + len(legend) - 0.4
     figure = new_chart(wide, line * lines)
     figure.set_layout_engine("none")
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, wide), ylim=(lines, 0))
@@ -102,7 +98,7 @@ def draw_token_grid(
     axes.text(0.1, 0.4, "\n".join(heading), weight="bold", fontsize=15, va="top")
     for number, block in enumerate(blocks):
         _draw_block(axes, shown[block], top + number * lines_per_block, cell)
-    axes.text(0.1, lines - 0.5, "\n".join(told), va="bottom", fontsize=12, color=GREY)
+    axes.text(0.1, lines - 0.5, "\n".join(legend), va="bottom", fontsize=12, color=GREY)
     return figure
 
 
@@ -110,7 +106,7 @@ def _cell_width(shown: pd.DataFrame) -> float:
     """Inches that the widest of the labels and names takes, and a gap."""
     figure = new_chart(1, 1)
     texts = [figure.text(0, 0, text, fontsize=12) for text in np.unique(shown.to_numpy())]
-    texts += [figure.text(0, 0, label(name, 30, blur=False), fontsize=12, weight="bold") for name in shown]
+    texts += [figure.text(0, 0, model_label(name), fontsize=12, weight="bold") for name in shown]
     return max(text.get_window_extent().width for text in texts) / figure.dpi + 0.25
 
 
@@ -126,6 +122,6 @@ def _draw_block(axes: Axes, shown: pd.DataFrame, top: float, cell: float) -> Non
     for column, name in enumerate(shown):
         x = 1.5 + cell * column
         axes.plot([x, x + 0.8 * cell], [top + 0.4] * 2, color=colours[name], linewidth=4, solid_capstyle="butt")
-        axes.text(x, top, label(name, 30, blur=False), va="center", fontsize=12, weight="bold")
+        axes.text(x, top, model_label(name), va="center", fontsize=12, weight="bold")
         for row, text in enumerate(shown[name], start=1):
             axes.text(x, top + row, text, va="center", fontsize=12)

@@ -6,29 +6,28 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from lib import figures
-from lib.figures import Chart, label, styled
+from lib.figures import Chart, model_label, new_chart, styled
 from lib.language import leakage
 
-FUNCTION = "#d95f02"
-KINDS = {"pretrained": ("o", "#1f78b4"), "instruction-tuned": ("s", "#d95f02"), "reward model": ("D", "#4d4d4d")}
+FUNCTION_WORD_COLOUR = "#d95f02"
+KIND_MARKS = {"pretrained": ("o", "#1f78b4"), "instruction-tuned": ("s", "#d95f02"), "reward model": ("D", "#4d4d4d")}
 
 
 @styled
-def draw_function_word_counts(found: pd.DataFrame, *, title: str, n: int) -> Chart:
+def draw_function_word_counts(counts: pd.DataFrame, *, title: str, n: int) -> Chart:
     """How many of the n first tokens are function words: a row per model, a panel per source, a mark per prompt.
 
-    found: columns source, model, kind (a key of KINDS), prompt, function_words. A line joins the marks of a model.
+    counts: columns source, model, kind (a key of KIND_MARKS), prompt, function_words. A line joins a model's marks.
     """
-    sources = list(found["source"].unique())
-    rows = max(found.groupby("source")["model"].nunique())
-    figure = figures.new_chart(5.6 * len(sources) + 1, 1.9 + 0.42 * rows, title)
+    sources = list(counts["source"].unique())
+    rows = max(counts.groupby("source")["model"].nunique())
+    figure = new_chart(5.6 * len(sources) + 1, 1.9 + 0.42 * rows, title)
     panels = figure.subplots(1, len(sources), squeeze=False, sharex=True)[0]
     for panel, source in zip(panels, sources, strict=True):
-        _counts(panel, found[found["source"] == source])
+        _draw_counts(panel, counts[counts["source"] == source])
         panel.set(xlim=(-0.7, n + 0.7), title=source)
         panel.set_xlabel(f"function words among the first {n} tokens")
-    kinds = {kind: mark for kind, mark in KINDS.items() if kind in set(found["kind"])}
+    kinds = {kind: mark for kind, mark in KIND_MARKS.items() if kind in set(counts["kind"])}
     handles = [
         Line2D([], [], marker=marker, color=colour, linestyle="", markersize=8) for marker, colour in kinds.values()
     ]
@@ -36,15 +35,15 @@ def draw_function_word_counts(found: pd.DataFrame, *, title: str, n: int) -> Cha
     return figure
 
 
-def _counts(panel: Axes, found: pd.DataFrame) -> None:
-    models = list(found["model"].unique())
+def _draw_counts(axes: Axes, counts: pd.DataFrame) -> None:
+    models = list(counts["model"].unique())
     for place, model in enumerate(models):
-        one = found[found["model"] == model]
-        marker, colour = KINDS[one["kind"].iloc[0]]
-        panel.hlines(place, one["function_words"].min(), one["function_words"].max(), color=colour, linewidth=2)
-        panel.plot(one["function_words"], [place] * len(one), marker, color=colour, markersize=8, alpha=0.8)
-    panel.set_yticks(range(len(models)), [label(model, 30, blur=False) for model in models])
-    panel.set_ylim(len(models) - 0.5, -0.5)
+        rows = counts[counts["model"] == model]
+        marker, colour = KIND_MARKS[rows["kind"].iloc[0]]
+        axes.hlines(place, rows["function_words"].min(), rows["function_words"].max(), color=colour, linewidth=2)
+        axes.plot(rows["function_words"], [place] * len(rows), marker, color=colour, markersize=8, alpha=0.8)
+    axes.set_yticks(range(len(models)), [model_label(model) for model in models])
+    axes.set_ylim(len(models) - 0.5, -0.5)
 
 
 @styled
@@ -53,14 +52,16 @@ def draw_by_frequency(tables: Mapping[str, pd.DataFrame], prompt: str, *, title:
 
     tables: as from leakage.words. Darker = more words.
     """
-    figure = figures.new_chart(6 * len(tables), 5.4, title)
+    figure = new_chart(6 * len(tables), 5.4, title)
     panels = figure.subplots(1, len(tables), squeeze=False, sharey=True)[0]
     for panel, (name, rows) in zip(panels, tables.items(), strict=True):
         x, y = rows["frequency"], rows[f"log_probability {prompt}"]
         panel.hexbin(x, y, gridsize=45, bins="log", mincnt=1, cmap="Blues", linewidths=0)
-        is_one = leakage.is_function_word(rows["word"])
-        panel.plot(x[is_one], y[is_one], "o", color=FUNCTION, markersize=5, label="function words")
-        panel.set(title=label(name, 30, blur=False), xlabel="frequency, log10 of occurrences per million words")
+        is_function = leakage.is_function_word(rows["word"])
+        panel.plot(
+            x[is_function], y[is_function], "o", color=FUNCTION_WORD_COLOUR, markersize=5, label="function words"
+        )
+        panel.set(title=model_label(name), xlabel="frequency, log10 of occurrences per million words")
     panels[0].set_ylabel("log-probability (natural logarithm)")
     panels[0].legend(loc="lower right", frameon=False)
     return figure

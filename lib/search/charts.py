@@ -5,13 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from lib import figures
-from lib.figures import GREY, Chart, label, styled
+from lib.figures import GREY, Chart, label, new_chart, shades, styled
 from lib.search.gcg import DIRECTIONS, Found
 from lib.search.optimality import OURS
 
 # In order of the table's methods; ours stands out, the rest differ by hue, lightness and dash.
-LINES = {
+METHOD_LINES = {
     OURS: ("#d94801", "-", 3.2),
     "Faster-GCG": ("#08306b", "-", 2.0),
     "Faster-GCG, wrong sign": ("#08306b", ":", 2.0),
@@ -30,15 +29,15 @@ def draw_predicted_and_true(
 
     gains, true: (swaps,) on the model's own scale; texts: the tokens swapped in.
     """
-    figure = figures.new_chart(9.5, 6, title)
+    figure = new_chart(9.5, 6, title)
     axes = figure.subplots()
     axes.scatter(gains, true, s=5, color="#2171b5", alpha=0.35, linewidths=0, rasterized=True)
     ends = [min(gains.min(), true.min()), max(gains.max(), true.max())]
     axes.plot(ends, ends, color=GREY, linewidth=1, linestyle=":", label="prediction = truth")
     named = {"predicted best": (int(gains.argmax()), (0.97, 0.06)), "truly best": (int(true.argmax()), (0.6, 0.86))}
-    for told, (best, place) in named.items():
+    for name, (best, place) in named.items():
         axes.scatter(gains[best], true[best], s=60, facecolors="none", edgecolors="black", linewidths=1.5)
-        axes.annotate(f"{told}: {label(texts[best], 20, blur=blur)}", (gains[best], true[best]), place,
+        axes.annotate(f"{name}: {label(texts[best], 20, blur=blur)}", (gains[best], true[best]), place,
                       textcoords="axes fraction", ha="right", va="center",
                       arrowprops={"arrowstyle": "-", "color": "black", "linewidth": 0.8})  # fmt: skip
     axes.set(xlabel="predicted change of reward (gradient)", ylabel="true change of reward")
@@ -48,17 +47,18 @@ def draw_predicted_and_true(
 
 
 @styled
-def draw_searches(found: Mapping[str, list[Found]], *, title: str) -> Chart:
+def draw_searches(searches: Mapping[str, list[Found]], *, title: str) -> Chart:
     """The best reward so far against the replies scored, a panel per direction and a line per start."""
-    figure = figures.new_chart(11, 4.6, title)
+    figure = new_chart(11, 4.6, title)
     panels = figure.subplots(1, len(DIRECTIONS))
-    names = list(found)
-    shades = figures.shades(names, "other")
+    names = list(searches)
+    colours = shades(names, "other")
     for axes, direction in zip(panels, DIRECTIONS, strict=True):
-        for name, runs in found.items():
-            for one in (run for run in runs if run.direction == direction):
-                steps, rewards = np.array([*one.trace, (one.evaluations, one.reward)]).T
-                axes.step(steps, rewards, where="post", color=shades[name], linewidth=2, label=name)
+        for name, runs in searches.items():
+            for run in runs:
+                if run.direction == direction:
+                    steps, rewards = np.array([*run.trace, (run.evaluations, run.reward)]).T
+                    axes.step(steps, rewards, where="post", color=colours[name], linewidth=2, label=name)
         axes.set(title=direction, xlabel="replies scored")
     panels[0].set_ylabel("best reward so far")
     handles, names = panels[0].get_legend_handles_labels()
@@ -72,10 +72,10 @@ def draw_optimality(summary: pd.DataFrame, *, title: str) -> Chart:
 
     summary: as of optimality.summary by method, direction and budget. The band is the 95% interval of ours.
     """
-    figure, summary = figures.new_chart(12, 5.4, title), summary.sort_index()
+    figure, summary = new_chart(12, 5.4, title), summary.sort_index()
     panels = figure.subplots(1, len(DIRECTIONS), sharey=True)
     for axes, direction in zip(panels, DIRECTIONS, strict=True):
-        for method, (colour, dash, width) in LINES.items():
+        for method, (colour, dash, width) in METHOD_LINES.items():
             rows = summary.loc[(method, direction), :]
             axes.plot(rows.index, rows["share"], color=colour, linestyle=dash, linewidth=width, label=method)
             if method == OURS:

@@ -1,4 +1,4 @@
-"""The charts of notebooks 02 and 03: matrices, violins, the map of models, regression coefficients."""
+"""The charts of how alike models are: matrices, violins, the map of models, regression coefficients."""
 
 import itertools
 from collections.abc import Mapping
@@ -11,17 +11,8 @@ from matplotlib.transforms import Bbox
 from scipy import stats
 
 from lib import InputError
-from lib.figures import GREY, Chart, label, model_colours, new_chart, styled, title_lines
+from lib.figures import GREY, Chart, label, model_colours, model_label, new_chart, styled, title_lines
 from lib.similarity import agreement
-
-# --- charts -------------------------------------------------------------------------------------------------------
-
-
-def _standardised(name: str, rewards: np.ndarray) -> np.ndarray:
-    rewards = np.asarray(rewards, dtype=float)
-    if not rewards.size or rewards.std() == 0:
-        raise InputError(f"the rewards of {name} are all equal, so they have no distribution; leave it out")
-    return (rewards - rewards.mean()) / rewards.std()
 
 
 @styled
@@ -56,7 +47,8 @@ def draw_violins(rewards: Mapping[str, np.ndarray], *, title: str, panels_per_ro
     """
     rewards = dict(rewards.items())  # a frame will do
     for name, values in rewards.items():
-        _standardised(name, values)  # refuses what has no distribution
+        if len(np.unique(values)) < 2:
+            raise InputError(f"the rewards of {name} are all equal, so they have no distribution; leave it out")
     columns = min(panels_per_row, len(rewards))
     rows = -(-len(rewards) // columns)
     figure = new_chart(max(2.4 * columns, 9), 1.0 + 3.4 * rows, title)
@@ -64,14 +56,8 @@ def draw_violins(rewards: Mapping[str, np.ndarray], *, title: str, panels_per_ro
     panels = figure.subplots(rows, columns, squeeze=False)
     colours = model_colours(rewards)
     for axes, (name, values) in zip(panels.flat, rewards.items(), strict=False):
-        drawn = axes.violinplot(values, showmeans=True, widths=0.9, points=200)
-        for part in (*drawn["bodies"], *(drawn[line] for line in ("cmeans", "cbars", "cmins", "cmaxes"))):
-            part.set(color=colours[name], alpha=0.9 if part in drawn["bodies"] else 1)
-        drawn["cmeans"].set_color("black")
-        axes.set_title(label(name, 30, blur=False), fontsize=12, color=colours[name], weight="bold", loc="center")
-        axes.set_xticks([1], [f"skewness {stats.skew(values):+.2f}".replace("-", "−")], fontsize=12)
-        axes.tick_params(axis="x", length=0)
-        axes.locator_params(axis="y", nbins=5)
+        _draw_violin(axes, values, colours[name])
+        axes.set_title(model_label(name), fontsize=12, color=colours[name], weight="bold", loc="center")
     for axes in panels.flat[len(rewards) :]:
         axes.set_axis_off()
     for axes in panels[:, 0]:
@@ -79,14 +65,24 @@ def draw_violins(rewards: Mapping[str, np.ndarray], *, title: str, panels_per_ro
     return figure
 
 
+def _draw_violin(axes: Axes, rewards: np.ndarray, colour: str) -> None:
+    violin = axes.violinplot(rewards, showmeans=True, widths=0.9, points=200)
+    for part in (*violin["bodies"], *(violin[line] for line in ("cmeans", "cbars", "cmins", "cmaxes"))):
+        part.set(color=colour, alpha=0.9 if part in violin["bodies"] else 1)
+    violin["cmeans"].set_color("black")
+    axes.set_xticks([1], [f"skewness {stats.skew(rewards):+.2f}".replace("-", "−")], fontsize=12)
+    axes.tick_params(axis="x", length=0)
+    axes.locator_params(axis="y", nbins=5)
+
+
 @styled
 def draw_theoretical(frames: Mapping[str, pd.DataFrame], *, title: str) -> Chart:
-    """The theoretical similarity matrices side by side, as from rankings.similarities (Fig 2C)."""
+    """The theoretical similarity matrices side by side, as from rsa.theoretical (Fig 2C)."""
     wide = 4.5 + 2.8 * len(frames)
     figure = new_chart(wide, 4.4 + 0.35 * len(title_lines(title, wide)), title)
     panels = figure.subplots(1, len(frames), squeeze=False)[0]
     for number, (axes, (name, frame)) in enumerate(zip(panels, frames.items(), strict=True)):
-        names = [label(model, 30, blur=False) for model in frame.index]
+        names = [model_label(model) for model in frame.index]
         shades = axes.imshow(frame, vmin=0, vmax=1, cmap="viridis", aspect="auto")
         axes.set(title=name, yticks=range(len(names) if number == 0 else 0), xticks=range(len(names)))
         axes.set_xticklabels(names, rotation=90, fontsize=11)
@@ -97,7 +93,7 @@ def draw_theoretical(frames: Mapping[str, pd.DataFrame], *, title: str) -> Chart
 
 
 @styled
-def draw_map(found: agreement.ModelMap, models: pd.DataFrame, *, title: str) -> Chart:
+def draw_map(model_map: agreement.ModelMap, models: pd.DataFrame, *, title: str) -> Chart:
     """The map of the models, names beside their points, a marker per developer (Fig 2B).
 
     models: rows of the registry for the models of the map; developers may be blank. Distances alone mean something, so
@@ -105,11 +101,11 @@ def draw_map(found: agreement.ModelMap, models: pd.DataFrame, *, title: str) -> 
     """
     figure = new_chart(9, 7, title)
     axes = figure.subplots()
-    colours = model_colours(found.positions.index)
-    developers = models["developer"].reindex(found.positions.index).fillna("").astype(str)
+    colours = model_colours(model_map.positions.index)
+    developers = models["developer"].reindex(model_map.positions.index).fillna("").astype(str)
     shapes = dict(zip(dict.fromkeys(developers), itertools.cycle("os^DPX*v"), strict=False))
     for developer, shape in shapes.items():
-        some = found.positions[developers == developer]
+        some = model_map.positions[developers == developer]
         axes.scatter(some["x"], some["y"], s=130, marker=shape, color=[colours[name] for name in some.index])
         axes.scatter([], [], s=90, marker=shape, color=GREY, label=label(developer or "unknown", 30, blur=False))
     axes.set_aspect("equal", adjustable="datalim")
@@ -117,7 +113,7 @@ def draw_map(found: agreement.ModelMap, models: pd.DataFrame, *, title: str) -> 
     axes.set(xlabel="distance on the map stands for 1 − tau", ylabel="distance on the map, same scale")
     figure.legend(loc="outside right center", title="developer", frameon=False, fontsize=12)
     figure.draw_without_rendering()
-    _name_points(axes, found.positions, colours)
+    _name_points(axes, model_map.positions, colours)
     return figure
 
 
@@ -126,21 +122,25 @@ def _name_points(axes: Axes, positions: pd.DataFrame, colours: Mapping[str, str]
     dots = axes.transData.transform(positions.to_numpy())
     taken = [Bbox.from_extents(x - 8, y - 8, x + 8, y + 8) for x, y in dots]
     for name, point in zip(positions.index, positions.to_numpy(), strict=True):
-        tried = []
-        for (dx, dy), side, height in PLACES:
-            text = axes.annotate(label(name, 30, blur=False), point, (dx, dy), textcoords="offset points", ha=side,
-                                 va=height, fontsize=12, color=colours[name], weight="bold")  # fmt: skip
-            box = text.get_window_extent()
-            hidden = sum(_common_area(box, other) for other in taken)
-            tried.append((hidden + 10 * (box.width * box.height - _common_area(box, axes.bbox)), len(tried), text, box))
-        best = min(tried, key=lambda one: one[:2])
-        for *_, text, _ in tried:
-            if text is not best[2]:
-                text.remove()
-        taken.append(best[3])
+        texts = [
+            axes.annotate(model_label(name), point, shift, textcoords="offset points", ha=across, va=down, fontsize=12,
+                          color=colours[name], weight="bold")
+            for shift, across, down in NAME_PLACES
+        ]  # fmt: skip
+        boxes = [text.get_window_extent() for text in texts]
+        best = int(np.argmin([_covered(box, taken, axes.bbox) for box in boxes]))
+        for text in texts[:best] + texts[best + 1 :]:
+            text.remove()
+        taken.append(boxes[best])
 
 
-PLACES = [
+def _covered(box: Bbox, taken: list[Bbox], page: Bbox) -> float:
+    """The area that a box shares with others, and ten times what of it lies outside the page."""
+    outside = box.width * box.height - _common_area(box, page)
+    return sum(_common_area(box, other) for other in taken) + 10 * outside
+
+
+NAME_PLACES = [
     ((9, 0), "left", "center"), ((-9, 0), "right", "center"), ((0, 9), "center", "bottom"), ((0, -9), "center", "top"),
     ((7, 7), "left", "bottom"), ((7, -7), "left", "top"), ((-7, 7), "right", "bottom"), ((-7, -7), "right", "top"),
     ((0, 26), "center", "bottom"), ((0, -26), "center", "top"),
@@ -154,7 +154,7 @@ def _common_area(one: Bbox, other: Bbox) -> float:
 
 @styled
 def draw_coefficients(tables: Mapping[str, pd.DataFrame], *, title: str) -> Chart:
-    """Regression coefficients as published and corrected, a panel per table of rankings.rsa, a row per predictor.
+    """Regression coefficients as published and corrected, a panel per table of rsa.rsa, a row per predictor.
 
     tables: panel title -> table. The corrected coefficient carries its 95% interval; p-values stand at the right.
     """
@@ -163,23 +163,29 @@ def draw_coefficients(tables: Mapping[str, pd.DataFrame], *, title: str) -> Char
     figure.get_layout_engine().set(wspace=0.06)
     panels = figure.subplots(1, len(tables), sharex=True, squeeze=False)[0]
     for axes, (name, table) in zip(panels, tables.items(), strict=True):
-        places = -np.arange(len(table), dtype=float)
-        reach = [table["b"] - table["low"], table["high"] - table["b"]]
-        axes.axvline(0, color=GREY, linewidth=1)
-        axes.plot(table["b_published"], places + 0.16, "s", color=PUBLISHED, markersize=8, label="as published")
-        axes.errorbar(table["b"], places - 0.16, xerr=reach, fmt="o", color=CORRECTED, capsize=4, label="corrected")
-        for place, (_, row) in zip(places, table.iterrows(), strict=True):
-            for shift, p, colour in ((0.16, row["p_published"], PUBLISHED), (-0.16, row["p"], CORRECTED)):
-                axes.annotate(_p_value(p), (1.02, place + shift), xycoords=axes.get_yaxis_transform(), va="center",
-                              fontsize=12, color=colour)  # fmt: skip
-        axes.set_yticks(places, table.index)
+        _draw_recipes(axes, table)
         axes.set(title=name, xlabel="regression coefficient b", ylim=(0.5 - rows, 0.5))
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
-PUBLISHED, CORRECTED = "#737373", "#b30000"
+PUBLISHED_COLOUR, CORRECTED_COLOUR = "#737373", "#b30000"
+
+
+def _draw_recipes(axes: Axes, table: pd.DataFrame) -> None:
+    """A row per predictor: the published coefficient above the corrected one, each with its p-value at the right."""
+    places = -np.arange(len(table), dtype=float)
+    recipes = (0.16, "p_published", PUBLISHED_COLOUR), (-0.16, "p", CORRECTED_COLOUR)
+    reach = [table["b"] - table["ci_low"], table["ci_high"] - table["b"]]
+    axes.axvline(0, color=GREY, linewidth=1)
+    axes.plot(table["b_published"], places + 0.16, "s", color=PUBLISHED_COLOUR, markersize=8, label="as published")
+    axes.errorbar(table["b"], places - 0.16, xerr=reach, fmt="o", color=CORRECTED_COLOUR, capsize=4, label="corrected")
+    for place, (_, row) in zip(places, table.iterrows(), strict=True):
+        for shift, p, colour in recipes:
+            axes.annotate(_p_value(row[p]), (1.02, place + shift), xycoords=axes.get_yaxis_transform(), va="center",
+                          fontsize=12, color=colour)  # fmt: skip
+    axes.set_yticks(places, table.index)
 
 
 def _p_value(p: float) -> str:

@@ -1,0 +1,87 @@
+"""Charts of how alike models are: what is drawn is what was found, and nothing overlaps or is cut."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from drawing import TEN, TITLE, outside, overlaps
+
+from lib import InputError
+from lib.similarity import agreement
+from lib.similarity import charts as similarity_charts
+
+pytestmark = pytest.mark.filterwarnings("error")  # matplotlib warns of a missing glyph, a bad formula, a lack of room
+
+
+@pytest.mark.parametrize("count", [2, 10])
+def test_matrix_prints_every_pair_and_nothing_overlaps(count):
+    names = [f"Model-{i}-with-a-name" for i in range(count)]
+    values = np.random.default_rng(0).uniform(0.1, 0.9, (count, count))
+    figure = similarity_charts.draw_matrix(
+        pd.DataFrame(values, names, names), title="Models agree somewhat", measure="tau"
+    )
+    printed = [text.get_text() for text in figure.axes[0].texts]
+    assert sorted(printed) == sorted(f"{values[i, j]:.2f}" for i in range(count) for j in range(count) if i != j)
+    assert not overlaps(figure)
+    assert not outside(figure)
+
+
+def made_up_rewards(names):
+    random = np.random.default_rng(0)
+    return {name: 10.0 ** (i % 4) * random.gamma(2, size=400) - 30 * (i % 3) for i, name in enumerate(names)}
+
+
+@pytest.mark.parametrize("names", [TEN[:1], TEN[:2], TEN, ["a $x$ model", *TEN[:6]]])
+def test_violins_neither_overlap_nor_leave_the_figure(names):
+    figure = similarity_charts.draw_violins(made_up_rewards(names), title=TITLE)
+    assert overlaps(figure) == [] and outside(figure) == []
+
+
+def test_violins_have_each_models_own_scale_and_skewness():
+    figure = similarity_charts.draw_violins({"A": [0, 0, 0, 4], "B": np.array([0, -0.3, -0.3, -0.3])}, title="")
+    printed = [axes.get_xticklabels()[0].get_text() for axes in figure.axes]
+    assert printed == ["skewness +1.15", "skewness +1.15"]  # (27 - 3) / 4 / 3 ** 1.5; B is A turned, shrunk and moved
+    ranges = [axes.get_ylim() for axes in figure.axes]
+    assert ranges[0][0] < 0 < 4 < ranges[0][1] and ranges[1][0] < -0.3 < 0 < ranges[1][1] < 1
+    with pytest.raises(InputError, match="the rewards of C are all equal"):
+        similarity_charts.draw_violins({"C": [1, 1, 1]}, title="")
+
+
+def test_theoretical_similarities_neither_overlap_nor_leave_the_figure():
+    frames = {trait: pd.DataFrame(np.eye(10), TEN, TEN) for trait in ("base", "developer", "parameters", "rank")}
+    for some, title in ((frames, TITLE), (frames, "What models share"), ({"base": frames["base"]}, TITLE)):
+        figure = similarity_charts.draw_theoretical(some, title=title)
+        assert [axes.get_title(loc="left") for axes in figure.axes[: len(some)]] == list(some)
+        assert overlaps(figure) == [] and outside(figure) == []
+
+
+def made_up_map(names, seed):
+    points = np.random.default_rng(seed).normal(scale=0.3, size=(len(names), 2))
+    return agreement.ModelMap(pd.DataFrame(points, names, ["x", "y"]), 0.1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("names", [TEN, TEN[:2], [f"a model of one's own {i}" for i in range(6)]])
+def test_names_on_the_map_neither_overlap_nor_leave_the_figure(names, seed):
+    models = pd.DataFrame({"developer": [name[:1] for name in names]}, names)
+    figure = similarity_charts.draw_map(made_up_map(names, seed), models, title=TITLE)
+    assert overlaps(figure) == [] and outside(figure) == []
+
+
+def test_the_map_has_one_scale_and_every_model_at_its_place():
+    found = made_up_map(TEN, 0)
+    figure = similarity_charts.draw_map(found, pd.DataFrame({"developer": ""}, TEN), title="")
+    axes = figure.axes[0]
+    assert axes.get_aspect() == 1
+    drawn = np.vstack([np.asarray(points.get_offsets()) for points in axes.collections])
+    assert {tuple(point) for point in found.positions.to_numpy()} <= {tuple(map(float, point)) for point in drawn}
+    assert {text.get_text(): tuple(text.xy) for text in axes.texts} == {
+        name: tuple(point) for name, point in zip(TEN, found.positions.to_numpy(), strict=True)
+    }
+
+
+def test_coefficients_show_both_recipes_with_their_p_values():
+    columns = ["b_published", "p_published", "b", "ci_low", "ci_high", "p"]
+    table = pd.DataFrame([[0.7, 1e-9, 0.2, -0.1, 0.5, 0.08], [0.1, 0.2, -0.1, -0.4, 0.2, 1]], ["rank", "base"], columns)
+    figure = similarity_charts.draw_coefficients({"each alone": table, "together": table}, title=TITLE)
+    assert [text.get_text() for text in figure.axes[0].texts] == ["p < .001", "p = .080", "p = .200", "p = 1.000"]
+    assert overlaps(figure) == [] and outside(figure) == []
