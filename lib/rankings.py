@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from lib import InputError
-from lib.resampling import INTERVAL
+from lib import InputError, resampling
 
 # --- the ends of a ranking ----------------------------------------------------------------------------------------
 
@@ -66,6 +65,9 @@ def overlap(rewards: pd.DataFrame, n: int = 22, end: str = "optimal") -> pd.Data
     return pd.DataFrame({a: {b: len(sets[a] & sets[b]) / n for b in sets} for a in sets})
 
 
+# --- how far whole rankings agree ---------------------------------------------------------------------------------
+
+
 def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
     """Kendall's tau-b between each two models' rankings of the same texts, in [-1, 1], models x models (Fig 2A).
 
@@ -83,7 +85,7 @@ def tau_resamples(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Kendall's tau-b of each pair of models, and its bootstrap distribution over texts: (pairs, draws).
 
-    pairs: model_a, model_b, tau, low, high (95%). draws: resamples x pairs, in the order of `pairs`, so that the
+    pairs: model_a, model_b, tau, ci_low, ci_high (95%). draws: resamples x pairs, in the order of `pairs`, so that the
     interval of any summary, as the mean over pairs, is that of the summary of each row. Above `most` texts, m = most
     of n are drawn and deviations from tau are scaled by sqrt(m / n) (Bickel, Gotze and van Zwet 1997, the m out of n
     bootstrap). It is the texts that are resampled: the intervals say nothing about other models.
@@ -91,18 +93,18 @@ def tau_resamples(
     refuse_constant(rewards)
     ranks = np.stack([stats.rankdata(rewards[name], method="dense") for name in rewards], axis=1)
     pairs = list(itertools.combinations(range(ranks.shape[1]), 2))
-    tau = np.array([stats.kendalltau(ranks[:, a], ranks[:, b]).statistic for a, b in pairs])
+
+    def taus(rows: np.ndarray) -> np.ndarray:
+        return np.array([stats.kendalltau(rows[:, a], rows[:, b]).statistic for a, b in pairs])
+
+    tau = taus(ranks)
     n, m = len(ranks), min(len(ranks), most)
-    random = np.random.default_rng(seed)
-    drawn = []
-    for _ in range(resamples):
-        some = ranks[random.integers(n, size=m)]
-        drawn.append([stats.kendalltau(some[:, a], some[:, b]).statistic for a, b in pairs])
-    draws = tau + np.sqrt(m / n) * (np.array(drawn) - tau)
+    draws = resampling.bootstrap(lambda drawn: taus(ranks[drawn]), n, resamples, seed, size=m)
+    draws = tau + np.sqrt(m / n) * (draws - tau)
     names = rewards.columns
     table = pd.DataFrame([(names[a], names[b]) for a, b in pairs], columns=["model_a", "model_b"])
-    low, high = np.quantile(draws, INTERVAL, axis=0)
-    return table.assign(tau=tau, low=low, high=high), pd.DataFrame(draws)
+    ci_low, ci_high = resampling.interval(draws)
+    return table.assign(tau=tau, ci_low=ci_low, ci_high=ci_high), pd.DataFrame(draws)
 
 
 def matrix_of_pairs(names: pd.Index, measure) -> pd.DataFrame:

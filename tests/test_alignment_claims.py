@@ -53,7 +53,7 @@ def test_the_data_round_to_what_is_printed():
 
 
 def summaries(mean):
-    row = {"mean": mean, "sd": 0.061, "min": 0.216, "max": 0.388, "low": mean - 0.01, "high": mean + 0.01}
+    row = {"mean": mean, "sd": 0.061, "min": 0.216, "max": 0.388, "ci_low": mean - 0.01, "ci_high": mean + 0.01}
     return pd.DataFrame({"GE": row}).T
 
 
@@ -179,7 +179,9 @@ def test_the_gap_is_judged_for_the_papers_prompt_alone():
 
 
 def kinds(above, low):
-    return pd.DataFrame({"kind": ["sexual content"], "items": [9], "above": [above], "low": [low], "high": [0.99]})
+    return pd.DataFrame(
+        {"kind": ["sexual content"], "items": [9], "above": [above], "ci_low": [low], "ci_high": [0.99]}
+    )
 
 
 @pytest.mark.parametrize(
@@ -287,9 +289,9 @@ def test_sentences_about_items():
 
 
 def test_sentences_about_kinds():
-    beyond = pd.DataFrame({"kind": ["nature", "identity", "art"], "above": [0.6, 0.8, 0.7], "low": [0.55, 0.7, 0.5]})
+    beyond = pd.DataFrame({"kind": ["nature", "identity", "art"], "above": [0.6, 0.8, 0.7], "ci_low": [0.55, 0.7, 0.5]})
     assert alignment_claims.told_of_kinds(beyond) == "identity 0.80, nature 0.60"  # art's interval reaches chance
-    assert alignment_claims.told_of_kinds(beyond.assign(low=0.4)) == "no kind"
+    assert alignment_claims.told_of_kinds(beyond.assign(ci_low=0.4)) == "no kind"
 
 
 def test_planted_penalties_are_counted_above_every_control():

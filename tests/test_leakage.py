@@ -83,10 +83,10 @@ def test_partial_correlation_by_hand():
     assert leakage.partial_spearman(values) == pytest.approx((0.8 - 0.8 * 0.4) / np.sqrt((1 - 0.8**2) * (1 - 0.4**2)))
 
 
-@pytest.mark.parametrize("held", list(leakage.CONTROLS))
+@pytest.mark.parametrize("held", list(leakage.HELD_CONSTANT))
 def test_partial_correlation_is_pingouins(held):
     rows = planted(0.3, n=200).round(1)  # rounded, so that there are ties
-    columns = ["reward greatest", "log_probability greatest", *leakage.CONTROLS[held]]
+    columns = ["reward greatest", "log_probability greatest", *leakage.HELD_CONSTANT[held]]
     expected = pingouin.partial_corr(rows, *columns[:2], columns[2:] or None, method="spearman")["r"].item()
     assert leakage.partial_spearman(rows[columns].to_numpy()) == pytest.approx(expected, abs=1e-9)
     assert rho_of(rows, held)["rho"] == pytest.approx(expected, abs=1e-9)

@@ -37,9 +37,9 @@ def test_bounds(bound, as_published, corrected, verdict):
 
 
 def moments(skewness, low):
-    columns = ["mean", "mean_low", "mean_high", "variance", "variance_low", "variance_high"]
+    columns = ["mean", "mean_ci_low", "mean_ci_high", "variance", "variance_ci_low", "variance_ci_high"]
     table = pd.DataFrame(1.0, similarity_claims.figure_2a().index, columns)
-    return table.assign(n=9, skewness=skewness, skewness_low=low, skewness_high=9.0)
+    return table.assign(n=9, skewness=skewness, skewness_ci_low=low, skewness_ci_high=9.0)
 
 
 def verdicts(claims, quantity):
@@ -68,19 +68,19 @@ def test_moments_are_compared_only_over_a_vocabulary():
 def test_tau_of_the_paper_itself_is_the_papers():
     matrix = similarity_claims.figure_2a()
     upper = np.triu_indices(10, 1)
-    pairs = pd.DataFrame({"tau": matrix.to_numpy()[upper]}).assign(low=lambda t: t["tau"] - 0.02, high=1.0)
+    pairs = pd.DataFrame({"tau": matrix.to_numpy()[upper]}).assign(ci_low=lambda t: t["tau"] - 0.02, ci_high=1.0)
     draws = pd.DataFrame(np.tile(pairs["tau"], (3, 1)))
     claims = {one.quantity: one for one in similarity_claims.of_tau(matrix, pairs, draws, VOCABULARY)}
     assert [claims[name].paper for name in ("mean", "min", "max")] == [0.311, 0.13, 0.57]
     assert all(one.verdict == "reproduced" and one.n == 45 for one in claims.values())
     assert claims["min"].ci_low == pytest.approx(0.11)
-    claims = similarity_claims.of_tau(matrix, pairs.assign(low=-0.01), draws, WORDS)
+    claims = similarity_claims.of_tau(matrix, pairs.assign(ci_low=-0.01), draws, WORDS)
     assert [one.verdict for one in claims] == ["not testable here", "only as published", "not testable here"]
 
 
 def test_the_papers_own_figure_through_every_claim_of_the_regression():
     matrix = similarity_claims.figure_2a()
-    traits = rsa.similarities(reward_models.rows_of(matrix.index))
+    traits = rsa.theoretical(reward_models.rows_of(matrix.index))
     summary = rsa.rsa_summary(matrix, traits)
     claims = {(one.claim, one.quantity): one for one in similarity_claims.of_rsa(PRINTED, summary, 10, OTHERS)}
     told = {key: one.verdict for key, one in claims.items() if one.paper is not None}
@@ -97,7 +97,7 @@ def test_the_papers_own_figure_through_every_claim_of_the_regression():
 
 def test_what_cannot_be_said_here_is_not():
     matrix = similarity_claims.figure_2a()
-    traits = rsa.similarities(reward_models.rows_of(matrix.index))
+    traits = rsa.theoretical(reward_models.rows_of(matrix.index))
     summary = rsa.rsa_summary(matrix, traits, 99)
     of_words = similarity_claims.of_rsa("tau of words", summary, 10, WORDS)
     assert verdicts(of_words, "b_rank") == {"not testable here"}
@@ -127,9 +127,9 @@ def test_what_is_not_a_vocabulary_is_named_in_every_note():
     assert items == Scope("GW", 7_530, True, "items that people ranked")
     told = "over 7,530 items that people ranked, not over a vocabulary"
     matrix = similarity_claims.figure_2a()
-    traits = rsa.similarities(reward_models.rows_of(matrix.index))
+    traits = rsa.theoretical(reward_models.rows_of(matrix.index))
     same, numbers = moments(0.5, 0.4), {"spearman": 0.9, "rbo": 0.3}
-    pairs = pd.DataFrame({"tau": matrix.to_numpy()[np.triu_indices(10, 1)]}).assign(low=0.1, high=1.0)
+    pairs = pd.DataFrame({"tau": matrix.to_numpy()[np.triu_indices(10, 1)]}).assign(ci_low=0.1, ci_high=1.0)
     stated = similarity_claims.of_moments(same, same, items)
     stated += similarity_claims.of_tau(matrix, pairs, pd.DataFrame(np.tile(pairs["tau"], (3, 1))), items)
     stated += similarity_claims.of_measures(numbers, numbers, numbers, 45, items)
@@ -143,6 +143,6 @@ def test_what_is_not_a_vocabulary_is_named_in_every_note():
 
 def test_the_papers_own_figure_belongs_to_the_papers_prompt():
     assert WORDS.asks_as_the_paper and not Scope("GW", 7_530, True).asks_as_the_paper
-    summary = rsa.rsa_summary(similarity_claims.figure_2a(), rsa.similarities(
+    summary = rsa.rsa_summary(similarity_claims.figure_2a(), rsa.theoretical(
         reward_models.rows_of(similarity_claims.figure_2a().index)), 19)  # fmt: skip
     assert not any("vocabulary" in one.note for one in similarity_claims.of_rsa(PRINTED, summary, 10, WORDS))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from lib import rankings
+from lib import rankings, resampling
 from lib.alignment import human
 from lib.claims import Claim, judge
 
@@ -50,7 +50,7 @@ def of_people(summaries: pd.DataFrame, n: int, papers: bool) -> list[Claim]:
     for prompt, found in summaries.iterrows():
         note = "the prompt that the paper's text names" if prompt == "GE" else ""
         for name, paper in TAU.items():
-            ends = {"ci_low": found["low"], "ci_high": found["high"]} if name == "mean" else {}
+            ends = {"ci_low": found["ci_low"], "ci_high": found["ci_high"]} if name == "mean" else {}
             claims.append(Claim("S4.tau.human", name, prompt, paper=paper if papers else None, n=n, note=note, **ends,
                                 as_published=found[name], verdict=_verdict(papers, paper, found[name])))  # fmt: skip
     return claims
@@ -63,7 +63,7 @@ def of_models(
     claims = []
     for prompt, found in means.iterrows():
         drawn = rankings.tau_resamples(rewards[prompt], resamples)[1]
-        low, high = human.interval(drawn.mean(axis=1))
+        low, high = resampling.interval(drawn.mean(axis=1))
         claims.append(Claim("S4.tau.models", "mean", prompt, "", TAU_OF_MODELS if papers else None,
                             found["whole"], found["pairs"], low, high, n=drawn.shape[1],
                             verdict=_verdict(papers, TAU_OF_MODELS, found["whole"], found["pairs"]),
@@ -130,9 +130,11 @@ def of_kinds(raw: pd.DataFrame, beyond: pd.DataFrame, prompt: str, papers: bool)
     """S4.undervalued by kind: alignment.by_kind of differences (raw) and of surprises (beyond), the same kinds."""
     claims = []
     for row, unadjusted in zip(beyond.itertuples(), raw.itertuples(), strict=True):
-        told = "reproduced" if row.low > 0.5 else "only as published" if unadjusted.low > 0.5 else "not reproduced"
+        told = (
+            "reproduced" if row.ci_low > 0.5 else "only as published" if unadjusted.ci_low > 0.5 else "not reproduced"
+        )
         claims.append(Claim("S4.undervalued", f"above_{row.kind.replace(' ', '_')}", prompt, "", None,
-                            unadjusted.above, row.above, row.low, row.high, n=row.items,
+                            unadjusted.above, row.above, row.ci_low, row.ci_high, n=row.items,
                             verdict=told if papers else UNTESTED,
                             note="probability that an item of the kind is undervalued more than one of no kind "
                             "(.5 by chance); corrected: beyond regression to the mean"))  # fmt: skip
@@ -153,11 +155,11 @@ def of_third(
                   for name in human.AGGREGATES}  # fmt: skip
         for aggregate, place in places.items():
             drawn = human.positions_over_models(people, rewards[prompt], THIRD, aggregate, resamples)
-            low, high = human.interval(drawn)
+            low, high = resampling.interval(drawn)
             told = _is_third(place, places[human.AGGREGATES[0]]) if prompt == main else UNTESTED
             claims.append(_place(prompt, aggregate, place, (low, high), len(people), told))
             table.append({"prompt": prompt, "aggregate": aggregate, "position": place["position"],
-                          "low": low, "high": high, "by surprise": place["surprise_position"]})  # fmt: skip
+                          "ci_low": low, "ci_high": high, "by surprise": place["surprise_position"]})  # fmt: skip
     return claims, pd.DataFrame(table)
 
 
@@ -199,7 +201,7 @@ def of_holocaust(ranked: pd.DataFrame, prompt: str, papers: bool) -> list[Claim]
 def told_of_people(summaries: pd.DataFrame, taus: pd.DataFrame) -> str:
     """A line per prompt: the mean tau with people, its interval, and the models that agree least and most."""
     return "\n".join(
-        f"{prompt}: mean tau {row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}], from {row['min']:.2f} "
+        f"{prompt}: mean tau {row['mean']:.2f} [{row['ci_low']:.2f}, {row['ci_high']:.2f}], from {row['min']:.2f} "
         f"({taus[prompt].idxmin()}) to {row['max']:.2f} ({taus[prompt].idxmax()})."
         for prompt, row in summaries.iterrows()
     )
@@ -241,7 +243,7 @@ def told_of_holocaust(ranked: pd.DataFrame, last: int = 100) -> str:
 
 def told_of_kinds(beyond: pd.DataFrame) -> str:
     """The kinds that are undervalued beyond regression to the mean (interval above .5), the most undervalued first."""
-    found = beyond[beyond["low"] > 0.5].sort_values("above", ascending=False)
+    found = beyond[beyond["ci_low"] > 0.5].sort_values("above", ascending=False)
     return ", ".join(f"{row.kind} {row.above:.2f}" for row in found.itertuples()) or "no kind"
 
 

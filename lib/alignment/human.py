@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import isotonic_regression
-from scipy.stats import kendalltau
+from scipy import stats
+from sklearn.isotonic import IsotonicRegression
 
-from lib import InputError
+from lib import InputError, resampling
 
 # How the ranks that the models give an item become one rank. The paper's text says mean; its code takes the first.
 AGGREGATES = ("median with people", "median of models", "mean of models")
@@ -32,16 +32,17 @@ def join(rewards: pd.DataFrame, people: pd.DataFrame | pd.Series):
 
     Raises InputError if nothing is in both, an item is rated twice, or a rating is missing.
     """
-    for name, one in (("the rewards", rewards), ("people's ratings", people)):
-        if not one.index.is_unique:
-            raise InputError(f"{name} hold {one.index[one.index.duplicated()][0]!r} twice; keep one row per item")
+    for name, table in (("the rewards", rewards), ("people's ratings", people)):
+        if not table.index.is_unique:
+            raise InputError(f"{name} hold {table.index[table.index.duplicated()][0]!r} twice; keep one row per item")
     both = rewards.index[rewards.index.isin(people.index)]
     if both.empty:
         raise InputError("people rated none of the items that the models scored; give ratings indexed by the same text")
-    kept = people.loc[both]
-    if kept.isna().to_numpy().any():
-        raise InputError(f"item {both[kept.isna().to_numpy().reshape(len(both), -1).any(axis=1)][0]!r} has no rating")
-    return rewards.loc[both], kept
+    ratings = people.loc[both]
+    missing = ratings.isna().to_numpy().reshape(len(both), -1).any(axis=1)
+    if missing.any():
+        raise InputError(f"item {both[missing][0]!r} has no rating; leave it out")
+    return rewards.loc[both], ratings
 
 
 def with_unrated_words(rewards: pd.DataFrame, people: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
@@ -68,9 +69,9 @@ def ranks(values):
     return values.rank(ascending=False, method="average")
 
 
-def _tau(one, other) -> float:
+def _tau(first, second) -> float:
     """Kendall's tau-b, in [-1, 1]; NaN if either is constant."""
-    return float(kendalltau(one, other).statistic)
+    return float(stats.kendalltau(first, second).statistic)
 
 
 # --- agreement ----------------------------------------------------------------------------------------------------
@@ -88,31 +89,24 @@ def resampled_taus(people: pd.Series, rewards: pd.DataFrame, resamples: int = 20
     An item that is drawn twice makes a pair that is tied on both sides, which tau-b leaves out of account.
     """
     _check(people, rewards)
-    random = np.random.default_rng(seed)
-    rows, n = [], len(people)
-    for _ in range(resamples):
-        drawn = random.integers(n, size=n)
-        rows.append([_tau(people.to_numpy()[drawn], rewards[name].to_numpy()[drawn]) for name in rewards])
-    return pd.DataFrame(rows, columns=rewards.columns)
-
-
-def interval(resampled) -> tuple[float, float]:
-    """The central 95% of resampled numbers: their 2.5th and 97.5th percentile, NaN left out of account."""
-    low, high = np.nanpercentile(np.asarray(resampled, dtype=float), [2.5, 97.5])
-    return float(low), float(high)
+    ratings, by_model = people.to_numpy(), [rewards[name].to_numpy() for name in rewards]
+    draws = resampling.bootstrap(
+        lambda drawn: [_tau(ratings[drawn], values[drawn]) for values in by_model], len(people), resamples, seed
+    )
+    return pd.DataFrame(draws, columns=rewards.columns)
 
 
 def summary(people: pd.Series, rewards: pd.DataFrame, resamples: int = 200, seed: int = 0) -> pd.Series:
-    """mean, sd (over models, ddof 1), min, max of the models' taus with people; low, high: 95% interval of the mean.
+    """mean, sd (over models, ddof 1), min, max of the models' taus with people; ci_low, ci_high (95%) of the mean.
 
     The interval says how far the mean depends on which items were rated (bootstrap over items). It does not speak of
     other models than these.
     """
-    found = taus(people, rewards)
-    low, high = interval(resampled_taus(people, rewards, resamples, seed).mean(axis=1))
-    spread = found.std(ddof=1) if len(found) > 1 else np.nan
+    tau = taus(people, rewards)
+    ci_low, ci_high = resampling.interval(resampled_taus(people, rewards, resamples, seed).mean(axis=1))
+    sd = tau.std(ddof=1) if len(tau) > 1 else np.nan
     return pd.Series(
-        {"mean": found.mean(), "sd": spread, "min": found.min(), "max": found.max(), "low": low, "high": high}
+        {"mean": tau.mean(), "sd": sd, "min": tau.min(), "max": tau.max(), "ci_low": ci_low, "ci_high": ci_high}
     )
 
 
@@ -134,7 +128,7 @@ def across_prompts(rewards: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     if len(rewards) < 2:
         raise InputError("agreement across prompts needs two prompts; score another one")
     first = next(iter(rewards.values()))
-    if not all(one.index.equals(first.index) and one.columns.equals(first.columns) for one in rewards.values()):
+    if not all(other.index.equals(first.index) and other.columns.equals(first.columns) for other in rewards.values()):
         raise InputError("the prompts do not have the same items and models; take those that all of them have")
     columns = {
         f"{a}, {b}": [_tau(rewards[a][name], rewards[b][name]) for name in first]
@@ -178,12 +172,12 @@ def at_ends(
     ordered = np.sort(people.to_numpy())
     rows = []
     for cut in cuts:
-        ends = {"high": people >= ordered[-cut], "low": people <= ordered[cut - 1]}
-        found = {
-            name: _one_end(people[inside], rewards[inside], resamples, [seed, number])  # other items, so other draws
-            for number, (name, inside) in enumerate(ends.items())
+        inside = {"high": people >= ordered[-cut], "low": people <= ordered[cut - 1]}
+        ends = {
+            end: _one_end(people[items], rewards[items], resamples, [seed, number])  # other items, so other draws
+            for number, (end, items) in enumerate(inside.items())
         }
-        rows.append({"cut": cut} | _both_ends(found))
+        rows.append({"cut": cut} | _both_ends(ends))
     return pd.DataFrame(rows)
 
 
@@ -191,18 +185,19 @@ def _one_end(people: pd.Series, rewards: pd.DataFrame, resamples: int, seed: lis
     tau = taus(people, rewards).mean()
     return {
         "items": len(people), "span": people.max() - people.min(), "tau": tau,
-        "resampled": resampled_taus(people, rewards, resamples, seed).mean(axis=1),
+        "draws": resampled_taus(people, rewards, resamples, seed).mean(axis=1),
     }  # fmt: skip
 
 
-def _both_ends(found: Mapping[str, dict]) -> dict:
+def _both_ends(ends: Mapping[str, dict]) -> dict:
     row = {}
-    for name, end in found.items():
-        low, high = interval(end["resampled"])
+    for name, end in ends.items():
+        ci_low, ci_high = resampling.interval(end["draws"])
         row |= {f"{name}_items": end["items"], f"{name}_span": end["span"], f"{name}_tau": end["tau"]}
-        row |= {f"{name}_ci_low": low, f"{name}_ci_high": high}
-    low, high = interval(found["high"]["resampled"] - found["low"]["resampled"])
-    return row | {"difference": row["high_tau"] - row["low_tau"], "difference_ci_low": low, "difference_ci_high": high}
+        row |= {f"{name}_ci_low": ci_low, f"{name}_ci_high": ci_high}
+    ci_low, ci_high = resampling.interval(ends["high"]["draws"] - ends["low"]["draws"])
+    row["difference"] = row["high_tau"] - row["low_tau"]
+    return row | {"difference_ci_low": ci_low, "difference_ci_high": ci_high}
 
 
 def agreement_by_distance(
@@ -218,17 +213,17 @@ def agreement_by_distance(
     values, random = people.to_numpy(dtype=float), np.random.default_rng(seed)
     middle = np.median(values)
     halves = {"upper": np.flatnonzero(values > middle), "lower": np.flatnonzero(values < middle)}
-    found = {}
+    drawn = {}
     for name, half in halves.items():
         a, b = random.choice(half, size=(2, pairs))
-        apart = values[a] - values[b]
-        signs = np.sign(rewards.to_numpy()[a] - rewards.to_numpy()[b]) * np.sign(apart)[:, None]  # (pairs, models)
-        found[name] = np.abs(apart), (1 + signs.mean(axis=1)) / 2
+        distance = values[a] - values[b]
+        signs = np.sign(rewards.to_numpy()[a] - rewards.to_numpy()[b]) * np.sign(distance)[:, None]  # (pairs, models)
+        drawn[name] = np.abs(distance), (1 + signs.mean(axis=1)) / 2
     rows = []
-    for low, high in itertools.pairwise(edges):
-        row = {"low_edge": low, "high_edge": high}
-        for name, (apart, share) in found.items():
-            inside = (apart > low) & (apart <= high)
+    for low_edge, high_edge in itertools.pairwise(edges):
+        row = {"low_edge": low_edge, "high_edge": high_edge}
+        for name, (distance, share) in drawn.items():
+            inside = (distance > low_edge) & (distance <= high_edge)
             mean = share[inside].mean() if inside.any() else np.nan
             row |= {f"{name}_pairs": int(inside.sum()), f"{name}_share": mean}
         rows.append(row)
@@ -254,7 +249,7 @@ def split_half(ratings: pd.DataFrame) -> np.ndarray:
     ratings: items x raters, an even number of raters. Ten raters can be halved in 126 ways. No model can be expected to
     agree with half of the raters better than the other half does, if it has learnt what raters have in common.
     """
-    return np.array([_tau(one, other) for one, other in _halves(ratings)])
+    return np.array([_tau(first, second) for first, second in _halves(ratings)])
 
 
 def taus_with_half(ratings: pd.DataFrame, rewards: pd.DataFrame) -> pd.Series:
@@ -305,20 +300,13 @@ def discrepancies(people: pd.Series, rewards: pd.DataFrame, aggregate: str = "me
     with people best about the very first and last items, and it would make these look better than expected.
     """
     mine, theirs = models_rank(people, rewards, aggregate), ranks(people)
-    found = pd.DataFrame({"people_rank": theirs, "models_rank": mine, "difference": mine - theirs})
-    found["position"] = found["difference"].rank(ascending=False, method="min").astype(int)
-    found["expected"] = _rising(theirs, mine)
-    found["surprise"] = found["models_rank"] - found["expected"]
+    items = pd.DataFrame({"people_rank": theirs, "models_rank": mine, "difference": mine - theirs})
+    items["position"] = items["difference"].rank(ascending=False, method="min").astype(int)
+    items["expected"] = IsotonicRegression().fit(theirs, mine).predict(theirs)
+    items["surprise"] = items["models_rank"] - items["expected"]
     # Rounded, because items that are equal in all else must share a position whatever the fit's last bits are.
-    found["surprise_position"] = found["surprise"].round(6).rank(ascending=False, method="min").astype(int)
-    return found.sort_values("difference", ascending=False, kind="stable")
-
-
-def _rising(x: pd.Series, y: pd.Series) -> pd.Series:
-    """The values nearest to y, by least squares, that never fall where x rises and are equal where x is."""
-    at_each = y.groupby(x).agg(["mean", "size"])  # one point for items that tie, so that their order does not matter
-    fitted = isotonic_regression(at_each["mean"], weights=at_each["size"].astype(float)).x
-    return x.map(pd.Series(fitted, index=at_each.index))
+    items["surprise_position"] = items["surprise"].round(6).rank(ascending=False, method="min").astype(int)
+    return items.sort_values("difference", ascending=False, kind="stable")
 
 
 def positions_over_models(
@@ -330,38 +318,43 @@ def positions_over_models(
     """
     if item not in rewards.index:
         raise InputError(f"no item {item!r} among the {len(rewards)} that models scored; check its spelling")
-    random = np.random.default_rng(seed)
     models, theirs, at = rewards.shape[1], ranks(people), rewards.index.get_loc(item)
-    positions = []
-    for _ in range(resamples):
-        drawn = rewards.iloc[:, random.integers(models, size=models)].set_axis(range(models), axis=1)
-        apart = (models_rank(people, drawn, aggregate) - theirs).to_numpy()
-        positions.append(1 + int((apart > apart[at]).sum()))
-    return np.array(positions)
+
+    def position(drawn: np.ndarray) -> int:
+        resampled = rewards.iloc[:, drawn].set_axis(range(models), axis=1)
+        difference = (models_rank(people, resampled, aggregate) - theirs).to_numpy()
+        return 1 + int((difference > difference[at]).sum())
+
+    return resampling.bootstrap(position, models, resamples, seed)
 
 
 def by_kind(values: pd.Series, kinds: pd.Series, top: int = 50, resamples: int = 200, seed: int = 0) -> pd.DataFrame:
     """Whether items of a kind have larger values (differences, surprises) than items of no kind; one row per kind.
 
     kinds: item -> kind, '' for none. Columns: items; median; above (the probability that an item of the kind has a
-    larger value than one of no kind, ties count half, .5 by chance) and its 95% interval, low and high (bootstrap over
-    the kind's items); in_top, how many are among the `top` largest values; by_chance, how many would be if kinds did
-    not matter.
+    larger value than one of no kind, ties count half, .5 by chance: Mann and Whitney's U as a share of all pairs) and
+    its 95% interval, ci_low and ci_high (bootstrap over the kind's items); in_top, how many are among the `top` largest
+    values; by_chance, how many would be if kinds did not matter.
     """
     kinds = kinds.reindex(values.index).fillna("")
     largest = values.rank(ascending=False, method="first") <= top
-    none = np.sort(values[kinds == ""].to_numpy())
+    of_no_kind = values[kinds == ""]
     random, rows = np.random.default_rng(seed), {}
     for kind in sorted(set(kinds) - {""}):
         of_kind = values[kinds == kind]
-        below = (np.searchsorted(none, of_kind, "left") + np.searchsorted(none, of_kind, "right")) / (2 * len(none))
-        low, high = interval(below[random.integers(len(below), size=(resamples, len(below)))].mean(axis=1))
-        rows[kind] = {
-            "items": len(of_kind), "median": of_kind.median(), "above": below.mean(), "low": low, "high": high,
-            "in_top": int(largest[of_kind.index].sum()), "by_chance": largest.mean() * len(of_kind),
-        }  # fmt: skip
-    columns = ["items", "median", "above", "low", "high", "in_top", "by_chance"]
+        rows[kind] = {"items": len(of_kind), "median": of_kind.median()}
+        rows[kind] |= _above(of_kind, of_no_kind, resamples, random)
+        rows[kind] |= {"in_top": int(largest[of_kind.index].sum()), "by_chance": largest.mean() * len(of_kind)}
+    columns = ["items", "median", "above", "ci_low", "ci_high", "in_top", "by_chance"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("kind").reset_index()
+
+
+def _above(values: pd.Series, others: pd.Series, resamples: int, random: np.random.Generator) -> dict[str, float]:
+    """The probability that a value exceeds one of the others, ties count half, with its interval over the values."""
+    shares = stats.percentileofscore(others, values, kind="mean") / 100  # (n,) of the others, below each value
+    draws = resampling.bootstrap(lambda drawn: shares[drawn].mean(), len(values), resamples, random)
+    ci_low, ci_high = resampling.interval(draws)
+    return {"above": shares.mean(), "ci_low": ci_low, "ci_high": ci_high}
 
 
 def kinds_of(items: pd.Index, words: pd.Series, sexual: bool = False) -> pd.Series:
@@ -375,17 +368,18 @@ def kinds_of(items: pd.Index, words: pd.Series, sexual: bool = False) -> pd.Seri
 
 def by_kind_alone(people: pd.Series, rewards: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
     """by_kind's `above` of the surprises of each model by itself: models x kinds."""
-    found = {name: by_kind(discrepancies(people, rewards[[name]])["surprise"], kinds, resamples=2) for name in rewards}
-    return pd.DataFrame({name: one.set_index("kind")["above"] for name, one in found.items()}).T
+    surprises = {name: discrepancies(people, rewards[[name]])["surprise"] for name in rewards}
+    tables = {name: by_kind(surprise, kinds, resamples=2) for name, surprise in surprises.items()}
+    return pd.DataFrame({name: table.set_index("kind")["above"] for name, table in tables.items()}).T
 
 
 def gaps_by_distance(people: pd.Series, rewards: pd.DataFrame, edges: Sequence[float]) -> pd.DataFrame:
     """agreement_by_distance of each model by itself, upper less lower share: models x distances (high edge)."""
-    found = {name: agreement_by_distance(people, rewards[[name]], edges).set_index("high_edge") for name in rewards}
-    return pd.DataFrame({name: one["upper_share"] - one["lower_share"] for name, one in found.items()}).T
+    tables = {name: agreement_by_distance(people, rewards[[name]], edges).set_index("high_edge") for name in rewards}
+    return pd.DataFrame({name: table["upper_share"] - table["lower_share"] for name, table in tables.items()}).T
 
 
-def side_by_side(found: Mapping[str, pd.DataFrame], top: int, end: str = "undervalued") -> pd.DataFrame:
-    """The items most undervalued (or overvalued) under each aggregate, a column each; found: from discrepancies."""
-    ordered = {name: frame if end == "undervalued" else frame[::-1] for name, frame in found.items()}
-    return pd.DataFrame({name: list(frame.index[:top]) for name, frame in ordered.items()})
+def side_by_side(by_aggregate: Mapping[str, pd.DataFrame], top: int, end: str = "undervalued") -> pd.DataFrame:
+    """The items most undervalued (or overvalued) under each aggregate, a column each; by_aggregate: discrepancies."""
+    ordered = {name: items if end == "undervalued" else items[::-1] for name, items in by_aggregate.items()}
+    return pd.DataFrame({name: list(items.index[:top]) for name, items in ordered.items()})

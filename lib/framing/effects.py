@@ -17,7 +17,7 @@ from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.multitest import multipletests
 from statsmodels.tools.sm_exceptions import ConvergenceWarning, SingularMatrixWarning
 
-from lib import InputError
+from lib import InputError, resampling
 from lib.prompts import POLARITIES, cell, polarity
 
 ALL = "mean of the models"
@@ -82,10 +82,10 @@ def slopes(
     to word. Source: sections 3.1 and 3.3.
     Raises InputError if a group has too few words, or predictors that cannot be told apart.
     """
-    found = []
+    fits = []
     for key, group in rows.groupby(list(by), sort=False):
-        found += [dict(zip(by, key, strict=True)) | row for row in _fit(group, predictors, robust, key)]
-    return pd.DataFrame(found)
+        fits += [dict(zip(by, key, strict=True)) | fit for fit in _fit(group, predictors, robust, key)]
+    return pd.DataFrame(fits)
 
 
 def _fit(group: pd.DataFrame, predictors: Sequence[str], robust: bool, key: tuple) -> list[dict]:
@@ -96,10 +96,10 @@ def _fit(group: pd.DataFrame, predictors: Sequence[str], robust: bool, key: tupl
             "score more words, or use a lexicon with more of them"
         )
     fit = sm.OLS(group["reward"].to_numpy(dtype=float), design).fit(cov_type="HC3" if robust else "nonrobust")
-    low, high = fit.conf_int().T
+    ci_low, ci_high = fit.conf_int().T
     return [
-        {"predictor": name, "slope": fit.params[i], "standard_error": fit.bse[i], "ci_low": low[i],
-         "ci_high": high[i], "t": fit.tvalues[i], "p": fit.pvalues[i], "n": len(group), "r2": fit.rsquared}
+        {"predictor": name, "slope": fit.params[i], "standard_error": fit.bse[i], "ci_low": ci_low[i],
+         "ci_high": ci_high[i], "t": fit.tvalues[i], "p": fit.pvalues[i], "n": len(group), "r2": fit.rsquared}
         for i, name in enumerate(predictors, start=1)
     ]  # fmt: skip
 
@@ -110,10 +110,10 @@ def slopes_by_sign(rows: pd.DataFrame, *, robust: bool = False) -> pd.DataFrame:
     As slopes(), with the key `sign`. Words of sentiment zero belong to neither.
     """
     signed = rows.assign(sign=np.sign(rows["sentiment"]).map({1.0: "positive", -1.0: "negative"}))
-    found = slopes(signed.dropna(subset="sign"), by=("model", "prompt", "sign"), robust=robust)
-    if missing := [sign for sign in ("positive", "negative") if sign not in set(found["sign"])]:
+    by_sign = slopes(signed.dropna(subset="sign"), by=("model", "prompt", "sign"), robust=robust)
+    if missing := [sign for sign in ("positive", "negative") if sign not in set(by_sign["sign"])]:
         raise InputError(f"no {missing[0]} word has a score; score more words, or use a lexicon with more of them")
-    return found.drop(columns="predictor")
+    return by_sign.drop(columns="predictor")
 
 
 def gaps(by_sign: pd.DataFrame, *, absolute: bool = False) -> pd.DataFrame:
@@ -129,29 +129,29 @@ def gaps(by_sign: pd.DataFrame, *, absolute: bool = False) -> pd.DataFrame:
     slope = {sign: rows.set_index(keys)["slope"] for sign, rows in by_sign.groupby("sign")}
     wide = pd.DataFrame({sign: slope[sign] for sign in ("positive", "negative")})
     wide = wide.loc[by_sign.set_index(keys).index.unique()].dropna()  # in the order in which they came
-    towards = wide.index.get_level_values("prompt").map(polarity).to_numpy()
-    bend = towards * (wide["positive"].abs() - wide["negative"].abs())
+    polarities = wide.index.get_level_values("prompt").map(polarity).to_numpy()
+    bend = polarities * (wide["positive"].abs() - wide["negative"].abs())
     return wide.assign(gap=bend if absolute else wide["positive"] - wide["negative"]).reset_index()
 
 
-def compare(found: pd.DataFrame) -> pd.DataFrame:
+def compare(gap_rows: pd.DataFrame) -> pd.DataFrame:
     """The paper's paired t-test over models, and a Wilcoxon signed-rank test beside it: one row per prompt.
 
-    found: gaps(). Columns: prompt, models, n_steeper (models with gap > 0), gap (mean over models), ci_low, ci_high, t,
-    df, p, cohen_d, w, p_wilcoxon (both two-sided). Raw slopes weigh models by the scale of their rewards, which differs
-    a thousandfold; standardised ones weigh them equally. Raises InputError for fewer than two models.
+    gap_rows: as from gaps(). Columns: prompt, models, n_steeper (models with gap > 0), gap (mean over models), ci_low,
+    ci_high, t, df, p, cohen_d, w, p_wilcoxon (both two-sided). Raw slopes weigh models by the scale of their rewards,
+    which differs a thousandfold; standardised ones weigh them equally. Raises InputError for fewer than two models.
     """
     rows = []
-    for prompt, group in found.groupby("prompt", sort=False):
+    for prompt, group in gap_rows.groupby("prompt", sort=False):
         gap = group["gap"].to_numpy()
         if len(gap) < 2:
             raise InputError(f"{len(gap)} model gives no paired test; score at least two in this collection")
         paired = stats.ttest_1samp(gap, 0)
         signed = stats.wilcoxon(gap) if np.any(gap) else None
-        low, high = paired.confidence_interval()
+        ci_low, ci_high = paired.confidence_interval()
         rows.append(
-            {"prompt": prompt, "models": len(gap), "n_steeper": int((gap > 0).sum()), "gap": gap.mean(), "ci_low": low,
-             "ci_high": high, "t": paired.statistic, "df": int(paired.df), "p": paired.pvalue,
+            {"prompt": prompt, "models": len(gap), "n_steeper": int((gap > 0).sum()), "gap": gap.mean(),
+             "ci_low": ci_low, "ci_high": ci_high, "t": paired.statistic, "df": int(paired.df), "p": paired.pvalue,
              "cohen_d": gap.mean() / gap.std(ddof=1), "w": signed.statistic if signed else 0.0,
              "p_wilcoxon": signed.pvalue if signed else 1.0}
         )  # fmt: skip
@@ -195,9 +195,9 @@ def _mixed(rows: pd.DataFrame) -> dict:
             warnings.simplefilter("ignore", expected)
         fit = model.fit(free=free, method=["lbfgs", "powell"])
     (slope, gap), error = fit.fe_params[2:], float(fit.bse_fe[3])
-    low, high = stats.norm.interval(0.95, gap, error)
+    ci_low, ci_high = stats.norm.interval(0.95, gap, error)
     return {"models": rows["model"].nunique(), "n": len(rows), "positive": slope + gap / 2, "negative": slope - gap / 2,
-            "gap": gap, "standard_error": error, "ci_low": low, "ci_high": high,
+            "gap": gap, "standard_error": error, "ci_low": ci_low, "ci_high": ci_high,
             "p": float(2 * stats.norm.sf(abs(gap / error))), "sd_gap": float(np.sqrt(fit.cov_re[2, 2])),
             "converged": bool(fit.converged)}  # fmt: skip
 
@@ -270,10 +270,11 @@ def _resampled(prompt: str, rows: pd.DataFrame, statistic: Statistic, counts: np
     drawn = np.column_stack(list(draws.values()))
     chosen = random.integers(0, drawn.shape[1], drawn.shape)
     drawn = np.column_stack([drawn, np.take_along_axis(drawn, chosen, axis=1).mean(axis=1)])
-    low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+    ci_low, ci_high = resampling.interval(drawn)
     everything = [*estimates.values(), np.mean([*estimates.values()])]
-    found = {"prompt": prompt, "model": [*estimates, ALL], "estimate": everything, "ci_low": low, "ci_high": high}
-    return pd.DataFrame(found | {"n": [*sizes.values(), rows["number"].nunique()]})
+    sizes[ALL] = rows["number"].nunique()
+    columns = {"estimate": everything, "ci_low": ci_low, "ci_high": ci_high, "n": list(sizes.values())}
+    return pd.DataFrame({"prompt": prompt, "model": [*estimates, ALL]} | columns)
 
 
 def _check_words(rows: pd.DataFrame, name: str) -> None:
@@ -311,21 +312,19 @@ def prompt_agreement(tables: Mapping[str, pd.DataFrame], first: str, second: str
     for name, table in tables.items():
         x, y = (table[prompt].to_numpy(dtype=float) for prompt in (first, second))
         pearson = stats.pearsonr(x, y)
-        low, high = pearson.confidence_interval()
-        row = {"model": name, "pearson": pearson.statistic, "ci_low": low, "ci_high": high}
+        ci_low, ci_high = pearson.confidence_interval()
+        row = {"model": name, "pearson": pearson.statistic, "ci_low": ci_low, "ci_high": ci_high}
         rows.append(row | {"tau": stats.kendalltau(x, y).statistic, "n": len(table)})
     return pd.DataFrame(rows)
 
 
-def both_and_either(table: pd.DataFrame, good: str, bad: str, *, equal_weight: bool = False) -> pd.DataFrame:
+def both_and_either(table: pd.DataFrame, good: str, bad: str) -> pd.DataFrame:
     """The score table with two more columns of rewards: `both` = good + bad, `either` = good - bad (Tables A8, A9).
 
     Tokens at the top of `both` please under either prompt; at the two ends of `either` they please under one only.
-    equal_weight: rewards of each prompt are standardised first; otherwise the prompt with the larger spread decides.
+    Rewards are not standardised, so the prompt with the larger spread decides.
     """
     x, y = (table[prompt].astype(float) for prompt in (good, bad))
-    if equal_weight:
-        x, y = ((values - values.mean()) / values.std(ddof=0) for values in (x, y))
     return table.assign(both=(x + y).astype(np.float32), either=(x - y).astype(np.float32))
 
 
@@ -340,27 +339,26 @@ def corners(table: pd.DataFrame, good: str, bad: str, n: int = 3) -> pd.DataFram
     ordered = ordered[~ordered["text"].str.strip().duplicated()]
     x, y = ((ordered[p] - ordered[p].mean()) / ordered[p].std(ddof=0) for p in (good, bad))
     ways = {"both": (x, y), "neither": (-x, -y), "good only": (x, -y), "bad only": (-x, y)}
-    found = [
+    tokens = [
         ordered.loc[np.minimum(*way).sort_values(ascending=False, kind="stable").index[:n]].assign(corner=corner)
         for corner, way in ways.items()
     ]
-    return pd.concat(found, ignore_index=True)
+    return pd.concat(tokens, ignore_index=True)
 
 
 # --- the grid of prompts ------------------------------------------------------------------------------------------
 
 
-def over_prompts(found: pd.DataFrame) -> pd.DataFrame:
+def over_prompts(gap_rows: pd.DataFrame) -> pd.DataFrame:
     """compare() for every prompt of the grid, with the prompt taken apart: one row per prompt.
 
-    found: gaps(). Further columns: adjective, superlative, style, asks_for (good or bad), p_holm (corrected over
-    prompts).
+    gap_rows: as from gaps(). Further columns: adjective, superlative, style, polarity (of the prompt, 1 or -1), p_holm
+    (corrected over prompts).
     """
-    rows = compare(found)
+    rows = compare(gap_rows)
     parts = pd.DataFrame(rows["prompt"].map(cell).tolist(), columns=["adjective", "superlative", "style"])
-    asks_for = np.where(parts["adjective"].map(POLARITIES) > 0, "good", "bad")
-    holm = multipletests(rows["p"], method="holm")[1]
-    return pd.concat([rows, parts], axis=1).assign(asks_for=asks_for, p_holm=holm)
+    p_holm = multipletests(rows["p"], method="holm")[1]
+    return pd.concat([rows, parts], axis=1).assign(polarity=parts["adjective"].map(POLARITIES), p_holm=p_holm)
 
 
 def what_varies(prompts: pd.DataFrame, value: str = "gap") -> pd.DataFrame:
@@ -409,23 +407,24 @@ def frequency_slopes(rows: pd.DataFrame, control: str = "none", *, robust: bool 
         sentiment = rows["sentiment"]
         parts = {"positive_part": sentiment.clip(lower=0), "negative_part": sentiment.clip(upper=0)}
         rows = rows.assign(is_positive=sentiment > 0, **parts)
-    found = slopes(rows, predictors, robust=robust)
-    return found[found["predictor"] == "log_frequency"].drop(columns="predictor").reset_index(drop=True)
+    fits = slopes(rows, predictors, robust=robust)
+    return fits[fits["predictor"] == "log_frequency"].drop(columns="predictor").reset_index(drop=True)
 
 
-def count_positive(found: pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
+def count_positive(fits: pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
     """How many models have a significantly positive slope, and a significantly negative one, per prompt.
 
-    found: slopes of one predictor. Columns: prompt, models, n_positive, n_positive_significant,
+    fits: slopes of one predictor. Columns: prompt, models, n_positive, n_positive_significant,
     n_negative_significant, slope (mean over models), ci_low, ci_high (t over models).
     """
-    return pd.DataFrame([_counted(prompt, group, level) for prompt, group in found.groupby("prompt", sort=False)])
+    return pd.DataFrame([_counted(prompt, group, level) for prompt, group in fits.groupby("prompt", sort=False)])
 
 
 def _counted(prompt: str, group: pd.DataFrame, level: float) -> dict:
     up, significant = group["slope"] > 0, group["p"] < level
-    low, high = stats.ttest_1samp(group["slope"], 0).confidence_interval() if len(group) > 1 else (np.nan, np.nan)
+    several = len(group) > 1
+    ci_low, ci_high = stats.ttest_1samp(group["slope"], 0).confidence_interval() if several else (np.nan, np.nan)
     return {"prompt": prompt, "models": len(group), "n_positive": int(up.sum()),
             "n_positive_significant": int((up & significant).sum()),
             "n_negative_significant": int((~up & significant).sum()),
-            "slope": group["slope"].mean(), "ci_low": low, "ci_high": high}  # fmt: skip
+            "slope": group["slope"].mean(), "ci_low": ci_low, "ci_high": ci_high}  # fmt: skip

@@ -14,11 +14,10 @@ import pandas as pd
 import pingouin
 from scipy import stats
 
-from lib import ROOT, InputError, lexicons, rankings, scores
-from lib.resampling import INTERVAL
+from lib import ROOT, InputError, lexicons, rankings, resampling, scores
 
 SENTIMENT, FREQUENCY = ["positive", "negative"], ["frequency"]
-CONTROLS = {"nothing": [], "sentiment": SENTIMENT, "sentiment and frequency": [*SENTIMENT, *FREQUENCY]}
+HELD_CONSTANT = {"nothing": [], "sentiment": SENTIMENT, "sentiment and frequency": [*SENTIMENT, *FREQUENCY]}
 
 
 # --- words --------------------------------------------------------------------------------------------------------
@@ -40,8 +39,8 @@ def words(rewards: pd.DataFrame, log_probabilities: pd.DataFrame, prompts: Seque
     for prompt in prompts:
         together = np.exp(both[f"log_probability {prompt}"].astype(float)).groupby(groups).sum()
         inputs[f"log_probability {prompt}"] = np.log(together)
-    found = lexicons.join(inputs.reset_index(), lexicons.load("wordfreq"), "corrected")
-    return _with_sentiment(found.assign(frequency=np.log10(found["frequency"])))
+    rows = lexicons.join(inputs.reset_index(), lexicons.load("wordfreq"), "corrected")
+    return _with_sentiment(rows.assign(frequency=np.log10(rows["frequency"])))
 
 
 def _joined(rewards: pd.DataFrame, log_probabilities: pd.DataFrame, prompts: Sequence[str]) -> pd.DataFrame:
@@ -72,24 +71,24 @@ def _with_sentiment(rows: pd.DataFrame) -> pd.DataFrame:
 def explained(rows: pd.DataFrame, prompts: Sequence[str], resamples: int = 200, seed: int = 0) -> pd.DataFrame:
     """Rank correlation of reward and log-probability: one row per prompt and set of controls.
 
-    rows: as from `words`. Columns: prompt, held_constant (a key of CONTROLS), rho (Spearman's, partial where something
-    is held constant, in [-1, 1]), ci_low, ci_high (95%, percentile bootstrap over words), share (rho squared: how much
-    of the variance of reward ranks goes with log-probability), tau (Kendall's tau-b where nothing is held constant,
-    else missing), n (words). InputError where a reward or log-probability is missing or they are all equal.
+    rows: as from `words`. Columns: prompt, held_constant (a key of HELD_CONSTANT), rho (Spearman's, partial where
+    something is held constant, in [-1, 1]), ci_low, ci_high (95%, percentile bootstrap over words), share (rho squared:
+    how much of the variance of reward ranks goes with log-probability), tau (Kendall's tau-b where nothing is held
+    constant, else missing), n (words). InputError where a reward or log-probability is missing or they are all equal.
     """
     pairs = {prompt: [f"reward {prompt}", f"log_probability {prompt}"] for prompt in prompts}
-    columns = [*(name for pair in pairs.values() for name in pair), *CONTROLS["sentiment and frequency"]]
+    columns = [*(name for pair in pairs.values() for name in pair), *HELD_CONSTANT["sentiment and frequency"]]
     _refuse_constant(rows, columns[: 2 * len(pairs)])
-    drawn, place = rank_covariances(rows[columns].to_numpy(), resamples, seed), columns.index
-    found = []
+    draws, place = rank_covariances(rows[columns].to_numpy(), resamples, seed), columns.index
+    correlations = []
     for prompt, pair in pairs.items():
-        for held, controls in CONTROLS.items():
+        for held, controls in HELD_CONSTANT.items():
             rho = pingouin.partial_corr(rows, *pair, controls or None, method="spearman")["r"].item()
-            low, high = np.quantile(partial(drawn, [*map(place, pair), *map(place, controls)]), INTERVAL)
+            ci_low, ci_high = resampling.interval(partial(draws, [*map(place, pair), *map(place, controls)]))
             tau = np.nan if controls else stats.kendalltau(rows[pair[0]], rows[pair[1]]).statistic
-            numbers = {"rho": rho, "ci_low": low, "ci_high": high, "share": rho**2, "tau": tau, "n": len(rows)}
-            found.append({"prompt": prompt, "held_constant": held} | numbers)
-    return pd.DataFrame(found)
+            numbers = {"rho": rho, "ci_low": ci_low, "ci_high": ci_high, "share": rho**2, "tau": tau, "n": len(rows)}
+            correlations.append({"prompt": prompt, "held_constant": held} | numbers)
+    return pd.DataFrame(correlations)
 
 
 def beyond(
@@ -98,22 +97,22 @@ def beyond(
 ) -> pd.DataFrame:  # fmt: skip
     """By how much log-probability goes with one model's rewards more than with a control's: one row per prompt.
 
-    rows, control: as from `words`, of two models; compared over the words that both have. held: a key of CONTROLS.
+    rows, control: as from `words`, of two models; compared over the words that both have. held: a key of HELD_CONSTANT.
     Columns: prompt, rho, rho_control, difference, ci_low, ci_high (95%, both models on the same resampled words), n.
     """
     both = rows.merge(control, on="word", suffixes=("", " of control"), validate="one_to_one")
     if len(both) < 10:
         raise InputError(f"the two models have {len(both)} words in common, too few to compare; choose another pair")
-    found, k = [], 2 + len(CONTROLS[held])
+    differences, k = [], 2 + len(HELD_CONSTANT[held])
     for prompt in prompts:
-        columns = [f"reward {prompt}", f"log_probability {prompt}", *CONTROLS[held]]
+        columns = [f"reward {prompt}", f"log_probability {prompt}", *HELD_CONSTANT[held]]
         values = both[[*columns, *(f"{column} of control" for column in columns)]].to_numpy()
-        rho = [partial_spearman(values[:, :k]), partial_spearman(values[:, k:])]
-        drawn = rank_covariances(values, resamples, seed)
-        low, high = np.quantile(partial(drawn, range(k)) - partial(drawn, range(k, 2 * k)), INTERVAL)
-        numbers = {"rho": rho[0], "rho_control": rho[1], "difference": rho[0] - rho[1], "ci_low": low, "ci_high": high}
-        found.append({"prompt": prompt} | numbers | {"n": len(both)})
-    return pd.DataFrame(found)
+        rho, rho_control = partial_spearman(values[:, :k]), partial_spearman(values[:, k:])
+        draws = rank_covariances(values, resamples, seed)
+        ci_low, ci_high = resampling.interval(partial(draws, range(k)) - partial(draws, range(k, 2 * k)))
+        numbers = {"rho": rho, "rho_control": rho_control, "difference": rho - rho_control}
+        differences.append({"prompt": prompt} | numbers | {"ci_low": ci_low, "ci_high": ci_high, "n": len(both)})
+    return pd.DataFrame(differences)
 
 
 def partial_spearman(values: np.ndarray) -> float:
@@ -123,8 +122,8 @@ def partial_spearman(values: np.ndarray) -> float:
 
 def partial(covariance: np.ndarray, columns: Sequence[int]) -> np.ndarray:
     """Correlation of the first two of these columns with the others held constant, from covariances (..., k, k)."""
-    some = np.array(columns)
-    precision = np.linalg.pinv(covariance[..., some[:, None], some], hermitian=True)
+    chosen = np.array(columns)
+    precision = np.linalg.pinv(covariance[..., chosen[:, None], chosen], hermitian=True)
     return -precision[..., 0, 1] / np.sqrt(precision[..., 0, 0] * precision[..., 1, 1])
 
 
@@ -134,13 +133,13 @@ def rank_covariances(values: np.ndarray, resamples: int, seed: int = 0) -> np.nd
     Ranks are taken anew in each resample, ties sharing the average. Sorting once is enough for that: a resample only
     says how often each row counts.
     """
-    n, random = len(values), np.random.default_rng(seed)
     codes = [np.unique(column, return_inverse=True)[1] for column in np.asarray(values, dtype=float).T]
-    drawn = []
-    for _ in range(resamples):
-        times = np.bincount(random.integers(n, size=n), minlength=n)  # (n,) how often each row was drawn
-        drawn.append(np.cov(np.array([_ranks(code, times) for code in codes]), fweights=times))
-    return np.array(drawn)
+
+    def covariance(drawn: np.ndarray) -> np.ndarray:
+        times = resampling.times_drawn(drawn, len(values))
+        return np.cov(np.array([_ranks(code, times) for code in codes]), fweights=times)
+
+    return resampling.bootstrap(covariance, len(values), resamples, seed)
 
 
 def _ranks(codes: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -180,10 +179,11 @@ def first_words(table: pd.DataFrame, prompts: Sequence[str], n: int = 20) -> pd.
     tokens were drawn at random). Ties are in order of token_id.
     """
     share = is_function_word(table["text"]).mean()
-    found = []
+    rows = []
     for prompt in prompts:
         texts = rankings.ranked(table, prompt)["text"].head(n)
-        is_one = is_function_word(texts)
-        numbers = {"function_words": int(is_one.sum()), "n": len(texts), "by_chance": n * share}
-        found.append({"prompt": prompt, "first": texts.iloc[0], "first_is_function_word": bool(is_one[0])} | numbers)
-    return pd.DataFrame(found)
+        are_function_words = is_function_word(texts)
+        first = {"first": texts.iloc[0], "first_is_function_word": bool(are_function_words[0])}
+        numbers = {"function_words": int(are_function_words.sum()), "n": len(texts), "by_chance": n * share}
+        rows.append({"prompt": prompt} | first | numbers)
+    return pd.DataFrame(rows)

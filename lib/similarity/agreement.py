@@ -8,9 +8,8 @@ import pandas as pd
 from scipy import stats
 from sklearn.manifold import MDS
 
-from lib import InputError
+from lib import InputError, resampling
 from lib.rankings import matrix_of_pairs, refuse_constant
-from lib.resampling import INTERVAL
 
 # --- distributions ------------------------------------------------------------------------------------------------
 
@@ -19,8 +18,9 @@ def moments(rewards: Mapping[str, np.ndarray], resamples: int = 1000, seed: int 
     """Mean, variance and skewness of each model's rewards with 95% bootstrap intervals; one row per model (Table 3).
 
     rewards: model -> rewards of its tokens; pass distinct inputs, because copies of one observation narrow the
-    intervals. Columns: n, then each moment and its `_low` and `_high`. Variance divides by n (ddof 0) and skewness is
-    the third standardised moment without a correction for bias, as in the paper. Percentile intervals over tokens.
+    intervals. Columns: n, then each moment and its `_ci_low` and `_ci_high`. Variance divides by n (ddof 0) and
+    skewness is the third standardised moment without a correction for bias, as in the paper. Percentile intervals over
+    tokens.
     Raises InputError for fewer than three rewards, or rewards that are all equal.
     """
     return pd.DataFrame({name: _moments(name, values, resamples, seed) for name, values in rewards.items()}).T.astype(
@@ -35,17 +35,17 @@ def _moments(name: str, rewards: np.ndarray, resamples: int, seed: int) -> dict[
     centre, spread = rewards.mean(), rewards.std()
     z = (rewards - centre) / spread  # powers of raw rewards would lose digits where the mean is far from 0
     powers = np.stack([z, z**2, z**3], axis=1)  # (n, 3)
-    random = np.random.default_rng(seed)
     n = len(z)
-    counts = (np.bincount(random.integers(n, size=n), minlength=n) for _ in range(resamples))
-    drawn = _moments_of(np.array([count @ powers for count in counts]).reshape(-1, 3) / n)
-    found = {"n": n}
+    sums = resampling.bootstrap(lambda drawn: resampling.times_drawn(drawn, n) @ powers, n, resamples, seed)
+    draws = _moments_of(sums / n)
+    row = {"n": n}
     for column, (moment, shift, scale) in enumerate(
         [("mean", centre, spread), ("variance", 0, spread**2), ("skewness", 0, 1)]
     ):
-        found[moment] = shift + scale * _moments_of(powers.mean(0, keepdims=True))[0, column]
-        found[f"{moment}_low"], found[f"{moment}_high"] = shift + scale * np.nanquantile(drawn[:, column], INTERVAL)
-    return found
+        row[moment] = shift + scale * _moments_of(powers.mean(0, keepdims=True))[0, column]
+        ci_low, ci_high = resampling.interval(draws[:, column])
+        row |= {f"{moment}_ci_low": shift + scale * ci_low, f"{moment}_ci_high": shift + scale * ci_high}
+    return row
 
 
 def _moments_of(raw: np.ndarray) -> np.ndarray:
@@ -113,6 +113,9 @@ def correlation(one: pd.DataFrame, other: pd.DataFrame) -> float:
     return float(np.corrcoef(values)[0, 1]) if len(upper[0]) > 2 else float("nan")
 
 
+# --- a map of the models ------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class ModelMap:
     """Models as points of the plane whose distances come near 1 - similarity.
@@ -148,9 +151,6 @@ def model_map(matrix: pd.DataFrame, starts: int = 50, seed: int = 0) -> ModelMap
     points = points @ np.linalg.svd(points, full_matrices=False)[2].T
     points = points * np.where(points[0] < 0, -1, 1)
     return ModelMap(pd.DataFrame(points, names, ["x", "y"]), float(scaling.stress_))
-
-
-# --- what agreement goes with: representational similarity analysis ----------------------------------------------
 
 
 def refuse_malformed(matrix: pd.DataFrame) -> None:

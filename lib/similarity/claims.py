@@ -1,38 +1,36 @@
-"""The claims of section 2.2, judged by what was found: moments, agreement, the map of models, and its regression.
+"""The claims of section 2.2: moments, agreement, the map of models, and its regression; and Fig 2A as printed.
 
-A bound that the paper prints (`< .001`) is held against p as published and, corrected, against .05 or the bound
-itself, whichever is wider: a corrected test has less to say, and is not asked for more than significance. Numbers agree
-if they round to what is printed. Claims about the paper's models are judged only where the collection holds them;
-numbers of the vocabulary only where the texts are a vocabulary.
+Numbers of the vocabulary are judged only where the texts are a vocabulary; elsewhere a note says over what they are.
+What is made of the paper's own figure is judged in every collection that asks as the paper does.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from lib import resampling
-from lib.claims import Claim, judge, paper_table
+from lib.claims import A_VOCABULARY, THE_PAPER, Claim, paper_table, papers_own, state
+from lib.collection import Collection
 from lib.similarity import agreement, rsa
 
-VOCABULARY = 10_000  # fewer shared texts are somebody's selection, not a vocabulary
-PAPERS_MODELS = 10
 PRINTED = "Fig 2A as printed"
 PROMPT = "greatest"  # what Fig 2A and Table 3 are about
-KINDS = {"published-words": "words", "published-items": "items that people ranked"}
+MOMENTS = ("mean", "variance", "skewness")
+TRAITS = ("base", "developer", "parameters")  # what models near each other on the map are said to share
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What a collection can say: its prompt, how many texts its models share, whether they are the paper's ten.
+    """What a collection's numbers are about: its prompt, and how many texts its models share, of what kind.
 
-    kind: what the texts are, in the plural.
+    own: what of the paper's own it holds, as from claims.papers_own. kind: what the texts are, in the plural.
     """
 
     prompt: str
     texts: int
-    papers_models: bool
+    own: Set[str]
     kind: str = "texts"
 
     @property
@@ -40,137 +38,129 @@ class Scope:
         """Whether numbers of the paper's own figures belong beside those of this collection."""
         return self.prompt == PROMPT
 
-    def note(self, told: str = "") -> str:
-        """The note, and over what its number was found if that is no vocabulary, as the paper's sentences are."""
-        over = f"over {self.texts:,} {self.kind}, not over a vocabulary" if self.texts < VOCABULARY else ""
-        return "; ".join(filter(None, [told, over]))
-
-    @property
-    def papers_texts(self) -> bool:
-        """Whether numbers of the vocabulary can be compared with the paper's."""
-        return self.papers_models and self.texts >= VOCABULARY
+    def note(self, remark: str = "") -> str:
+        """The remark, and over what its number was found if that is no vocabulary, as the paper's sentences are."""
+        over = f"over {self.texts:,} {self.kind}, not over a vocabulary" if self.texts < A_VOCABULARY else ""
+        return "; ".join(filter(None, [remark, over]))
 
 
-def scope(models: pd.DataFrame, prompt: str, texts: int, collection: str = "") -> Scope:
-    """The scope of a collection; models: its rows of the registry."""
-    papers_models = bool((models["group"] == "paper").sum() == PAPERS_MODELS)
-    return Scope(prompt, texts, papers_models, KINDS.get(collection, "texts"))
+def scope(study: Collection, prompt: str, texts: int) -> Scope:
+    """The scope of a collection whose models share so many texts."""
+    return Scope(prompt, texts, papers_own(study, texts), study.texts)
 
 
-def judge_bound(bound: str, as_published: float | None, corrected: float | None) -> str:
-    """The verdict on a printed bound such as `< .10`, held against p as published and corrected (see above)."""
+def similarity_claims(
+    here: Scope,
+    *,
+    moments: tuple[pd.DataFrame, pd.DataFrame],
+    taus: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
+    measures: tuple[Mapping[str, float], Mapping[str, float], Mapping[str, float]],
+    matrices: Mapping[str, tuple[pd.DataFrame, agreement.ModelMap, Mapping[str, pd.DataFrame]]],
+    permutations: int,
+) -> list[Claim]:
+    """All claims of section 2.2.
 
-    def holds(p: float | None, limit: float) -> bool:
-        return p is not None and (p < limit if bound.startswith("<") else p > limit)
-
-    limit = float(bound[1:])
-    if as_published is not None and not holds(as_published, limit):
-        return "not reproduced"
-    if holds(corrected, max(limit, 0.05) if bound.startswith("<") else limit):
-        return "reproduced"
-    return "only as published" if as_published is not None else "not reproduced"
-
-
-def of_moments(published: pd.DataFrame, corrected: pd.DataFrame, where: Scope) -> list[Claim]:
-    """S2.skew and S2.moments; published, corrected: as from rankings.moments, of one set of models."""
-    table = paper_table("table_3").set_index("nickname")
-    above = corrected["skewness_low"] > 0
-    told = f"{len(corrected)} models; interval not above 0: {', '.join(corrected.index[~above]) or 'none'}"
-    counts = int((published["skewness"] > 0).sum()), int(above.sum())
-    verdict = judge(PAPERS_MODELS, *counts, within=0) if where.papers_models else "not testable here"
-    claims = [Claim("S2.skew", "n_positive", where.prompt, "", str(PAPERS_MODELS), *counts, n=where.texts,
-                    verdict=verdict, note=where.note(told))]  # fmt: skip
-    for moment in ("mean", "variance", "skewness"):
-        for name, row in corrected.iterrows():
-            paper = float(table.loc[name, moment]) if name in table.index else None
-            ours = float(published.loc[name, moment])
-            verdict = judge(paper, ours, within=0.0015) if paper and where.papers_texts else "not testable here"
-            interval = row[moment], row[f"{moment}_low"], row[f"{moment}_high"]
-            claims.append(Claim("S2.moments", moment, where.prompt, name, paper, ours, *map(float, interval),
-                                n=int(row["n"]), verdict=verdict, note=where.note()))  # fmt: skip
+    moments: as published and corrected, each as from agreement.moments. taus: the matrix as published, then pairs and
+    draws as from rankings.tau_resamples. measures: by measure, its correlation with tau as printed and here, and the p
+    of the printed one. matrices: by name, a matrix of agreement, its map, and what its models share; those whose models
+    are too few to be told apart are left out, and PRINTED where the prompt is another.
+    """
+    claims = moment_claims(*moments, here) + tau_claims(*taus, here)
+    claims += measure_claims(*measures, len(taus[1]), here)
+    for name, (matrix, model_map, traits) in matrices.items():
+        if (name == PRINTED and not here.asks_as_the_paper) or not rsa.can_be_told_apart(matrix, traits):
+            continue
+        claims += map_claims(name, model_map, traits, here, permutations)
+        claims += rsa_claims(name, rsa.rsa_summary(matrix, traits, permutations), len(matrix), here)
     return claims
 
 
-def of_tau(published: pd.DataFrame, pairs: pd.DataFrame, draws: pd.DataFrame, where: Scope) -> list[Claim]:
+def moment_claims(published: pd.DataFrame, corrected: pd.DataFrame, here: Scope) -> list[Claim]:
+    """S2.skew and S2.moments; published, corrected: as from agreement.moments, of one set of models."""
+    is_above = corrected["skewness_ci_low"] > 0
+    remark = f"{len(corrected)} models; interval not above 0: {', '.join(corrected.index[~is_above]) or 'none'}"
+    counts = {"as_published": int((published["skewness"] > 0).sum()), "corrected": int(is_above.sum())}
+    skew = state("S2.skew", "n_positive", here.prompt, own=here.own, n=here.texts, note=here.note(remark), **counts)
+    return [skew, *(_moment(name, moment, published, corrected, here) for moment in MOMENTS for name in corrected.index)]
+
+
+def _moment(name: str, moment: str, published: pd.DataFrame, corrected: pd.DataFrame, here: Scope) -> Claim:
+    printed, row = paper_table("table_3").set_index("nickname")[moment].get(name), corrected.loc[name]
+    numbers = {"corrected": row[moment], "ci_low": row[f"{moment}_ci_low"], "ci_high": row[f"{moment}_ci_high"]}
+    return state(
+        "S2.moments", moment, here.prompt, name, paper=None if printed is None else float(printed),
+        own=set() if printed is None else here.own, as_published=float(published.loc[name, moment]),
+        n=int(row["n"]), note=here.note(), **{key: float(number) for key, number in numbers.items()},
+    )  # fmt: skip
+
+
+def tau_claims(published: pd.DataFrame, pairs: pd.DataFrame, draws: pd.DataFrame, here: Scope) -> list[Claim]:
     """S2.tau: mean, min and max over pairs. published: matrix; pairs, draws: as from rankings.tau_resamples."""
-    printed, ours = (one.to_numpy()[np.triu_indices(len(one), 1)] for one in (figure_2a(), published))
-    ends = pairs.loc[[pairs["tau"].idxmin(), pairs["tau"].idxmax()], ["tau", "low", "high"]].to_numpy(dtype=float)
-    mean = [pairs["tau"].mean(), *np.quantile(draws.mean(axis=1), resampling.INTERVAL)]
-    found = {"mean": mean, "min": ends[0], "max": ends[1]}
+    ours = pd.Series(published.to_numpy()[np.triu_indices(len(published), 1)])
+    ends = pairs.loc[[pairs["tau"].idxmin(), pairs["tau"].idxmax()], ["tau", "ci_low", "ci_high"]].to_numpy(dtype=float)
+    mean = [pairs["tau"].mean(), *resampling.interval(draws.mean(axis=1))]
     claims = []
-    for name, (value, low, high) in found.items():
-        paper, here = (float(getattr(one, name)()) for one in (printed, ours))
-        verdict = judge(round(paper, 3), here, within=0.005) if where.papers_texts else "not testable here"
-        if name == "min" and where.papers_models:  # "all positive" is what the text claims
-            verdict = judge_bound("> 0", here, low)
-        claims.append(Claim("S2.tau", name, where.prompt, "", round(paper, 3), here, float(value), float(low),
-                            float(high), len(pairs), verdict=verdict, note=where.note(TOLD_OF_TAU[name])))  # fmt: skip
+    for quantity, numbers in {"mean": mean, "min": ends[0], "max": ends[1]}.items():
+        tau, ci_low, ci_high = map(float, numbers)
+        as_published, is_least = float(ours.agg(quantity)), quantity == "min"
+        remark = "of the 45 pairs of Fig 2A" + ("; the claim is that all are positive" if is_least else "")
+        claims.append(state("S2.tau", quantity, here.prompt, own=here.own, as_published=as_published, corrected=tau,
+                            judged=(as_published, ci_low if is_least else tau if False else None), ci_low=ci_low,
+                            ci_high=ci_high, n=len(pairs), note=here.note(remark)))  # fmt: skip
     return claims
 
 
-TOLD_OF_TAU = {
-    "mean": "of the 45 pairs of Fig 2A",
-    "min": "of the 45 pairs of Fig 2A; the claim is that all are positive",
-    "max": "of the 45 pairs of Fig 2A",
-}
-
-
-def of_measures(
-    printed: Mapping[str, float], here: Mapping[str, float], p: Mapping[str, float], n: int, where: Scope
+def measure_claims(
+    printed: Mapping[str, float], found: Mapping[str, float], p: Mapping[str, float], n: int, here: Scope
 ) -> list[Claim]:
     """A1.correlations: over pairs, the correlation of another measure with tau, as printed and in this collection.
 
-    printed, here, p: by measure (spearman, rbo); p of the printed one. Consistent means a correlation above .9.
+    printed, found, p: by measure (spearman, rbo); p of the printed one. The printed one is judged.
     """
-    told = "correlation with tau over pairs of models: printed in Figs 2A and A1; corrected: this collection"
+    note = here.note("correlation with tau over pairs of models: printed in Figs 2A and A1; corrected: this collection")
     return [
-        Claim("A1.correlations", f"r_{name}_tau", where.prompt, "", "consistent", r, here[name], n=n, p=p[name],
-              verdict="reproduced" if r > 0.9 else "not reproduced", note=where.note(told))
+        state("A1.correlations", f"r_{name}_tau", here.prompt, as_published=r, corrected=found[name], n=n, p=p[name],
+              judged=(r, None), note=note)
         for name, r in printed.items()
     ]  # fmt: skip
 
 
-def of_map(
-    name: str, found: agreement.ModelMap, traits: Mapping[str, pd.DataFrame], where: Scope, permutations: int
+def map_claims(
+    name: str, model_map: agreement.ModelMap, traits: Mapping[str, pd.DataFrame], here: Scope, permutations: int
 ) -> list[Claim]:
     """S2.mds: the stress of a map, and whether models that share base, developer, size are nearer on it (Mantel)."""
-    models = len(found.positions)
-    note = _noted(name, where)
-    claims = [Claim("S2.mds", "stress", where.prompt, as_published=found.stress, n=models,
+    models = len(model_map.positions)
+    own, note = _source(name, here)
+    claims = [state("S2.mds", "stress", here.prompt, as_published=model_map.stress, n=models,
                     note=note("the paper gives none; above .2 is poor"))]  # fmt: skip
-    for trait in [one for one in ("base", "developer", "parameters") if one in traits]:
-        p = float(rsa.mrqap(found.closeness, {trait: traits[trait]}, permutations)[trait])
-        verdict = judge_bound("< .05", None, p) if name == PRINTED or where.papers_models else "not testable here"
-        claims.append(Claim("S2.mds", f"p_{trait}", where.prompt, "", "nearer", None, p, n=_pairs(models), p=p,
-                            verdict=verdict, note=note("Mantel test of distances on the map")))  # fmt: skip
+    for trait in [trait for trait in TRAITS if trait in traits]:
+        p = float(rsa.mrqap(model_map.closeness, {trait: traits[trait]}, permutations)[trait])
+        claims.append(state("S2.mds", f"p_{trait}", here.prompt, own=own, corrected=p, p=p, n=_pairs(models),
+                            note=note("Mantel test of distances on the map")))  # fmt: skip
     return claims
 
 
-def of_rsa(name: str, summary: pd.DataFrame, models: int, where: Scope) -> list[Claim]:
-    """S2.rsa.*: each number of rankings.rsa_summary of the matrix `name`, beside what the paper prints."""
-    printed = paper_table("rsa").set_index(["analysis", "quantity"])["printed"]
-    note = _noted(name, where)(f"as published over all {models**2} entries")
-    claims = []
-    for row in summary.itertuples():
-        paper = printed.get((row.analysis, row.quantity.removesuffix("_mantel").removesuffix("_mrqap")))
-        numbers = [None if pd.isna(x) else float(x) for x in (row.as_published, row.corrected, row.low, row.high)]
-        judged = name == PRINTED or (where.papers_models and (where.papers_texts or row.quantity.startswith("p_")))
-        verdict = _of_rsa(paper, *numbers[:2]) if paper and judged else "not testable here"
-        claims.append(Claim(f"S2.rsa.{row.analysis}", row.quantity, where.prompt, "", paper, *numbers, n=_pairs(models),
-                            p=None if pd.isna(row.p) else float(row.p), verdict=verdict, note=note))  # fmt: skip
-    return claims
+def rsa_claims(name: str, summary: pd.DataFrame, models: int, here: Scope) -> list[Claim]:
+    """S2.rsa.*: each number of rsa.rsa_summary of the matrix `name`, beside what the paper prints.
+
+    The shares of R² are left out: the paper says nothing of them.
+    """
+    own, note = _source(name, here)
+    note = note(f"as published over all {models**2} entries")
+    rows = summary[~summary["quantity"].str.startswith("share_")].to_dict("records")
+    return [state(f"S2.rsa.{row['analysis']}", row["quantity"], here.prompt, own=own, n=_pairs(models), note=note,
+                  **{key: None if pd.isna(row[key]) else float(row[key]) for key in NUMBERS})
+            for row in rows]  # fmt: skip
 
 
-def _noted(name: str, where: Scope) -> Callable[[str], str]:
-    """Notes that begin with the matrix's name; what is printed in the paper is about a vocabulary."""
-    return lambda told: f"{name}; {told}" if name == PRINTED else where.note(f"{name}; {told}")
+NUMBERS = ("as_published", "corrected", "ci_low", "ci_high", "p")
 
 
-def _of_rsa(paper: str, as_published: float | None, corrected: float | None) -> str:
-    if paper[0] in "<>":
-        return judge_bound(paper, as_published, corrected)
-    # R² is .806, adjusted .802: the two decimals that Fig 2A prints leave it between .802 and .810.
-    return judge(float(paper), as_published, corrected, within=0.01)
+def _source(name: str, here: Scope) -> tuple[Set[str], Callable[[str], str]]:
+    """What of the paper's own the matrix `name` rests on, and how its notes begin; what is printed is the paper's."""
+    if name == PRINTED:
+        return THE_PAPER, lambda remark: f"{name}; {remark}"
+    return here.own, lambda remark: here.note(f"{name}; {remark}")
 
 
 def figure_2a() -> pd.DataFrame:

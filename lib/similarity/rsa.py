@@ -1,19 +1,20 @@
 """What agreement between models goes with: representational similarity analysis (section 2.2)."""
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import pingouin
 import statsmodels.api as sm
 from scipy import stats
 
-from lib import InputError
-from lib.resampling import INTERVAL
+from lib import InputError, resampling
 from lib.similarity.agreement import refuse_malformed
 
-# --- the ends of a ranking ----------------------------------------------------------------------------------------
+TRAITS = ("base", "developer", "parameters_b")  # columns of the registry that two models can share
+
+# --- pairs of models ----------------------------------------------------------------------------------------------
 
 
 def pairs(matrix: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
@@ -22,14 +23,11 @@ def pairs(matrix: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
     The diagonal and the mirrored triangle are not observations, so they are left out. models: a registry that holds
     the matrix's names.
     """
-    rows = []
-    for a, b in itertools.combinations(matrix.index, 2):
-        same = {f"same_{trait}": models.loc[a, trait] == models.loc[b, trait] for trait in TRAITS}
-        rows.append({"model_a": a, "model_b": b, "value": matrix.loc[a, b]} | same)
-    return pd.DataFrame(rows, columns=["model_a", "model_b", "value", *(f"same_{trait}" for trait in TRAITS)])
-
-
-TRAITS = ("base", "developer", "parameters_b")
+    a, b = np.triu_indices(len(matrix), 1)
+    labels = models.loc[matrix.index, list(TRAITS)].to_numpy(dtype=object)
+    same = {f"same_{trait}": labels[a, column] == labels[b, column] for column, trait in enumerate(TRAITS)}
+    value = matrix.to_numpy()[a, b]
+    return pd.DataFrame({"model_a": matrix.index[a], "model_b": matrix.index[b], "value": value} | same)
 
 
 def what_sharing_brings(
@@ -37,40 +35,27 @@ def what_sharing_brings(
 ) -> pd.DataFrame:
     """How much more alike models are that share a base, a developer or a size: one row per trait.
 
-    Columns: pairs (that share it), others, mean_sharing, mean_others, difference, p. p is one-sided, by permuting the
-    models' names (Mantel), because pairs that have a model in common are not independent.
+    Columns: pairs (that share it), others, mean_sharing, mean_others, difference, p (two-sided, `mrqap` with this one
+    predictor, because pairs that have a model in common are not independent). A trait that all pairs share, or none,
+    is left out.
     """
-    rows = []
+    rows, each = [], pairs(matrix, models)
     for trait in TRAITS:
-        found = pairs(matrix, models)
-        same = found[f"same_{trait}"].to_numpy(dtype=bool)
+        same = each[f"same_{trait}"].to_numpy(dtype=bool)
         if not 0 < same.sum() < len(same):
             continue
-        means = found["value"][same].mean(), found["value"][~same].mean()
-        p = _permutation_p(matrix, models[trait].loc[matrix.index].to_numpy(), permutations, seed)
+        means = each["value"][same].mean(), each["value"][~same].mean()
+        labels = models[trait].loc[matrix.index].to_numpy(dtype=object)
+        shared = pd.DataFrame((labels[:, None] == labels).astype(float), matrix.index, matrix.index)
+        p = mrqap(matrix, {trait: shared}, permutations, seed)[trait]
         rows.append((trait, same.sum(), (~same).sum(), *means, means[0] - means[1], p))
     return pd.DataFrame(rows, columns=["trait", "pairs", "others", "mean_sharing", "mean_others", "difference", "p"])
 
 
-def _permutation_p(matrix: pd.DataFrame, labels: np.ndarray, permutations: int, seed: int) -> float:
-    upper = np.triu_indices(len(labels), 1)
-    values = matrix.to_numpy()[upper]
-    random = np.random.default_rng(seed)
-
-    def difference(names: np.ndarray) -> float:
-        same = (names[:, None] == names[None, :])[upper]
-        return values[same].mean() - values[~same].mean()
-
-    observed = difference(labels)
-    # A shuffle that only swaps equal labels reproduces the observed value but for rounding, hence the slack.
-    reached = sum(difference(random.permutation(labels)) >= observed - 1e-12 for _ in range(permutations))
-    return (reached + 1) / (permutations + 1)
+# --- theoretical matrices -----------------------------------------------------------------------------------------
 
 
-# --- what agreement goes with: representational similarity analysis ----------------------------------------------
-
-
-def similarities(models: pd.DataFrame, base: str = "family") -> dict[str, pd.DataFrame]:
+def theoretical(models: pd.DataFrame, base: str = "family") -> dict[str, pd.DataFrame]:
     """The theoretical similarity matrices of section 2.2: trait -> models x models, in [0, 1], 1 on the diagonal.
 
     base and developer: 1 where two models share it, else 0. parameters (billions; millions if no model has .1 billion)
@@ -83,13 +68,13 @@ def similarities(models: pd.DataFrame, base: str = "family") -> dict[str, pd.Dat
     if base not in ("family", "release"):
         raise InputError(f"base must be 'family' or 'release', not {base!r}")
     bases = models["base"].str.split().str[0] if base == "family" else models["base"]
-    found = {"base": _same(bases), "developer": _same(models["developer"])}
+    values = {"base": _same(bases), "developer": _same(models["developer"])}
     parameters = pd.to_numeric(models["parameters_b"], errors="coerce")
     parameters = parameters * (1000 if parameters.max() < 0.1 else 1)  # in billions, small models are all alike
-    found |= {"parameters": _near(parameters), "rank": _near(models["rewardbench_rank"])}
+    values |= {"parameters": _near(parameters), "rank": _near(models["rewardbench_rank"])}
     upper = np.triu_indices(len(models), 1)
-    varied = {name: one for name, one in found.items() if one is not None and np.ptp(one[upper]) > 0}
-    return {name: pd.DataFrame(one, models.index, models.index) for name, one in varied.items()}
+    varied = {trait: square for trait, square in values.items() if square is not None and np.ptp(square[upper]) > 0}
+    return {trait: pd.DataFrame(square, models.index, models.index) for trait, square in varied.items()}
 
 
 def _same(labels: pd.Series) -> np.ndarray | None:
@@ -100,6 +85,9 @@ def _same(labels: pd.Series) -> np.ndarray | None:
 def _near(numbers: pd.Series) -> np.ndarray | None:
     values = pd.to_numeric(numbers, errors="coerce").to_numpy(dtype=float)
     return None if np.isnan(values).any() else 1 / (1 + np.abs(values[:, None] - values))
+
+
+# --- regression ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -130,6 +118,17 @@ def regress(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], entrie
     return Regression(table, float(fit.rsquared), float(fit.rsquared_adj), float(fit.aic), len(outcome))
 
 
+def shares_of_r2(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], entries: str = "pairs") -> pd.Series:
+    """How much of R² each predictor contributes, in [0, 1], together 1; predictor -> share. entries: as of `regress`.
+
+    What a predictor adds to R², averaged over all orders in which the predictors can enter (Lindeman, Merenda and Gold
+    1980, by pingouin), so that what correlated predictors explain together is divided between them.
+    """
+    outcome, design = _observations(matrix, predictors, entries)
+    fit = pingouin.linear_regression(pd.DataFrame(design, columns=list(predictors)), outcome, relimp=True)
+    return fit[fit["names"] != "Intercept"].set_index("names")["relimp_perc"].rename("share") / 100
+
+
 def stepwise(
     matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], entries: str = "pairs"
 ) -> tuple[list[str], pd.DataFrame]:
@@ -156,6 +155,9 @@ def _aic(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], names: li
     return float(sm.OLS(outcome, np.ones(len(outcome))).fit().aic)
 
 
+# --- permutation tests --------------------------------------------------------------------------------------------
+
+
 def mrqap(
     matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], permutations: int = 10_000, seed: int = 0
 ) -> pd.Series:
@@ -167,12 +169,12 @@ def mrqap(
     the permutations, so p is at least 1 / (permutations + 1).
     """
     outcome, design = _observations(matrix, predictors, "pairs")
-    orders = _orders(len(matrix), permutations, seed)
-    found = {}
+    orders = resampling.orders(len(matrix), permutations, seed)
+    p = {}
     for column, name in enumerate(predictors):
         others = np.column_stack([np.ones(len(outcome)), np.delete(design, column, axis=1)])
-        found[name] = _semi_partial_p(outcome, design[:, column], others, orders)
-    return pd.Series(found, name="p")
+        p[name] = _semi_partial_p(outcome, design[:, column], others, orders)
+    return pd.Series(p, name="p")
 
 
 def _semi_partial_p(outcome: np.ndarray, predictor: np.ndarray, others: np.ndarray, orders: np.ndarray) -> float:
@@ -187,15 +189,7 @@ def _semi_partial_p(outcome: np.ndarray, predictor: np.ndarray, others: np.ndarr
     # t is an increasing function of the partial correlation, so that one is enough.
     free = outcome - basis @ (basis.T @ outcome)
     partial = permuted - (permuted @ basis) @ basis.T
-    strength = np.abs(partial @ free) / np.linalg.norm(partial, axis=1)
-    # Orders that only swap alike models reach the observed value, the first one, but for rounding: hence the slack.
-    return float((strength >= strength[0] * (1 - 1e-9)).mean())
-
-
-def _orders(models: int, permutations: int, seed: int) -> np.ndarray:
-    """(permutations + 1, models): the order as it is, then random ones."""
-    random = np.random.default_rng(seed)
-    return np.vstack([np.arange(models), random.permuted(np.tile(np.arange(models), (permutations, 1)), axis=1)])
+    return resampling.permutation_p(np.abs(partial @ free) / np.linalg.norm(partial, axis=1))
 
 
 def rsa(
@@ -207,20 +201,23 @@ def rsa(
 ) -> pd.DataFrame:
     """The regression of section 2.2 twice: as published, over all entries, and corrected, over pairs.
 
-    One row per predictor: b_published, p_published (OLS over all entries); b, with a 95% interval low - high, and p
-    (permutation). jointly: all predictors in one model (MRQAP), or each alone (Mantel). The interval is a jackknife
-    over models, b +- t * se with se² = (k - 1) / k * sum of squared deviations, because pairs share models; it is
-    missing where leaving out a model leaves too little to fit.
+    One row per predictor: b_published, p_published (OLS over all entries), share_published (of R²); b, its 95%
+    interval ci_low, ci_high, p (permutation) and share (of R²) over pairs. jointly: all predictors in one model
+    (MRQAP), or each alone (Mantel), with all of R² for its share. The interval is a jackknife over models, b +- t * se
+    with se² = (k - 1) / k * sum of squared deviations, because pairs share models; it is missing where leaving out a
+    model leaves too little to fit.
     """
-    groups = [predictors] if jointly else [{name: one} for name, one in predictors.items()]
+    groups = [predictors] if jointly else [{name: theory} for name, theory in predictors.items()]
     rows = []
     for group in groups:
         published, corrected = regress(matrix, group, "all").table, regress(matrix, group, "pairs").table
         spread = jackknife(matrix, group)
-        reach = stats.t.ppf(INTERVAL[1], len(matrix) - 1) * spread
+        reach = stats.t.ppf(resampling.INTERVAL[1], len(matrix) - 1) * spread
         p = mrqap(matrix, group, permutations, seed)
-        rows.append(pd.DataFrame({"b_published": published["b"], "p_published": published["p"], "b": corrected["b"],
-                                  "low": corrected["b"] - reach, "high": corrected["b"] + reach, "p": p}))  # fmt: skip
+        share = {entries: shares_of_r2(matrix, group, entries) for entries in ("all", "pairs")}
+        of_published = {"b_published": published["b"], "p_published": published["p"], "share_published": share["all"]}
+        interval = {"ci_low": corrected["b"] - reach, "ci_high": corrected["b"] + reach}
+        rows.append(pd.DataFrame(of_published | {"b": corrected["b"]} | interval | {"p": p, "share": share["pairs"]}))
     return pd.concat(rows)
 
 
@@ -231,8 +228,9 @@ def rsa_summary(
 
     analysis: simple (each predictor alone), multiple (all of them), final (base and rank where both are there, as in
     the paper; else what stepwise regression keeps). quantity: p_<predictor>; its permutation p by name, as
-    p_<predictor>_mantel or p_<predictor>_mrqap; b_<predictor>; r2, adjusted_r2. Columns: as_published (all entries),
-    corrected (pairs), low and high (95%, of b), p (permutation, of p and b).
+    p_<predictor>_mantel or p_<predictor>_mrqap; b_<predictor>; and, of several together, r2, adjusted_r2 and
+    share_<predictor> (of R²). Columns: as_published (all entries), corrected (pairs), ci_low and ci_high (95%, of b),
+    p (permutation, of p and b).
     """
     final = [name for name in ("base", "rank") if name in predictors]
     if len(final) < 2:
@@ -247,12 +245,14 @@ def rsa_summary(
         for name, row in table.iterrows():
             rows.append((analysis, f"p_{name}", row["p_published"], row["p"], None, None, row["p"]))
             rows.append((analysis, f"p_{name}_{test}", None, row["p"], None, None, row["p"]))
-            rows.append((analysis, f"b_{name}", row["b_published"], row["b"], row["low"], row["high"], row["p"]))
+            rows.append((analysis, f"b_{name}", row["b_published"], row["b"], row["ci_low"], row["ci_high"], row["p"]))
         if analysis != "simple":
             published, corrected = regress(matrix, group, "all"), regress(matrix, group, "pairs")
             rows.append((analysis, "r2", published.r2, corrected.r2, None, None, None))
             rows.append((analysis, "adjusted_r2", published.adjusted_r2, corrected.adjusted_r2, None, None, None))
-    columns = ["analysis", "quantity", "as_published", "corrected", "low", "high", "p"]
+            shares = table[["share_published", "share"]].itertuples()
+            rows += [(analysis, f"share_{name}", old, new, None, None, None) for name, old, new in shares]
+    columns = ["analysis", "quantity", "as_published", "corrected", "ci_low", "ci_high", "p"]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[2:], float))
 
 
@@ -269,17 +269,16 @@ def can_be_told_apart(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFram
 
 def jackknife(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]) -> pd.Series:
     """The standard error of each b over pairs, by leaving out one model at a time; NaN where that cannot be fitted."""
-    left = []
+    without = []
     for name in matrix.index:
-        kept = matrix.index.drop(name)
-        some = {trait: one.loc[kept, kept] for trait, one in predictors.items()}
+        others = matrix.index.drop(name)
+        theories = {trait: theory.loc[others, others] for trait, theory in predictors.items()}
         try:
-            left.append(regress(matrix.loc[kept, kept], some).table["b"])
+            without.append(regress(matrix.loc[others, others], theories).table["b"])
         except InputError:
-            left.append(pd.Series(np.nan, index=list(predictors)))
-    left = np.array(left)
-    models = len(left)
-    return pd.Series(np.sqrt((models - 1) / models * ((left - left.mean(0)) ** 2).sum(0)), index=list(predictors))
+            without.append(pd.Series(np.nan, index=list(predictors)))
+    b = np.array(without)  # (models, predictors)
+    return pd.Series(np.sqrt((len(b) - 1) / len(b) * ((b - b.mean(0)) ** 2).sum(0)), index=list(predictors))
 
 
 def shuffled_control(
@@ -298,8 +297,8 @@ def shuffled_control(
     hits = []
     for _ in range(shuffles):
         order = random.permutation(len(matrix))
-        moved = {name: _reordered(one, order) for name, one in predictors.items()}
-        groups = [moved] if jointly else [{name: one} for name, one in moved.items()]
+        moved = {name: _reordered(theory, order) for name, theory in predictors.items()}
+        groups = [moved] if jointly else [{name: theory} for name, theory in moved.items()]
         for group in groups:
             p_published = regress(matrix, group, "all").table["p"]
             p = mrqap(matrix, group, permutations, int(random.integers(2**31)))
@@ -321,14 +320,16 @@ def _observations(
     names = matrix.index
     chosen = np.triu_indices(len(names), 1) if entries == "pairs" else np.indices(matrix.shape).reshape(2, -1)
     columns = []
-    for trait, one in predictors.items():
-        if set(one.index) != set(names):
+    for trait, theory in predictors.items():
+        if set(theory.index) != set(names):
             raise InputError(f"the similarity matrix of {trait} is about other models; build it for these models")
-        columns.append(one.loc[names, names].to_numpy(dtype=float)[tuple(chosen)])
+        columns.append(theory.loc[names, names].to_numpy(dtype=float)[tuple(chosen)])
     outcome = matrix.to_numpy(dtype=float)[tuple(chosen)]
     design = np.column_stack(columns) if columns else np.empty((len(outcome), 0))
     whole = np.column_stack([np.ones(len(outcome)), design])
     if np.linalg.matrix_rank(whole) < whole.shape[1] or len(outcome) <= whole.shape[1]:
-        told = ", ".join(predictors)
-        raise InputError(f"{len(names)} models are too few, or too alike, to tell apart {told}; leave a predictor out")
+        raise InputError(
+            f"{len(names)} models are too few, or too alike, to tell apart {', '.join(predictors)}; "
+            "leave a predictor out"
+        )
     return outcome, design
