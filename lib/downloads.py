@@ -41,12 +41,12 @@ def git_blob_id(content: bytes) -> str:
 def verified(path: Path, blob_id: str, remedy: str) -> Path:
     """The path itself, if the file there has this git blob id. InputError, naming the file, if it has another."""
     try:
-        found = git_blob_id(path.read_bytes())
+        actual_id = git_blob_id(path.read_bytes())
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); {remedy}") from error
-    if found != blob_id:
+    if actual_id != blob_id:
         raise InputError(
-            f"{path} is corrupt: its git blob id is {found[:12]}, the pinned one is {blob_id[:12]}; {remedy}"
+            f"{path} is corrupt: its git blob id is {actual_id[:12]}, the pinned one is {blob_id[:12]}; {remedy}"
         )
     return path
 
@@ -85,10 +85,10 @@ def mirror_folder() -> Path | None:
 
 def _pin(repository: str, path: str) -> pd.Series:
     files = registry()
-    found = files[(files["repository"] == repository) & (files["path"] == path)]
-    if len(found) != 1:
+    pins = files[(files["repository"] == repository) & (files["path"] == path)]
+    if len(pins) != 1:
         raise InputError(f"{path} of {repository} is not pinned; add its commit and git blob id to data/downloads.csv")
-    return found.iloc[0]
+    return pins.iloc[0]
 
 
 def address(pin: pd.Series) -> str:

@@ -178,7 +178,7 @@ def _bnc_rows(path: Path) -> Iterator[tuple[str, str, str, str]]:
 def _plain(form: str) -> str:
     """The form without the list's marks; of spellings that differ by case or apostrophe only, one."""
     bare = re.sub(r"\(.*\)", "", form).replace("*", "").strip()
-    spellings = {one.strip(" '").lower() for one in bare.split("/")}
+    spellings = {spelling.strip(" '").lower() for spelling in bare.split("/")}
     return spellings.pop() if "/" in bare and len(spellings) == 1 else bare
 
 
@@ -188,8 +188,8 @@ def _wordfreq() -> Lexicon:
     because wordfreq gives all numbers of one length the same frequency."""
     from wordfreq import get_frequency_dict  # here, because it takes a second
 
-    known = get_frequency_dict("en", "best")
-    rows = [(word, value * 1e6) for word, value in known.items() if not any(char.isdigit() for char in word)]
+    frequencies = get_frequency_dict("en", "best")
+    rows = [(word, share * 1e6) for word, share in frequencies.items() if not any(char.isdigit() for char in word)]
     words = pd.DataFrame(rows, columns=["word", "frequency"])
     return Lexicon("wordfreq", "frequency", words, words)
 
@@ -217,15 +217,15 @@ def join(
         raise InputError(f"how must be 'published' or 'corrected', not {how!r}")
     words = _words(table, how)
     lexicons = [lexicon, control] if control else [lexicon]
-    for one in lexicons:
-        words = words.merge(
-            getattr(one, how), on="word", validate="many_to_many" if how == "published" else "one_to_one"
-        )
+    validate = "many_to_many" if how == "published" else "one_to_one"
+    for listed in lexicons:
+        words = words.merge(getattr(listed, how), on="word", validate=validate)
     if words.empty:
         raise InputError(f"no word of {lexicon.name} is among these {len(table)} tokens; choose another collection")
-    joined = words[["word", *(one.quantity for one in lexicons), *scores.prompt_names(table)]]
-    told = {"lexicon": " and ".join(one.name for one in lexicons), "how": how, "tokens": len(table)}
-    joined.attrs = told | {"rows": len(joined), "words": joined["word"].nunique()}
+    joined = words[["word", *(listed.quantity for listed in lexicons), *scores.prompt_names(table)]]
+    names = " and ".join(listed.name for listed in lexicons)
+    joined.attrs = {"lexicon": names, "how": how, "tokens": len(table), "rows": len(joined)}
+    joined.attrs["words"] = joined["word"].nunique()
     return joined
 
 
@@ -242,8 +242,7 @@ def _words(table: pd.DataFrame, how: str) -> pd.DataFrame:
 
 def stated(joined: pd.DataFrame) -> str:
     """One sentence for a join: how many rows and words, of how many tokens, and how they were matched."""
-    told = joined.attrs
-    how = {"published": "as the authors joined them", "corrected": "one row per word"}[told["how"]]
-    return (
-        f"{told['rows']:,} rows, {told['words']:,} words of {told['lexicon']} among {told['tokens']:,} tokens ({how})."
-    )
+    about = joined.attrs
+    how = {"published": "as the authors joined them", "corrected": "one row per word"}[about["how"]]
+    counts = f"{about['rows']:,} rows, {about['words']:,} words of {about['lexicon']} among {about['tokens']:,} tokens"
+    return f"{counts} ({how})."

@@ -81,11 +81,9 @@ def test_standardised_rewards_have_mean_0_and_sd_1_and_no_scale():
     assert m == pytest.approx(centred / np.sqrt(64 / 6))
 
 
-def test_a_constant_column_has_no_standard_deviation():
+def test_constant_rewards_have_no_standard_deviation():
     with pytest.raises(InputError, match="reward is constant in N, greatest, so it has no standard deviation"):
         effects.standardised(pd.concat([SIX, SIX.assign(model="N", reward=1.0)]))
-    with pytest.raises(InputError, match="sentiment is constant in M"):
-        effects.standardised(SIX.assign(sentiment=1.0), ["reward", "sentiment"], ["model"])
 
 
 # --- slopes -------------------------------------------------------------------------------------------------------
@@ -467,15 +465,15 @@ def test_a_straight_control_is_the_papers_regression():
         effects.frequency_slopes(rows, "word")
 
 
-def test_standardised_frequency_slopes_have_no_units():
+def test_slopes_of_standardised_rewards_have_no_scale():
     rows = planted_frequency(effect=0.3, confounded=0)
-    columns = ["reward", "log_frequency", "sentiment"]
-    other = rows.assign(reward=50 * rows["reward"] - 3, log_frequency=rows["log_frequency"] / np.log(10))
-    one, two = (effects.frequency_slopes(effects.standardised(frame, columns), "sentiment") for frame in (rows, other))
+    other = rows.assign(reward=50 * rows["reward"] - 3)
+    one, two = (effects.frequency_slopes(effects.standardised(frame), "sentiment") for frame in (rows, other))
     assert two["slope"].to_numpy() == pytest.approx(one["slope"].to_numpy())
-    alone = effects.frequency_slopes(effects.standardised(rows, columns)).iloc[0]
+    alone = effects.frequency_slopes(effects.standardised(rows)).iloc[0]
     first = rows[rows["model"] == "M0"]
-    assert alone["slope"] == pytest.approx(first["reward"].corr(first["log_frequency"]))
+    r = first["reward"].corr(first["log_frequency"])
+    assert alone["slope"] == pytest.approx(r / first["log_frequency"].std(ddof=0))  # SD of reward per unit
 
 
 def test_counts_of_significant_slopes_by_hand():

@@ -230,6 +230,12 @@ def agreement_by_distance(
     return pd.DataFrame(rows)
 
 
+def gaps_by_distance(people: pd.Series, rewards: pd.DataFrame, edges: Sequence[float]) -> pd.DataFrame:
+    """agreement_by_distance of each model by itself, upper less lower share: models x distances (high edge)."""
+    tables = {name: agreement_by_distance(people, rewards[[name]], edges).set_index("high_edge") for name in rewards}
+    return pd.DataFrame({name: table["upper_share"] - table["lower_share"] for name, table in tables.items()}).T
+
+
 def taus_by(people: pd.Series, rewards: pd.DataFrame, groups: pd.Series) -> pd.DataFrame:
     """Mean tau of models with people within each group of items, in the order of the groups: columns items, tau."""
     _check(people, rewards)
@@ -328,6 +334,24 @@ def positions_over_models(
     return resampling.bootstrap(position, models, resamples, seed)
 
 
+def side_by_side(by_aggregate: Mapping[str, pd.DataFrame], top: int, end: str = "undervalued") -> pd.DataFrame:
+    """The items most undervalued (or overvalued) under each aggregate, a column each; by_aggregate: discrepancies."""
+    ordered = {name: items if end == "undervalued" else items[::-1] for name, items in by_aggregate.items()}
+    return pd.DataFrame({name: list(items.index[:top]) for name, items in ordered.items()})
+
+
+# --- kinds of items ---------------------------------------------------------------------------------------------------
+
+
+def kinds_of(items: pd.Index, words: pd.Series, sexual: bool = False) -> pd.Series:
+    """The kind of each item, '' for none: by a list of words (word -> kind), whatever its capitals.
+
+    sexual: also `sexual content`, by a pattern for titles as an encyclopedia has them.
+    """
+    kinds = pd.Series(items.str.lower().map(words), index=items).fillna("")
+    return kinds.mask(items.str.contains(SEXUAL, case=False), "sexual content") if sexual else kinds
+
+
 def by_kind(values: pd.Series, kinds: pd.Series, top: int = 50, resamples: int = 200, seed: int = 0) -> pd.DataFrame:
     """Whether items of a kind have larger values (differences, surprises) than items of no kind; one row per kind.
 
@@ -357,29 +381,8 @@ def _above(values: pd.Series, others: pd.Series, resamples: int, random: np.rand
     return {"above": shares.mean(), "ci_low": ci_low, "ci_high": ci_high}
 
 
-def kinds_of(items: pd.Index, words: pd.Series, sexual: bool = False) -> pd.Series:
-    """The kind of each item, '' for none: by a list of words (word -> kind), whatever its capitals.
-
-    sexual: also `sexual content`, by a pattern for titles as an encyclopedia has them.
-    """
-    kinds = pd.Series(items.str.lower().map(words), index=items).fillna("")
-    return kinds.mask(items.str.contains(SEXUAL, case=False), "sexual content") if sexual else kinds
-
-
 def by_kind_alone(people: pd.Series, rewards: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
     """by_kind's `above` of the surprises of each model by itself: models x kinds."""
     surprises = {name: discrepancies(people, rewards[[name]])["surprise"] for name in rewards}
     tables = {name: by_kind(surprise, kinds, resamples=2) for name, surprise in surprises.items()}
     return pd.DataFrame({name: table.set_index("kind")["above"] for name, table in tables.items()}).T
-
-
-def gaps_by_distance(people: pd.Series, rewards: pd.DataFrame, edges: Sequence[float]) -> pd.DataFrame:
-    """agreement_by_distance of each model by itself, upper less lower share: models x distances (high edge)."""
-    tables = {name: agreement_by_distance(people, rewards[[name]], edges).set_index("high_edge") for name in rewards}
-    return pd.DataFrame({name: table["upper_share"] - table["lower_share"] for name, table in tables.items()}).T
-
-
-def side_by_side(by_aggregate: Mapping[str, pd.DataFrame], top: int, end: str = "undervalued") -> pd.DataFrame:
-    """The items most undervalued (or overvalued) under each aggregate, a column each; by_aggregate: discrepancies."""
-    ordered = {name: items if end == "undervalued" else items[::-1] for name, items in by_aggregate.items()}
-    return pd.DataFrame({name: list(items.index[:top]) for name, items in ordered.items()})

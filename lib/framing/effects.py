@@ -48,21 +48,18 @@ def observations(
     return rows.astype({"reward": float})[["model", "prompt", *keys, "reward"]]
 
 
-def standardised(
-    rows: pd.DataFrame, columns: Sequence[str] = ("reward",), by: Sequence[str] = ("model", "prompt")
-) -> pd.DataFrame:
-    """The observations with these columns in standard deviations from their mean, within each group (ddof 0).
+def standardised(rows: pd.DataFrame) -> pd.DataFrame:
+    """The observations with rewards in standard deviations from their mean, within each model and prompt (ddof 0).
 
     Reward models have scales of their own, so raw slopes cannot be compared between models, standardised ones can.
-    Raises InputError where a column is constant in a group.
+    Raises InputError where all rewards of a model for a prompt are equal.
     """
-    groups = rows.groupby(list(by), sort=False)[list(columns)]
-    spread = groups.transform("std", ddof=0)
-    if (flat := (spread == 0) | spread.isna()).to_numpy().any():
-        row, column = (int(i[0]) for i in np.nonzero(flat.to_numpy()))
-        group = ", ".join(str(rows[key].iloc[row]) for key in by)
-        raise InputError(f"{columns[column]} is constant in {group}, so it has no standard deviation; leave it out")
-    return rows.assign(**((rows[list(columns)] - groups.transform("mean")) / spread))
+    rewards = rows.groupby(["model", "prompt"], sort=False)["reward"]
+    sd = rewards.transform("std", ddof=0)
+    if (constant := (sd == 0) | sd.isna()).any():
+        model, prompt = rows.loc[constant, ["model", "prompt"]].iloc[0]
+        raise InputError(f"reward is constant in {model}, {prompt}, so it has no standard deviation; leave it out")
+    return rows.assign(reward=(rows["reward"] - rewards.transform("mean")) / sd)
 
 
 # --- slopes -------------------------------------------------------------------------------------------------------
@@ -166,7 +163,7 @@ def worth(words: pd.DataFrame, other: str) -> float:
     return float(stats.linregress(words["sentiment"], words[other]).slope)
 
 
-# --- all models together ------------------------------------------------------------------------------------------
+# --- all models in one fit ----------------------------------------------------------------------------------------
 
 
 def mixed_model(rows: pd.DataFrame) -> pd.DataFrame:
@@ -200,6 +197,9 @@ def _mixed(rows: pd.DataFrame) -> dict:
             "gap": gap, "standard_error": error, "ci_low": ci_low, "ci_high": ci_high,
             "p": float(2 * stats.norm.sf(abs(gap / error))), "sd_gap": float(np.sqrt(fit.cov_re[2, 2])),
             "converged": bool(fit.converged)}  # fmt: skip
+
+
+# --- words drawn again --------------------------------------------------------------------------------------------
 
 
 Statistic = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
@@ -361,13 +361,13 @@ def over_prompts(gap_rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([rows, parts], axis=1).assign(polarity=parts["adjective"].map(POLARITIES), p_holm=p_holm)
 
 
-def what_varies(prompts: pd.DataFrame, value: str = "gap") -> pd.DataFrame:
-    """How much of the variance between prompts each part of the prompt explains: one row per part, and the residual.
+def what_varies(prompts: pd.DataFrame) -> pd.DataFrame:
+    """How much of the variance of `gap` between prompts each part of the prompt explains: a row each, and the residual.
 
     prompts: over_prompts(). Columns: part, df, share (of the sum of squares, type II, main effects), f, p.
     """
     parts = ("adjective", "superlative", "style")
-    design = sm.OLS.from_formula(f"{value} ~ " + " + ".join(f"C({part})" for part in parts), prompts)
+    design = sm.OLS.from_formula("gap ~ " + " + ".join(f"C({part})" for part in parts), prompts)
     table = anova_lm(design.fit(), typ=2)
     table.index = [*parts, "residual"]
     share = table["sum_sq"] / table["sum_sq"].sum()
@@ -411,17 +411,17 @@ def frequency_slopes(rows: pd.DataFrame, control: str = "none", *, robust: bool 
     return fits[fits["predictor"] == "log_frequency"].drop(columns="predictor").reset_index(drop=True)
 
 
-def count_positive(fits: pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
-    """How many models have a significantly positive slope, and a significantly negative one, per prompt.
+def count_positive(fits: pd.DataFrame) -> pd.DataFrame:
+    """How many models have a significantly (p < .05) positive slope, and a significantly negative one, per prompt.
 
     fits: slopes of one predictor. Columns: prompt, models, n_positive, n_positive_significant,
     n_negative_significant, slope (mean over models), ci_low, ci_high (t over models).
     """
-    return pd.DataFrame([_counted(prompt, group, level) for prompt, group in fits.groupby("prompt", sort=False)])
+    return pd.DataFrame([_counted(prompt, group) for prompt, group in fits.groupby("prompt", sort=False)])
 
 
-def _counted(prompt: str, group: pd.DataFrame, level: float) -> dict:
-    up, significant = group["slope"] > 0, group["p"] < level
+def _counted(prompt: str, group: pd.DataFrame) -> dict:
+    up, significant = group["slope"] > 0, group["p"] < 0.05
     several = len(group) > 1
     ci_low, ci_high = stats.ttest_1samp(group["slope"], 0).confidence_interval() if several else (np.nan, np.nan)
     return {"prompt": prompt, "models": len(group), "n_positive": int(up.sum()),

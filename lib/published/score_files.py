@@ -208,6 +208,58 @@ def _write_vocabulary(name: str, path: str, file: Path, pinned: bool) -> Path:
     return _write(VOCABULARY, name, table["text"], table[list(prompts)], metadata, *ids_and_tokens)
 
 
+# --- language models' logits ---------------------------------------------------------------------------------------
+
+
+def published_file(hub_id: str) -> str:
+    """The path of a language model's file in the authors' repository."""
+    return f"data/base_model_logits/{hub_id.replace('/', '--')}.csv"
+
+
+def read_published(path: Path, *, in_order: bool = True) -> pd.DataFrame:
+    """A published file of logits as log-probabilities: a score table with columns greatest, best, worst.
+
+    The files are called log-probabilities but hold raw logits, one row per token; the softmax is taken over all of
+    them. A file whose numbers already are log-probabilities comes back unchanged. InputError, naming the file, if rows
+    are lost or moved (in_order) or columns are others than those of the published reward scores.
+    """
+    table = read_vocabulary(Path(path), in_order=in_order)
+    prompts = ["greatest", "best", "worst"]
+    table = table.assign(**{prompt: log_probabilities(table[prompt].to_numpy()) for prompt in prompts})
+    return as_score_table(table[["token_id", "token", "text", *prompts]])
+
+
+def import_published(folder: Path | None = None, *, pinned: bool = True) -> dict[str, Path]:
+    """Write the published language models' log-probabilities as score tables, as `published-logprobs`.
+
+    folder: where the files (`google--<model>.csv`) lie; None fetches them. pinned: they must be the ten published
+    files, byte for byte; False takes whichever files of this format the folder holds. Nickname -> table.
+    """
+    models, written = registry(), {}
+    for name, hub_id in models.loc[models["group"] == "paper", "hub_id"].items():
+        file = Path(folder) / Path(published_file(hub_id)).name if folder else None
+        if not pinned and not (file and file.is_file()):
+            continue
+        if file is None:
+            file = downloads.fetch(PAPER, published_file(hub_id))
+        elif pinned:
+            downloads.check(PAPER, published_file(hub_id), file)
+        written[name] = _write_published(name, hub_id, file, pinned)
+    if not written:
+        raise InputError(f"no files of logits in {folder}; name them like {Path(published_file('owner/model')).name}")
+    return written
+
+
+def _write_published(name: str, hub_id: str, file: Path, pinned: bool) -> Path:
+    table, path = read_published(file, in_order=not pinned), scores.path_of(LOGPROBS, name)
+    texts = grid().set_index("prompt")["text"]
+    about = {"model": hub_id, "imported": LOGPROBS.name, "quantity": "natural log-probability, from published logits"}
+    about |= {"source": file.name, "prompts": texts[scores.prompt_names(table)].to_dict()}
+    with lock(path):
+        scores.write(table, path, about)
+    return path
+
+
 # --- from files to score tables -----------------------------------------------------------------------------------
 
 
@@ -250,10 +302,10 @@ def _write(
     }
     table = pd.DataFrame(columns | {prompt: rewards[prompt].astype(np.float32) for prompt in rewards})
     precision = {prompt: precision_of(table[prompt]) for prompt in rewards}
-    told = {"model": _models()[name], "imported": collection.name, "precision": precision, "rows": len(table)}
+    about = {"model": _models()[name], "imported": collection.name, "precision": precision, "rows": len(table)}
     path = scores.path_of(collection, name)
     with lock(path):
-        scores.write(table, path, told | metadata)
+        scores.write(table, path, about | metadata)
     return path
 
 
@@ -318,58 +370,6 @@ def _same_rows(columns: list[tuple[Path, pd.Series]]) -> None:
     """InputError, naming the file, if one does not have the rows of the others, in their order."""
     rows = [tuple(column) for _, column in columns]
     [(usual, _)] = Counter(rows).most_common(1)
-    for (path, _), one in zip(columns, rows, strict=True):
-        moved = "its rows are in another order" if sorted(one) == sorted(usual) else "its rows are others"
-        _refuse(path, f"{moved} than those of the files beside it", one != usual)
-
-
-# --- published logits ---------------------------------------------------------------------------------------------
-
-
-def published_file(hub_id: str) -> str:
-    """The path of a language model's file in the authors' repository."""
-    return f"data/base_model_logits/{hub_id.replace('/', '--')}.csv"
-
-
-def read_published(path: Path, *, in_order: bool = True) -> pd.DataFrame:
-    """A published file of logits as log-probabilities: a score table with columns greatest, best, worst.
-
-    The files are called log-probabilities but hold raw logits, one row per token; the softmax is taken over all of
-    them. A file whose numbers already are log-probabilities comes back unchanged. InputError, naming the file, if rows
-    are lost or moved (in_order) or columns are others than those of the published reward scores.
-    """
-    table = read_vocabulary(Path(path), in_order=in_order)
-    prompts = ["greatest", "best", "worst"]
-    found = table.assign(**{prompt: log_probabilities(table[prompt].to_numpy()) for prompt in prompts})
-    return as_score_table(found[["token_id", "token", "text", *prompts]])
-
-
-def import_published(folder: Path | None = None, *, pinned: bool = True) -> dict[str, Path]:
-    """Write the published language models' log-probabilities as score tables, as `published-logprobs`.
-
-    folder: where the files (`google--<model>.csv`) lie; None fetches them. pinned: they must be the ten published
-    files, byte for byte; False takes whichever files of this format the folder holds. Nickname -> table.
-    """
-    models, written = registry(), {}
-    for name, hub_id in models.loc[models["group"] == "paper", "hub_id"].items():
-        file = Path(folder) / Path(published_file(hub_id)).name if folder else None
-        if not pinned and not (file and file.is_file()):
-            continue
-        if file is None:
-            file = downloads.fetch(PAPER, published_file(hub_id))
-        elif pinned:
-            downloads.check(PAPER, published_file(hub_id), file)
-        written[name] = _write_published(name, hub_id, file, pinned)
-    if not written:
-        raise InputError(f"no files of logits in {folder}; name them like {Path(published_file('owner/model')).name}")
-    return written
-
-
-def _write_published(name: str, hub_id: str, file: Path, pinned: bool) -> Path:
-    table, path = read_published(file, in_order=not pinned), scores.path_of(LOGPROBS, name)
-    texts = grid().set_index("prompt")["text"]
-    told = {"model": hub_id, "imported": LOGPROBS.name, "quantity": "natural log-probability, from published logits"}
-    told |= {"source": file.name, "prompts": texts[scores.prompt_names(table)].to_dict()}
-    with lock(path):
-        scores.write(table, path, told)
-    return path
+    for (path, _), these in zip(columns, rows, strict=True):
+        problem = "its rows are in another order" if sorted(these) == sorted(usual) else "its rows are others"
+        _refuse(path, f"{problem} than those of the files beside it", these != usual)

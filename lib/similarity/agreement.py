@@ -106,10 +106,10 @@ def rank_biased_overlap(first: np.ndarray, second: np.ndarray, p: float = 0.98) 
     return float(agreement[-1] * p**n + weights @ agreement)
 
 
-def correlation(one: pd.DataFrame, other: pd.DataFrame) -> float:
+def correlation(first: pd.DataFrame, second: pd.DataFrame) -> float:
     """Pearson's correlation of two models x models matrices over pairs of different models; NaN for under 3 pairs."""
-    upper = np.triu_indices(len(one), 1)
-    values = [matrix.loc[one.index, one.index].to_numpy(dtype=float)[upper] for matrix in (one, other)]
+    upper = np.triu_indices(len(first), 1)
+    values = [matrix.loc[first.index, first.index].to_numpy(dtype=float)[upper] for matrix in (first, second)]
     return float(np.corrcoef(values)[0, 1]) if len(upper[0]) > 2 else float("nan")
 
 
