@@ -80,8 +80,8 @@ def _name_models(axes: Axes, slopes: pd.DataFrame) -> None:
     for value, rows in slopes.groupby("planted"):
         names = "\n".join(map(model_label, rows.sort_values("slope", ascending=False)["model"]))
         after = planted[planted > value]
-        if len(after) and after[0] - value < 0.2 * np.ptp(planted):  # the next one's interval is there
-            place, shift, align = rows["ci_high"].max(), (0, 4), {"ha": "center", "va": "bottom"}
+        if len(after) and after[0] - value < 0.2 * np.ptp(planted):  # the next one's interval, or name, is there
+            place, shift, align = rows["ci_high"].max(), (5, 4), {"ha": "right", "va": "bottom"}
         else:
             place, shift, align = rows["slope"].mean(), (9, 0), {"ha": "left", "va": "center"}
         axes.annotate(names, (value, place), shift, textcoords="offset points", fontsize=11, **align)

@@ -59,8 +59,9 @@ def draw_density(
 ) -> Chart:
     """Rewards for prompt y over rewards for prompt x, a panel per model; darker = more tokens (Figs 4 and A2).
 
-    tables: score tables, best with one row per distinct input. named: that many tokens of each corner are named; for
-    more than one model, names do not fit. Counts are on a log scale, so that single tokens stay visible.
+    tables: score tables, best with one row per distinct input; a single one is named by the title alone. named: that
+    many tokens of each corner are named; for more than one model, names do not fit. Counts are on a log scale, so that
+    single tokens stay visible.
     """
     columns = min(5, len(tables))
     rows = -(-len(tables) // columns)
@@ -70,7 +71,9 @@ def draw_density(
     for panel, (name, table) in zip(panels, tables.items(), strict=False):
         counts = panel.hexbin(table[x], table[y], gridsize=70 if named else 40, bins="log", cmap=COUNT_COLOURS,
                               mincnt=1, linewidths=0)  # fmt: skip
-        panel.set(title=model_label(name), xlabel=f"reward, {x}", ylabel=f"reward, {y}")
+        panel.set(xlabel=f"reward, {x}", ylabel=f"reward, {y}")
+        if len(tables) > 1:
+            panel.set_title(model_label(name))
         if named:
             _count_bar(figure, panel, counts)
             _name_corners(panel, effects.corners(table, x, y, named), x, y, blur)
