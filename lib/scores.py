@@ -5,8 +5,8 @@ int32, equal where the model's input was identical; then one float32 column per 
 model, revision and settings the rewards come from.
 """
 
-import contextlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +18,6 @@ from lib import InputError
 from lib.collection import Collection
 from lib.files import plain_name, replacing
 
-with contextlib.suppress(ImportError):  # not on Windows, where a second writer is therefore not refused
-    pass
 COLUMNS = {
     "token_id": pa.int32(),
     "token": pa.string(),
@@ -134,7 +132,7 @@ def _holds(column: pd.Series, expected: pa.DataType) -> bool:
     return column.dtype == expected.to_pandas_dtype()
 
 
-def _are_ids(ids) -> bool:
+def _are_ids(ids: Sequence[int] | np.ndarray) -> bool:
     if isinstance(ids, np.ndarray):
         return ids.dtype == np.int32 or ids.size == 0
     return all(isinstance(i, int | np.integer) for i in ids)

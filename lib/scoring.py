@@ -19,13 +19,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 from tqdm import tqdm
-from transformers import AttentionInterface, DynamicCache
+from transformers import AttentionInterface, DynamicCache, PreTrainedModel
 
 from lib import InputError, scores
 from lib.cores import one_thread
@@ -57,15 +58,16 @@ def inputs_for(
 
 
 def shared_prefix_attention(
-    module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, *,
-    scaling: float, shared: list, softcap: float | None = None, **kwargs,
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, *,
+    scaling: float, shared: list[tuple[Tensor, Tensor]], softcap: float | None = None, **kwargs: object,
 ) -> tuple[Tensor, None]:  # fmt: skip
     """Attention of many replies to one prefix and each to itself, the prefix not copied: (batch, length, heads, d).
 
     query: (batch, heads, length, d); key, value: (batch, kv_heads, length, d), of the replies alone.
     shared[layer]: the prefix keys and values, (kv_heads, prefix, d) each. softcap: Gemma-2's c in c tanh(score / c).
     """
-    prefix_key, prefix_value = shared[module.layer_idx]
+    # An index, which torch's types take for a tensor
+    prefix_key, prefix_value = shared[module.layer_idx]  # type: ignore[index]
     batch, heads, length, d = query.shape
     kv_heads, prefix = prefix_key.shape[:2]
     # Heads that share keys count as more queries: (kv_heads, batch, group * length, d)
@@ -87,7 +89,7 @@ AttentionInterface.register("shared_prefix", shared_prefix_attention)
 
 
 @contextlib.contextmanager
-def _shared_prefix(backbone) -> Iterator[None]:
+def _shared_prefix(backbone: PreTrainedModel) -> Iterator[None]:
     usual = backbone.config._attn_implementation
     backbone.config._attn_implementation = "shared_prefix"
     try:
@@ -111,9 +113,14 @@ def read_prefix(model: RewardModel, inputs: Inputs) -> Prefix:
     ids = torch.tensor([conversation.prefix_ids], device=model.device)
     cache = DynamicCache()  # without the config, so that sliding-window layers keep every key
     hidden = model.backbone(input_ids=ids, past_key_values=cache, use_cache=True).last_hidden_state[0]  # (prefix, d)
-    shared = [(layer.keys[0, :, :length], layer.values[0, :, :length]) for layer in cache.layers]
-    position = conversation.gate_position
-    return Prefix(length, shared, None if position is None else model.head.gate(hidden[position].float()))
+    shared = [_keys_and_values(layer, length) for layer in cache.layers]
+    head, position = model.head, conversation.gate_position
+    return Prefix(length, shared, None if head is None or position is None else head.gate(hidden[position].float()))
+
+
+def _keys_and_values(layer: Any, length: int) -> tuple[Tensor, Tensor]:
+    """Any: the caches that transformers has for other architectures hold no keys, and its types allow for those."""
+    return layer.keys[0, :, :length], layer.values[0, :, :length]  # (1, kv_heads, prefix, d) -> (kv_heads, length, d)
 
 
 def hidden_after(model: RewardModel, prefix: Prefix, suffixes: Tensor, last: Tensor | None = None) -> Tensor:
@@ -146,7 +153,9 @@ class Scorer:
         self.tokens_per_batch = tokens_per_batch or TOKENS_PER_BATCH.get(torch.device(model.device).type, 4096)
         with torch.no_grad():  # not inference_mode: gradients of replies pass through the prefix
             self.prefix = read_prefix(model, inputs) if model.causal else None
-            self.shares_prefix = model.causal and self._fits_window(1) and self._agrees_with_whole()
+            self.shares_prefix = (
+                self.prefix is not None and self._fits_window(self.prefix, 1) and self._agrees_with_whole(self.prefix)
+            )
 
     def __call__(self, suffixes: Sequence[tuple[int, ...]]) -> np.ndarray:
         """Rewards of prefix + suffix, (n,) float32. The suffixes have one length."""
@@ -174,11 +183,12 @@ class Scorer:
             return torch.autograd.grad(self._rewards(embeddings).sum(), embeddings)[0][0].float()
 
     def _rewards(self, suffixes: Tensor) -> Tensor:
-        if self.model.head is None:
+        head, prefix = self.model.head, self.prefix
+        if head is None or prefix is None:
             return self._classifier_rewards(suffixes)
-        apart = self.shares_prefix and self._fits_window(suffixes.shape[1])
-        hidden = hidden_after(self.model, self.prefix, suffixes) if apart else self._whole(suffixes)
-        return self.model.head(hidden.float(), self.prefix.gate)
+        apart = self.shares_prefix and self._fits_window(prefix, suffixes.shape[1])
+        hidden = hidden_after(self.model, prefix, suffixes) if apart else self._whole(suffixes)  # (batch, d)
+        return head(hidden.float(), prefix.gate)  # (batch,)
 
     def _whole(self, suffixes: Tensor) -> Tensor:
         return self.model.backbone(**self._with_prefix(suffixes), use_cache=False).last_hidden_state[:, -1]
@@ -198,28 +208,27 @@ class Scorer:
             given["token_type_ids"] = in_reply.long().expand(len(suffixes), -1)
         return self.model.backbone(**given).logits[:, 0]
 
-    def _agrees_with_whole(self) -> bool:
+    def _agrees_with_whole(self, prefix: Prefix) -> bool:
         """Whether prefix and replies read apart give what they give when read whole, on the first few inputs."""
-        first = self.inputs.suffixes[0]
-        some = torch.tensor([s for s in self.inputs.suffixes[:99] if len(s) == len(first)], device=self.model.device)[
-            :4
-        ]
-        whole = self._whole(some).float()
+        length = len(self.inputs.suffixes[0])
+        first_few = [suffix for suffix in self.inputs.suffixes[:99] if len(suffix) == length][:4]
+        ids = torch.tensor(first_few, device=self.model.device)  # (at most 4, length)
+        whole = self._whole(ids).float()  # (at most 4, d)
         tolerance = 1e-3 if self.model.dtype == "float32" else 5e-2  # half precision reorders sums
         try:
-            apart = hidden_after(self.model, self.prefix, some).float()
+            apart = hidden_after(self.model, prefix, ids).float()
         except (TypeError, ValueError, KeyError):
             apart = torch.full_like(whole, torch.nan)  # an architecture without pluggable attention
         return bool((apart - whole).norm() <= tolerance * whole.norm())
 
-    def _fits_window(self, length: int) -> bool:
+    def _fits_window(self, prefix: Prefix, length: int) -> bool:
         """Whether prefix and suffix lie within a sliding window, so that attention to all of them is what is meant."""
         window = getattr(self.model.backbone.config, "sliding_window", None)
-        return window is None or self.prefix.length + length < window
+        return window is None or prefix.length + length < window
 
     def _halve(self, error: RuntimeError, batch: int) -> None:
-        told = str(error).lower()
-        if batch == 1 or not (isinstance(error, torch.OutOfMemoryError) or "memory" in told):
+        out_of_memory = isinstance(error, torch.OutOfMemoryError) or "memory" in str(error).lower()
+        if batch == 1 or not out_of_memory:
             raise error
         self.tokens_per_batch = max(1, self.tokens_per_batch // 2)
         if torch.cuda.is_available():
@@ -321,7 +330,7 @@ def _run_metadata(model: RewardModel, prompts: dict[str, str], started: float) -
     }
 
 
-def _hash(value) -> str:
+def _hash(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -356,7 +365,13 @@ def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
 
 
 def _score_in_shards(
-    model: RewardModel, name: str, inputs: Inputs, tokens: pd.DataFrame, shards: Path, tokens_per_batch, bar
+    model: RewardModel,
+    name: str,
+    inputs: Inputs,
+    tokens: pd.DataFrame,
+    shards: Path,
+    tokens_per_batch: int | None,
+    bar: tqdm,
 ) -> np.ndarray:
     """Rewards of the distinct inputs, (inputs,) float32; shards that an earlier run finished are read, not scored."""
     scorer = None

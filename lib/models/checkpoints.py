@@ -4,7 +4,7 @@ import contextlib
 import difflib
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import huggingface_hub
@@ -12,11 +12,21 @@ import pandas as pd
 import torch
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError
 from safetensors import SafetensorError, safe_open
-from transformers import AutoConfig, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import logging as transformers_logging
 
 from lib import ROOT, InputError
 
+AutoClass = type[AutoModel] | type[AutoModelForSequenceClassification] | type[AutoModelForCausalLM]
 COMPUTED = ("rotary_emb.inv_freq", "attn.bias", "masked_bias")  # tensors of old checkpoints that models now compute
 
 
@@ -95,11 +105,12 @@ def device_for(device: str | None) -> str:
 
 
 def first_line(error: Exception) -> str:
+    """What the error says, in one line of at most 150 characters; its type's name if it says nothing."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:150]
 
 
 @contextlib.contextmanager
-def quiet_transformers():
+def quiet_transformers() -> Iterator[None]:
     """While this lasts, transformers prints neither reports nor progress bars."""
     # It reports head tensors as unexpected in a backbone; what was loaded is checked here, and more strictly.
     verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
@@ -113,7 +124,7 @@ def quiet_transformers():
             transformers_logging.enable_progress_bar()
 
 
-def dtype_for(wanted: str, device: str, config) -> str:
+def dtype_for(wanted: str, device: str, config: PreTrainedConfig) -> str:
     """The dtype to compute in: the wanted one, or for '' the checkpoint's; float16 becomes float32 on a cpu."""
     dtype = wanted or str(config.dtype or "float32").removeprefix("torch.")
     if dtype not in ("float32", "bfloat16", "float16", "float64"):
@@ -121,7 +132,7 @@ def dtype_for(wanted: str, device: str, config) -> str:
     return "float32" if (device, dtype) == ("cpu", "float16") else dtype
 
 
-def config_of(folder: Path):
+def config_of(folder: Path) -> PreTrainedConfig:
     """The checkpoint's configuration. InputError if it has none, or one that transformers does not know."""
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder} holds no config.json; give the folder of a saved transformers checkpoint")
@@ -134,6 +145,11 @@ def config_of(folder: Path):
         ) from error
 
 
+def architecture_of(config: PreTrainedConfig) -> str:
+    """The name of the class that the checkpoint was saved from; "none" if its configuration does not say."""
+    return (config.architectures or ["none"])[0]
+
+
 def tensor_files(folder: Path) -> dict[str, Path]:
     """Which safetensors file holds each tensor of the checkpoint. InputError if one is missing or cut short."""
     index = folder / "model.safetensors.index.json"
@@ -142,17 +158,17 @@ def tensor_files(folder: Path) -> dict[str, Path]:
     if not files:
         pickled = "only pickled weights, which can run code," if list(folder.glob("*.bin*")) else "no weights"
         raise InputError(f"{folder} holds {pickled} and no safetensors; convert them, or download them again")
-    found = {}
+    file_of: dict[str, Path] = {}  # a tensor's name -> its file
     for path in files:
         try:
             with safe_open(path, "pt") as tensors:
-                found |= dict.fromkeys(tensors.keys(), path)
+                file_of |= dict.fromkeys(tensors.keys(), path)
         except (SafetensorError, OSError) as error:
             raise InputError(f"{path} is not a whole safetensors file ({first_line(error)}); download it") from error
-    return found
+    return file_of
 
 
-def set_attention(config, attention: str | None) -> str:
+def set_attention(config: PreTrainedConfig, attention: str | None) -> str:
     """The attention to run, written into the config where soft-capping is to be dropped."""
     may_cap = hasattr(config, "attn_logit_softcapping")  # Gemma-2
     if attention == "uncapped":
@@ -166,7 +182,7 @@ def set_attention(config, attention: str | None) -> str:
     return attention or ("eager" if may_cap else "sdpa")
 
 
-def tokenizer_of(folder: Path):
+def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
     """The checkpoint's tokenizer. InputError if it has none that transformers can open."""
     try:
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
@@ -177,18 +193,24 @@ def tokenizer_of(folder: Path):
 
 
 def from_safetensors(
-    kind: type, folder: Path, config, dtype: str, attention: str | None
-) -> tuple[torch.nn.Module, dict]:
+    kind: AutoClass, folder: Path, config: PreTrainedConfig, dtype: str, attention: str | None
+) -> tuple[PreTrainedModel, dict]:
     """The checkpoint as a model of this Auto class, without remote code, and the report of its loading.
 
     attention: as from set_attention; None leaves it to the architecture.
     """
     with quiet_transformers():
-        return kind.from_pretrained(
+        model, report = kind.from_pretrained(
             folder, config=config, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False,
             attn_implementation="eager" if attention == "uncapped" else attention, output_loading_info=True,
             ignore_mismatched_sizes=True,
-        )  # fmt: skip
+        )  # type: ignore[misc]  # a pair, since the loading info is asked for  # fmt: skip
+    return model, report
+
+
+def ready(model: PreTrainedModel, device: str) -> PreTrainedModel:
+    """The same model on the device and in eval mode."""
+    return model.to(device).eval()  # type: ignore[arg-type]  # transformers' type of `to` takes device for the model
 
 
 def refuse_unloaded(folder: Path, report: dict, extra: Iterable[str]) -> None:
@@ -203,5 +225,6 @@ def refuse_unloaded(folder: Path, report: dict, extra: Iterable[str]) -> None:
 
 
 def read_tensor(path: Path, key: str) -> torch.Tensor:
+    """The tensor of that name in a safetensors file, in the file's dtype."""
     with safe_open(path, "pt") as tensors:
         return tensors.get_tensor(key)

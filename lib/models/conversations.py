@@ -15,6 +15,7 @@ import pandas as pd
 from transformers import PreTrainedTokenizerBase
 
 from lib import InputError
+from lib.models.checkpoints import first_line
 
 DATE = "26 Jul 2024"  # what the authors' transformers 4.43 rendered; Llama-3.2 templates otherwise print today's date
 FRAME = "User: {prompt}\nAssistant:"  # of pretrained language models; what follows begins with a space
@@ -88,12 +89,15 @@ def render(tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence[st
     return _from_template(tokenizer, turns)
 
 
-def _from_template(tokenizer: PreTrainedTokenizerBase, turns: list, **options) -> list[str]:
+def _from_template(
+    tokenizer: PreTrainedTokenizerBase, conversations: list[list[dict[str, str]]], add_generation_prompt: bool = False
+) -> list[str]:
     try:
-        return tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE, **options)
+        return tokenizer.apply_chat_template(
+            conversations, tokenize=False, date_string=DATE, add_generation_prompt=add_generation_prompt
+        )  # type: ignore[return-value]  # texts, since nothing is tokenised
     except jinja2.TemplateError as error:
-        [reason, *_] = str(error).strip().splitlines() or [type(error).__name__]
-        raise InputError(f"{_template_of(tokenizer)} fails ({reason[:150]}); give another one") from error
+        raise InputError(f"{_template_of(tokenizer)} fails ({first_line(error)}); give another one") from error
 
 
 def _tokenise(tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence[str], bos: str) -> list[list[int]]:

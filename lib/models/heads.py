@@ -7,31 +7,37 @@ per prompt, from the hidden state at the end of the user's turn; and `forward(hi
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedConfig
 
 from lib import InputError
 
 
-class LinearHead(nn.Module):
+class Head(nn.Module):
+    """From hidden states at the last position, (n, d) float32, to rewards, (n,) float32, on the model's own scale."""
+
+    def gate(self, gate_hidden: Tensor) -> Tensor | None:
+        """Weights of the objectives from the state where the user's turn ends, (d,) -> (objectives,); None: no gate."""
+        return None
+
+
+class LinearHead(Head):
     """One linear direction: r = w . h. (Skywork, GRM, and most reward models.)"""
 
-    def __init__(self, config):
+    def __init__(self, config: PreTrainedConfig):
         super().__init__()
         self.score = nn.Linear(config.hidden_size, 1, bias=False)
-
-    def gate(self, gate_hidden: Tensor) -> None:
-        return None
 
     def forward(self, hidden: Tensor, gate: None = None) -> Tensor:
         return self.score(hidden).squeeze(-1)  # (n, d) -> (n,)
 
 
-class ArmoHead(nn.Module):
+class ArmoHead(Head):
     """ArmoRM: 19 objectives, made independent of verbosity by a fixed matrix T, mixed by a gate that sees the prompt.
 
     r = sum_k g_k (R h . T)_k with g = softmax(MLP(h_gate) / temperature) * scale. (Wang et al. 2024)
     """
 
-    def __init__(self, config):
+    def __init__(self, config: PreTrainedConfig):
         super().__init__()
         objectives = getattr(config, "num_objectives", 19)
         self.regression_layer = nn.Linear(config.hidden_size, objectives, bias=False)
@@ -42,16 +48,16 @@ class ArmoHead(nn.Module):
         return self.gating(gate_hidden)  # (d,) -> (objectives,)
 
     def forward(self, hidden: Tensor, gate: Tensor) -> Tensor:
-        return self.regression_layer(hidden) @ self.reward_transform_matrix @ gate
+        return self.regression_layer(hidden) @ self.reward_transform_matrix @ gate  # (n, objectives) -> (n,)
 
 
-class QuantileHead(nn.Module):
+class QuantileHead(Head):
     """QRM: each objective is a distribution over 19 quantiles; its mean counts, mixed by a gate that sees the prompt.
 
     r = sum_k g_k (q . T)_k, where q_k is the mean of objective k's quantiles; the Gemma version has no T. (Dorka 2024)
     """
 
-    def __init__(self, config, *, objectives: int, transform: bool, gate: str, temperature: float):
+    def __init__(self, config: PreTrainedConfig, *, objectives: int, transform: bool, gate: str, temperature: float):
         super().__init__()
         self.objectives = getattr(config, "num_objectives", objectives)
         quantiles = getattr(config, "num_quantiles", 19)
@@ -66,10 +72,10 @@ class QuantileHead(nn.Module):
 
     def forward(self, hidden: Tensor, gate: Tensor) -> Tensor:
         quantiles = self.regression_layer(hidden).unflatten(-1, (self.objectives, -1))  # (n, objectives, quantiles)
-        return quantiles.mean(-1) @ gate
+        return quantiles.mean(-1) @ gate  # (n, objectives) -> (n,)
 
 
-class UncertaintyHead(nn.Module):
+class UncertaintyHead(Head):
     """URM: five attributes as (mean, log sd) pairs; the means are mixed by weights computed from the reply's own state.
 
     r = sum_i mu_i(h) w_i(h), weights not normalised. (Lou et al. 2024)
@@ -77,16 +83,13 @@ class UncertaintyHead(nn.Module):
 
     ATTRIBUTES = 5
 
-    def __init__(self, config):
+    def __init__(self, config: PreTrainedConfig):
         super().__init__()
         d = config.hidden_size
         self.score = nn.Linear(d, 2 * self.ATTRIBUTES, bias=False)
         self.weights = nn.ModuleDict(
             {"fc": nn.Sequential(nn.Linear(d, d), nn.SELU(), nn.Linear(d, d), nn.SELU(), nn.Linear(d, self.ATTRIBUTES))}
         )
-
-    def gate(self, gate_hidden: Tensor) -> None:
-        return None
 
     def forward(self, hidden: Tensor, gate: None = None) -> Tensor:
         means = self.score(hidden).unflatten(-1, (self.ATTRIBUTES, 2))[..., 0]  # (n, attributes)
@@ -103,11 +106,11 @@ class HelpfulnessHead(UncertaintyHead):
 class Gate(nn.Module):
     """Mixture weights over objectives, softmax(MLP(h) / temperature) * scale; keys as in the released checkpoints."""
 
-    def __init__(self, config, objectives: int, *, temperature: float, blocks: str):
+    def __init__(self, config: PreTrainedConfig, objectives: int, *, temperature: float, blocks: str):
         super().__init__()
         width, depth = getattr(config, "gating_hidden_dim", 1024), getattr(config, "gating_n_hidden", 3)
         sizes = [config.hidden_size] + [width] * depth
-        layers = []
+        layers: list[nn.Module] = []
         for block, (before, after) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
             if blocks == "linear":  # ArmoRM's ReLUs are functions, so they take no number
                 layers.append(nn.Linear(before, after))
@@ -128,7 +131,7 @@ class Gate(nn.Module):
         return self.layers[-1](x)[0].div(self.temperature).softmax(-1) * self.logit_scale
 
 
-def new_head(head_name: str, config) -> nn.Module:
+def new_head(head_name: str, config: PreTrainedConfig) -> Head:
     """A freshly initialised head of the given name, shaped for the config, in fp32 and eval mode.
 
     head_name: linear, armorm, qrm_llama, qrm_gemma, urm or urm_helpfulness. InputError for any other.

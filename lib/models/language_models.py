@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-import transformers
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from lib import ROOT, InputError, scores
 from lib.files import lock
@@ -63,8 +62,8 @@ class LanguageModel:
     dtype: str
     attention: str
     device: str
-    tokenizer: transformers.PreTrainedTokenizerBase
-    model: transformers.PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    model: PreTrainedModel
 
     def render(self, prompt: str) -> str:
         """The text up to where the assistant speaks, as of conversations.frame."""
@@ -101,7 +100,7 @@ def load(
     tuned = _is_tuned(name, entry, tokenizer, tuned)
     return LanguageModel(
         name, entry["nickname"], entry["hub_id"], revision, tuned, dtype, attention, device, tokenizer,
-        model.to(device).eval(),
+        checkpoints.ready(model, device),
     )  # fmt: skip
 
 
@@ -110,8 +109,8 @@ def find(name: str) -> dict:
     return checkpoints.find_in(registry(), name, "language model")
 
 
-def _refuse_other_models(name: str, config) -> None:
-    architecture = (config.architectures or ["none"])[0]
+def _refuse_other_models(name: str, config: PreTrainedConfig) -> None:
+    architecture = checkpoints.architecture_of(config)
     if architecture.endswith("ForCausalLM"):
         return
     if "Classification" in architecture or "RewardModel" in architecture:
@@ -122,7 +121,7 @@ def _refuse_other_models(name: str, config) -> None:
     raise InputError(f"{name} is a {architecture}, which predicts no next token; give a *ForCausalLM checkpoint")
 
 
-def _refuse_larger_tokenizer(name: str, tokenizer, model) -> None:
+def _refuse_larger_tokenizer(name: str, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> None:
     rows, largest = model.get_output_embeddings().weight.shape[0], max(tokenizer.get_vocab().values())
     if largest >= rows:
         raise InputError(
@@ -131,7 +130,7 @@ def _refuse_larger_tokenizer(name: str, tokenizer, model) -> None:
         )
 
 
-def _is_tuned(name: str, entry: dict, tokenizer, tuned: bool | None) -> bool:
+def _is_tuned(name: str, entry: dict, tokenizer: PreTrainedTokenizerBase, tuned: bool | None) -> bool:
     if tuned is None:
         tuned = bool(tokenizer.chat_template) if entry["tuned"] == "" else bool(entry["tuned"])
     if tuned and not tokenizer.chat_template:

@@ -12,15 +12,19 @@ from functools import cache
 from pathlib import Path
 
 import pandas as pd
-import torch
-import transformers
 from safetensors.torch import save_file
-from transformers import AutoModel, AutoModelForSequenceClassification
+from transformers import (
+    AutoModel,
+    AutoModelForSequenceClassification,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from lib import ROOT, InputError
 from lib.models import checkpoints, conversations
 from lib.models.conversations import Conversation
-from lib.models.heads import new_head
+from lib.models.heads import Head, LinearHead, UncertaintyHead, new_head
 
 GATED = ("armorm", "qrm_llama", "qrm_gemma")  # heads whose gate reads the end of the user's turn
 ARCHITECTURES = {  # config.architectures[0] of the checkpoints whose head is not one linear layer
@@ -70,9 +74,9 @@ class RewardModel:
     dtype: str
     attention: str
     device: str
-    tokenizer: transformers.PreTrainedTokenizerBase
-    backbone: transformers.PreTrainedModel
-    head: torch.nn.Module | None
+    tokenizer: PreTrainedTokenizerBase
+    backbone: PreTrainedModel
+    head: Head | None
 
     @property
     def causal(self) -> bool:
@@ -129,7 +133,7 @@ def load(
         attention = backbone.config._attn_implementation
     model = RewardModel(
         name, entry["nickname"], entry["hub_id"], revision, head_name, dtype, attention, device, tokenizer,
-        backbone.to(device).eval(), head_module and head_module.to(device).eval(),
+        checkpoints.ready(backbone, device), head_module and head_module.to(device).eval(),
     )  # fmt: skip
     model.conversation("Why?")  # a template that cannot be used is told now, not after the first prompt
     return model
@@ -140,9 +144,9 @@ def find(name: str) -> dict:
     return checkpoints.find_in(registry(), name, "reward model")
 
 
-def head_name_of(config, keys: set[str]) -> str:
+def head_name_of(config: PreTrainedConfig, keys: set[str]) -> str:
     """The name of the head that a checkpoint holds, read from its config's architecture and its tensors' keys."""
-    architecture = (config.architectures or ["none"])[0]
+    architecture = checkpoints.architecture_of(config)
     if architecture == ARCHITECTURES["armorm"]:
         return "qrm_llama" if hasattr(config, "num_quantiles") else "armorm"
     for head_name in ("qrm_gemma", "urm"):
@@ -156,17 +160,18 @@ def head_name_of(config, keys: set[str]) -> str:
     return "classifier" if any(key.startswith("classifier.") for key in keys) else "linear"
 
 
-def _check_head_name(name: str, head_name: str, expected: str, config) -> None:
+def _check_head_name(name: str, head_name: str, expected: str, config: PreTrainedConfig) -> None:
+    architecture = checkpoints.architecture_of(config)
     if expected and head_name not in (expected, "urm_helpfulness"):
         raise InputError(
-            f"{name}: the checkpoint is a {config.architectures[0]} with head {head_name}, but data/reward_models.csv "
+            f"{name}: the checkpoint is a {architecture} with head {head_name}, but data/reward_models.csv "
             f"says {expected}; correct the row or the revision"
         )
-    if head_name == "urm_helpfulness" and config.architectures[0] != ARCHITECTURES["urm"]:
+    if head_name == "urm_helpfulness" and architecture != ARCHITECTURES["urm"]:
         raise InputError(f"{name}: head 'urm_helpfulness' reads URM only; leave head out")
 
 
-def _tokenizer(folder: Path, head_name: str):
+def _tokenizer(folder: Path, head_name: str) -> PreTrainedTokenizerBase:
     tokenizer = checkpoints.tokenizer_of(folder)
     if head_name == "classifier" and tokenizer.pad_token_id is None:
         raise InputError(f"{folder}: the tokenizer has no pad token, which an encoder needs; name one in its config")
@@ -178,16 +183,19 @@ def _tokenizer(folder: Path, head_name: str):
     return tokenizer
 
 
-def _load_backbone_and_head(folder: Path, config, keys: dict, head_name: str, dtype: str, attention: str):
+def _load_backbone_and_head(
+    folder: Path, config: PreTrainedConfig, keys: dict[str, Path], head_name: str, dtype: str, attention: str
+) -> tuple[PreTrainedModel, Head]:
     backbone, report = checkpoints.from_safetensors(AutoModel, folder, config, dtype, attention)
     prefix = f"{backbone.base_model_prefix}."
-    ours = {key for key in keys if key.startswith(prefix)}
-    known = {f"{prefix}{key}" for key in backbone.state_dict()}
-    checkpoints.refuse_unloaded(folder, report, ours - known)
-    return backbone, _load_head({key: path for key, path in keys.items() if key not in ours}, config, head_name)
+    of_backbone = {key for key in keys if key.startswith(prefix)}
+    checkpoints.refuse_unloaded(folder, report, of_backbone - {f"{prefix}{key}" for key in backbone.state_dict()})
+    return backbone, _load_head({key: keys[key] for key in keys.keys() - of_backbone}, config, head_name)
 
 
-def _load_classifier(folder: Path, config, keys: dict, head_name: str, dtype: str, attention: str):
+def _load_classifier(
+    folder: Path, config: PreTrainedConfig, keys: dict[str, Path], head_name: str, dtype: str, attention: str
+) -> tuple[PreTrainedModel, None]:
     if config.num_labels != 1:
         raise InputError(f"{folder}: the classifier has {config.num_labels} labels; a reward model has one")
     model, report = checkpoints.from_safetensors(AutoModelForSequenceClassification, folder, config, dtype, None)
@@ -195,11 +203,11 @@ def _load_classifier(folder: Path, config, keys: dict, head_name: str, dtype: st
     return model, None
 
 
-def _load_head(keys: dict[str, Path], config, head_name: str) -> torch.nn.Module:
+def _load_head(keys: dict[str, Path], config: PreTrainedConfig, head_name: str) -> Head:
     head = new_head(head_name, config)
     expected = {k: v for k, v in head.state_dict().items() if not k.endswith("num_batches_tracked")}
-    found = {key for key in keys if not key.startswith("lm_head.") and not key.endswith("num_batches_tracked")}
-    for problem, wrong in (("lacks", expected.keys() - found), ("has unexpected", found - expected.keys())):
+    present = {key for key in keys if not key.startswith("lm_head.") and not key.endswith("num_batches_tracked")}
+    for problem, wrong in (("lacks", expected.keys() - present), ("has unexpected", present - expected.keys())):
         if wrong:
             raise InputError(
                 f"the checkpoint {problem} head tensors {', '.join(sorted(wrong)[:4])} for head {head_name}; "
@@ -219,7 +227,9 @@ def _load_head(keys: dict[str, Path], config, head_name: str) -> torch.nn.Module
 # --- saving -------------------------------------------------------------------------------------------------------
 
 
-def save(folder: Path, backbone, head: torch.nn.Module, head_name: str, tokenizer) -> None:
+def save(
+    folder: Path, backbone: PreTrainedModel, head: Head, head_name: str, tokenizer: PreTrainedTokenizerBase
+) -> None:
     """Write a reward model as a standard checkpoint, with the key names and architecture name of the released ones."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -231,7 +241,7 @@ def save(folder: Path, backbone, head: torch.nn.Module, head_name: str, tokenize
     )
     family = type(backbone).__name__.removesuffix("Model")
     config = copy.deepcopy(backbone.config)
-    config.num_labels = head.score.out_features if hasattr(head, "score") else 1
-    config = config.to_dict() | {"architectures": [ARCHITECTURES.get(head_name, f"{family}ForSequenceClassification")]}
-    (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True, default=str) + "\n")
+    config.num_labels = len(head.score.weight) if isinstance(head, LinearHead | UncertaintyHead) else 1
+    fields = config.to_dict() | {"architectures": [ARCHITECTURES.get(head_name, f"{family}ForSequenceClassification")]}
+    (folder / "config.json").write_text(json.dumps(fields, indent=2, sort_keys=True, default=str) + "\n")
     tokenizer.save_pretrained(folder)
