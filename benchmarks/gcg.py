@@ -1,6 +1,6 @@
 """How fast and how lean the search of section 5 scores its candidates. Run: python benchmarks/gcg.py
 
-With the prefix read once, as lib/gcg.py does, against reading every candidate whole, as the published code does. Random
+With the prefix read once, as lib/search does, against reading every candidate whole, as the published code does. Random
 weights, both ways in turn within one process, as in benchmarks/scoring.py, whose models and report these are.
 """
 
@@ -26,11 +26,17 @@ from scoring import (
 )  # fmt: skip
 
 from lib.models.reward_models import RewardModel
-from lib.search import gcg
+from lib.search.gcg import Settings
+from lib.search.objective import Objective, allowed_ids
+from lib.search.searches import search
 
 PREFIXES = (25, 50)  # ids before the reply
 LENGTHS = (2, 5, 20)  # tokens of a reply
 WIDTHS = (32, 512, 4096)  # candidates per step
+
+
+def _objective(model: RewardModel, prompt: str) -> Objective:
+    return Objective(model, prompt, "optimal", allowed_ids(model))
 
 
 @torch.inference_mode()
@@ -47,14 +53,14 @@ def read_whole(model: RewardModel, prompt: str, replies: np.ndarray, batch: int 
 def compare(model: RewardModel, prefix: int, length: int, ours: int, theirs: int) -> dict:
     """One row of the report: `ours` candidates with the prefix read once, the first `theirs` of them read whole."""
     prompt = prompt_of(model, prefix)
-    objective = gcg.Objective(model, prompt)
+    objective = _objective(model, prompt)
     replies = np.random.default_rng(0).choice(objective.allowed, size=(ours, length))
     objective.values(replies[:128]), read_whole(model, prompt, replies[:128]), objective.gains(replies[0])  # warm up
     ways = [
         lambda: objective.values(replies),
         lambda: read_whole(model, prompt, replies[:theirs]),
         lambda: [objective.gains(tuple(reply)) for reply in replies[:5].tolist()],
-        lambda: gcg.search(objective, replies[0], gcg.Settings(budget=ours)),
+        lambda: search(objective, replies[0], Settings(budget=ours)),
     ]
     runs = [[seconds(way) for way in ways] for _ in range(REPEATS)]
     shared, whole, gradients, searched = np.median([[run[0] for run in one] for one in runs], axis=0)
@@ -98,13 +104,13 @@ def true_shape(device: str) -> dict[str, RewardModel]:
 
 def one_search(model: RewardModel, width: int) -> None:
     """4,097 candidates of five tokens: the start, and 4,096 in steps of this width."""
-    objective = gcg.Objective(model, prompt_of(model, 50))
-    gcg.search(objective, objective.allowed[:5], gcg.Settings(budget=4097, width=width))
+    objective = _objective(model, prompt_of(model, 50))
+    search(objective, objective.allowed[:5], Settings(budget=4097, width=width))
 
 
 def _memory_of_one(width: int, report) -> None:
     model = random_model("llama", tokenizer_of(16_384, "llama"), torch.float32, SMALL | {"hidden_size": 128})
-    gcg.Objective(model, "Why?").gains((100, 101))  # a first gradient loads what every later one uses
+    _objective(model, "Why?").gains((100, 101))  # a first gradient loads what every later one uses
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading (Linux)
     before = peak_kilobytes()
     one_search(model, width)

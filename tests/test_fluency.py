@@ -11,9 +11,10 @@ from transformers import AutoTokenizer
 
 from lib import InputError
 from lib.models import language_models, reward_models
-from lib.search import gcg
 from lib.search.fluency import Fluency
-from lib.search.gcg import Objective, Settings, search
+from lib.search.gcg import METHODS, Settings
+from lib.search.objective import DIRECTIONS, Objective, RoundTrip, allowed_ids
+from lib.search.searches import search
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 FAMILIES = {"linear_llama": "llama", "linear_gemma2": "gemma2", "linear_qwen3": "qwen3"}
@@ -39,7 +40,7 @@ def pair(models):
 @pytest.fixture
 def ids(pair):
     """Sixty printable ids, ascending."""
-    return np.sort(np.random.default_rng(0).choice(gcg.allowed_ids(pair[0]), 60, replace=False))
+    return np.sort(np.random.default_rng(0).choice(allowed_ids(pair[0]), 60, replace=False))
 
 
 def likelihoods(language_model, before, allowed):
@@ -81,7 +82,7 @@ def some_replies(language_model, allowed, top_p, length, rng):
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_a_reply_is_fluent_if_every_token_is_in_its_nucleus(models, kind):
     model, language_model = models(kind)
-    allowed = gcg.allowed_ids(model, "printable")
+    allowed = allowed_ids(model, "printable")
     for top_p in (0.3, 0.9):
         fluency = Fluency(language_model, model, PROMPT, allowed, top_p)
         replies = list(some_replies(language_model, allowed.tolist(), top_p, 3, np.random.default_rng(1)))
@@ -107,7 +108,7 @@ def test_no_replies_are_no_answers(pair, ids):
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_swaps_tell_for_each_place_what_may_follow(models, kind):
     model, language_model = models(kind)
-    allowed = gcg.allowed_ids(model, "printable")
+    allowed = allowed_ids(model, "printable")
     fluency = Fluency(language_model, model, PROMPT, allowed, 0.8)
     reply = fluency.draw(3, np.random.default_rng(2))
     asked = np.unique([*allowed[::2], *reply])
@@ -150,7 +151,7 @@ def test_the_likeliest_token_is_fluent_however_small_top_p(pair, ids):
 
 
 def test_top_p_of_one_keeps_every_allowed_token(pair):
-    allowed = gcg.allowed_ids(pair[0], "printable")
+    allowed = allowed_ids(pair[0], "printable")
     fluency = Fluency(pair[1], pair[0], PROMPT, allowed, 1)
     reply = allowed[[5, 100, 200]]
     assert fluency.swaps(reply, allowed).all()
@@ -158,7 +159,7 @@ def test_top_p_of_one_keeps_every_allowed_token(pair):
 
 
 def test_tokens_that_are_not_allowed_are_never_fluent(pair, ids):
-    everything = gcg.allowed_ids(pair[0], "all")
+    everything = allowed_ids(pair[0], "all")
     outside = np.setdiff1d(everything, ids)
     fluency, inner = Fluency(pair[1], pair[0], PROMPT, ids, 1), int(ids[30])
     for replies in (np.stack([outside, 0 * outside + inner], 1), np.stack([0 * outside + inner, outside], 1)):
@@ -201,7 +202,7 @@ def test_tokens_that_the_language_model_lacks_are_never_fluent(larger):
         search(Objective(model, PROMPT, "optimal", allowed, fluency=fluency), [shared, 40])
 
 
-@pytest.mark.parametrize("method", gcg.METHODS)
+@pytest.mark.parametrize("method", METHODS)
 def test_a_search_goes_round_the_tokens_that_the_language_model_lacks(larger, method):
     model, language_model, shared = larger
     allowed = np.array([*range(40, 60), shared, shared + 1])
@@ -243,8 +244,8 @@ class Recorded(Objective):
         return np.concatenate(self.batches)
 
 
-@pytest.mark.parametrize("direction", gcg.DIRECTIONS)
-@pytest.mark.parametrize("method", gcg.METHODS)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("method", METHODS)
 def test_a_fluent_search_scores_fluent_replies_alone(pair, ids, method, direction):
     model, language_model = pair
     fluency = Fluency(language_model, model, PROMPT, ids, 0.9)
@@ -272,11 +273,11 @@ def test_without_fluency_the_same_search_leaves_the_fluent_replies(pair, ids):
     assert not fluency(objective.asked).all()
 
 
-def test_what_keep_asks_is_asked_besides_fluency(pair, ids):
+def test_a_condition_is_asked_besides_fluency(pair, ids):
     fluency = Fluency(pair[1], pair[0], PROMPT, ids, 0.9)
     start = fluency.draw(3, np.random.default_rng(0))
-    keep = lambda replies: replies[:, 0] == start[0]  # noqa: E731
-    objective = Recorded(pair[0], PROMPT, "optimal", ids, keep=keep, fluency=fluency)
+    condition = lambda replies: replies[:, 0] == start[0]  # noqa: E731
+    objective = Recorded(pair[0], PROMPT, "optimal", ids, condition=condition, fluency=fluency)
     search(objective, start, Settings("sweeps", budget=60), certify=True)
     assert (objective.asked[:, 0] == start[0]).all()
     assert fluency(objective.asked).all()
@@ -285,17 +286,18 @@ def test_what_keep_asks_is_asked_besides_fluency(pair, ids):
 
 def test_fluency_and_the_round_trip_are_both_kept(pair):
     model, language_model = pair
-    allowed = gcg.allowed_ids(model, "round trip")
+    allowed = allowed_ids(model, "round trip")
     fluency = Fluency(language_model, model, PROMPT, allowed, 0.9)
-    objective = Recorded(model, PROMPT, "optimal", "round trip", fluency=fluency)
+    survives = RoundTrip(model, PROMPT)
+    objective = Recorded(model, PROMPT, "optimal", allowed, survives, fluency)
     drawn = [fluency.draw(2, np.random.default_rng(seed)) for seed in range(40)]
-    start = next(reply for reply in drawn if gcg.survives(model, PROMPT, np.array([reply]))[0])
+    start = next(reply for reply in drawn if survives(np.array([reply]))[0])
     found = search(objective, start, Settings(budget=30, width=8), certify=True)
     assert fluency(objective.asked).all()
     assert found.survives
 
 
-@pytest.mark.parametrize("method", gcg.METHODS)
+@pytest.mark.parametrize("method", METHODS)
 def test_a_search_ends_where_hardly_any_reply_is_fluent(pair, ids, method, monkeypatch):
     fluency = Fluency(pair[1], pair[0], PROMPT, ids, 1e-9)
     start, drawn, plain = fluency.draw(2, np.random.default_rng(0)), [], fluency.draw

@@ -13,8 +13,10 @@ from safetensors.torch import load_file
 
 from lib import InputError, scoring
 from lib.models.reward_models import load
-from lib.search import gcg, longer_replies
-from lib.search.gcg import Objective, Settings, search
+from lib.search import longer_replies, searches
+from lib.search.gcg import METHODS, Settings
+from lib.search.objective import DIRECTIONS, Objective, RoundTrip, allowed_ids, texts_of
+from lib.search.searches import search
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 KINDS = list(tiny.KINDS)
@@ -47,7 +49,7 @@ def models(folders):
 
 def alphabet(model, size=32):
     """Printable ids drawn at random, ascending."""
-    return np.sort(np.random.default_rng(0).choice(gcg.allowed_ids(model, "printable"), size, replace=False))
+    return np.sort(np.random.default_rng(0).choice(allowed_ids(model, "printable"), size, replace=False))
 
 
 def starts(ids, count, length=2):
@@ -100,7 +102,7 @@ def hits(model, truth, direction, method, **settings):
     return int((gaps < 1e-5).sum())
 
 
-@pytest.mark.parametrize("direction", gcg.DIRECTIONS)
+@pytest.mark.parametrize("direction", DIRECTIONS)
 def test_the_true_optimum_of_all_pairs_is_found(models, truth, direction):
     model = models("smooth")
     assert hits(model, truth, direction, "round robin") >= 5
@@ -115,7 +117,7 @@ def test_the_wrong_sign_costs_the_pessimal_search_alone(models, truth):
     for start in starts(truth[0], 2):
         ways = {
             (direction, method): search(objective, start, Settings(method, budget=60, width=12)).trace
-            for direction in gcg.DIRECTIONS
+            for direction in DIRECTIONS
             for objective in [Objective(models("smooth"), PROMPT, direction, truth[0])]
             for method in ("Faster-GCG", "Faster-GCG, wrong sign")
         }
@@ -123,7 +125,7 @@ def test_the_wrong_sign_costs_the_pessimal_search_alone(models, truth):
         assert ways["pessimal", "Faster-GCG"] != ways["pessimal", "Faster-GCG, wrong sign"]
 
 
-@pytest.mark.parametrize("method", [method for method in gcg.METHODS if method != "Faster-GCG, wrong sign"])
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "Faster-GCG, wrong sign"])
 def test_the_least_reward_is_minus_the_greatest_of_the_negated_model(models, method):
     model = models("linear_llama")
     negated = replace(model, head=type(model.head)(model.backbone.config))
@@ -144,7 +146,7 @@ def test_the_least_reward_is_minus_the_greatest_of_the_negated_model(models, met
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_equal_scoring_the_oracle_and_reading_whole(folders, models, kind):
     model = models(kind)
-    objective, other = (Objective(model, PROMPT, direction) for direction in gcg.DIRECTIONS)
+    objective, other = (Objective(model, PROMPT, direction, allowed_ids(model)) for direction in DIRECTIONS)
     assert objective.scorer.shares_prefix == (kind != "deberta")
     for length in (2, 3, 20):
         replies = starts(objective.allowed, 6, length)
@@ -166,7 +168,8 @@ def test_values_equal_scoring_the_oracle_and_reading_whole(folders, models, kind
 def test_a_long_reply_that_leaves_the_sliding_window_is_read_whole(models, tmp_path):
     prefix = len(models("linear_gemma2").conversation(PROMPT).prefix_ids)
     folder = tiny.make_checkpoint(tmp_path, "linear_gemma2", sliding_window=prefix + 8)
-    objective = Objective(load(str(folder), device="cpu"), PROMPT)
+    model = load(str(folder), device="cpu")
+    objective = Objective(model, PROMPT, "optimal", allowed_ids(model))
     for length in (2, 20):  # the first fits into the window, the second does not
         replies = starts(objective.allowed, 4, length)
         expected = oracle.rewards(folder, PROMPT, replies.tolist(), reply_mode="ids")
@@ -257,7 +260,7 @@ def test_gcg_pays_for_its_duplicates_but_does_not_score_them_again(objective):
     assert len(objective.asked) == len(set(objective.asked)) < 200
 
 
-@pytest.mark.parametrize("method", gcg.METHODS)
+@pytest.mark.parametrize("method", METHODS)
 def test_the_budget_holds_the_incumbent_only_improves_and_the_seed_decides(objective, method):
     start = starts(objective.allowed, 1)[0]
     for budget in (1, 2, 17, 90):
@@ -273,7 +276,7 @@ def test_the_budget_holds_the_incumbent_only_improves_and_the_seed_decides(objec
         assert found.reward == pytest.approx(-objective.values(np.array([found.ids]))[0], abs=1e-5)
 
 
-@pytest.mark.parametrize("direction", gcg.DIRECTIONS)
+@pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_search_stops_once_it_has_reached_its_goal(models, direction):
     model, settings = models("linear_gemma2"), Settings(budget=200, width=8)
     objective = Objective(model, PROMPT, direction, alphabet(model))
@@ -424,7 +427,7 @@ def test_a_stalled_search_starts_afresh_near_the_best_only_where_replies_are_lon
 # --- stopping and going on ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", gcg.METHODS)
+@pytest.mark.parametrize("method", METHODS)
 def test_a_search_killed_half_way_goes_on_from_its_trace(models, tmp_path, method):
     model, settings = models("linear_gemma2"), Settings(method, budget=90, width=16, patience=2)
     whole, killed, resumed, done = (
@@ -459,7 +462,7 @@ def test_a_trace_cut_within_a_row_loses_that_row_alone(models, tmp_path):
 def test_searches_that_differ_keep_traces_of_their_own(models, tmp_path):
     model, ids = models("linear_gemma2"), alphabet(models("linear_gemma2"), 20)
     settings, start = Settings(budget=20), starts(ids, 1)[0]
-    for direction in gcg.DIRECTIONS:
+    for direction in DIRECTIONS:
         search(Objective(model, PROMPT, direction, ids), start, settings, traces=tmp_path)
     search(Objective(model, "Why?", "optimal", ids), start, settings, traces=tmp_path)
     search(Objective(models("smooth"), PROMPT, "optimal", ids), start, settings, traces=tmp_path)
@@ -495,7 +498,7 @@ def test_allowed_ids_by_a_second_count(models, kind):
     sure = {i for i in printable if comes_back(tokenizer, "Why?", [i])}
     expected = {"all": set(vocabulary.values()), "no specials": plain, "printable": printable, "round trip": sure}
     for which, ids in expected.items():
-        assert gcg.allowed_ids(model, which).tolist() == sorted(ids)
+        assert allowed_ids(model, which).tolist() == sorted(ids)
     sizes = [len(ids) for ids in expected.values()]
     assert sizes[0] == sizes[1] + len(SPECIAL[kind] & vocabulary.keys())
     assert sizes[1] > sizes[2] > sizes[3] > 50
@@ -510,7 +513,7 @@ def comes_back(tokenizer, prompt, ids):
 @pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2"])
 def test_round_trip_searches_only_replies_that_survive_as_a_whole(models, kind):
     model = models(kind)
-    objective = Recorded(model, PROMPT, "optimal", "round trip")
+    objective = Recorded(model, PROMPT, "optimal", allowed_ids(model, "round trip"), RoundTrip(model, PROMPT))
     start = next(pair for pair in starts(objective.allowed, 500).tolist() if comes_back(model.tokenizer, PROMPT, pair))
     found = search(objective, start, Settings(budget=60, width=16))
     assert all(comes_back(model.tokenizer, PROMPT, reply) for reply in objective.asked)
@@ -524,7 +527,7 @@ def test_round_trip_searches_only_replies_that_survive_as_a_whole(models, kind):
 
 def test_text_fields_say_what_becomes_of_the_text(models):
     model, seen = models("linear_llama"), set()
-    objective = Objective(model, PROMPT, "optimal", "all")
+    objective = Objective(model, PROMPT, "optimal", allowed_ids(model, "all"))
     vocabulary = model.tokenizer.get_vocab()
     for tokens in (["love", "Ġis"], ["l", "ove"], ["Ġlove", "Ġis"], ["<|eot_id|>", "love"]):
         ids = [vocabulary[token] for token in tokens]
@@ -546,13 +549,12 @@ def test_text_fields_say_what_becomes_of_the_text(models):
     ("given", "told"),
     [
         ({"direction": "best"}, "direction must be 'optimal' or 'pessimal', not 'best'"),
-        ({"allowed": "ascii"}, "allowed must be one of all, no specials, printable, round trip, not 'ascii'"),
         ({"allowed": [40]}, "needs two allowed tokens or more, not 1; allow"),
         ({"allowed": []}, "needs two allowed tokens or more, not 0; allow"),
         ({"allowed": [40, 9999]}, "has no token 9999; allow"),
         ({"start": ()}, "the start is empty; give"),
         ({"start": (40, 7)}, r"not allowed \(7\); give another"),
-        ({"keep": lambda replies: replies[:, 0] != 40}, "no reply that the search would keep; give another"),
+        ({"condition": lambda replies: replies[:, 0] != 40}, "no reply that the search would keep; give another"),
         ({"method": "gcg"}, "unknown method 'gcg'; choose one of round robin, Faster-GCG"),
         ({"budget": 0}, "budget must be 1 or more, not 0"),
         ({"width": 0}, "width must be 1 or more, not 0"),
@@ -560,18 +562,23 @@ def test_text_fields_say_what_becomes_of_the_text(models):
     ],
 )
 def test_mistakes_name_their_remedy(models, given, told):
-    usual = {"direction": "optimal", "allowed": range(40, 60), "keep": None, "start": (40, 40)}
+    usual = {"direction": "optimal", "allowed": range(40, 60), "condition": None, "start": (40, 40)}
     setup, settings = usual | given, {key: value for key, value in given.items() if key not in usual}
     with pytest.raises(InputError, match=told) as error:
-        objective = Objective(models("linear_llama"), PROMPT, setup["direction"], setup["allowed"], setup["keep"])
+        objective = Objective(models("linear_llama"), PROMPT, setup["direction"], setup["allowed"], setup["condition"])
         search(objective, setup["start"], Settings(**settings))
     assert "\n" not in str(error.value)
 
 
+def test_an_unknown_kind_of_allowed_tokens_is_named(models):
+    with pytest.raises(InputError, match="must be one of all, no specials, printable, round trip, not 'ascii'"):
+        allowed_ids(models("linear_llama"), "ascii")
+
+
 def test_a_vocabulary_without_the_wanted_tokens_is_refused(models, monkeypatch):
-    monkeypatch.setattr(gcg, "is_printable", lambda text: text == "love")
+    monkeypatch.setattr("lib.search.objective.is_printable", lambda text: text == "love")
     with pytest.raises(InputError, match="only 1 tokens are 'printable'; allow more of the vocabulary, as 'all'"):
-        gcg.allowed_ids(models("linear_llama"), "printable")
+        allowed_ids(models("linear_llama"), "printable")
 
 
 def test_rewards_that_are_not_finite_stop_the_search_and_name_the_reply(objective, monkeypatch):
@@ -586,8 +593,8 @@ def test_rewards_that_are_not_finite_stop_the_search_and_name_the_reply(objectiv
 
 
 def test_a_mask_that_leaves_nothing_but_the_start_gives_the_start(models):
-    keep = lambda replies: (replies == 40).all(1)  # noqa: E731
-    objective = Objective(models("linear_llama"), PROMPT, "optimal", range(40, 60), keep)
+    condition = lambda replies: (replies == 40).all(1)  # noqa: E731
+    objective = Objective(models("linear_llama"), PROMPT, "optimal", range(40, 60), condition)
     for method in ("round robin", "Faster-GCG", "sweeps"):
         found = search(objective, [40] * 5, Settings(method, budget=50), certify=True)
         assert (found.ids, found.evaluations, found.swept) == ((40,) * 5, 1, 0)
@@ -612,12 +619,12 @@ def with_x(tmp_path_factory):
 
 def test_starts_of_each_kind(with_x):
     model, x, spaced = with_x
-    objective = Objective(model, PROMPT, "optimal", "printable")
+    objective = Objective(model, PROMPT, "optimal", allowed_ids(model))
     love, is_ = (model.tokenizer.get_vocab()[token] for token in ("love", "Ġis"))
-    found = gcg.starts(objective, 3, winners=[love, is_, x, spaced], sentence="love is", randoms=3)
+    found = searches.starts(objective, 3, winners=[love, is_, x, spaced], sentence="love is", randoms=3)
     assert list(found) == ["x x x", "winners", "sentence", "random 1", "random 2", "random 3"]
     assert found["x x x"] == (x, spaced, spaced)
-    assert gcg.texts_of(model, [found["x x x"]]) == ["x x x"]
+    assert texts_of(model, [found["x x x"]]) == ["x x x"]
     assert found["winners"] == (love, is_, x)
     assert found["sentence"] == (love, is_)  # as long as it is
     drawn = [found[f"random {i}"] for i in (1, 2, 3)]
@@ -629,9 +636,9 @@ def test_starts_of_each_kind(with_x):
 
 
 def test_starts_have_n_tokens_but_for_the_sentence(with_x):
-    objective = Objective(with_x[0], PROMPT, "optimal", "printable")
+    objective = Objective(with_x[0], PROMPT, "optimal", allowed_ids(with_x[0]))
     for n in (1, 2, 9):
-        found = gcg.starts(objective, n, winners=objective.allowed[:3], sentence="love is", randoms=2)
+        found = searches.starts(objective, n, winners=objective.allowed[:3], sentence="love is", randoms=2)
         assert {name: len(reply) for name, reply in found.items()} == {
             "x x x": n, "winners": n, "sentence": 2, "random 1": n, "random 2": n,
         }  # fmt: skip
@@ -639,7 +646,7 @@ def test_starts_have_n_tokens_but_for_the_sentence(with_x):
 
 def test_winners_that_are_not_allowed_are_passed_over_and_few_are_repeated(with_x):
     objective = Objective(with_x[0], PROMPT, "optimal", range(40, 60))
-    winners = lambda n, ids: gcg.starts(objective, n, winners=ids, randoms=0).get("winners")  # noqa: E731
+    winners = lambda n, ids: searches.starts(objective, n, winners=ids, randoms=0).get("winners")  # noqa: E731
     assert winners(3, [7, 50, 9999, 41, 59, 40]) == (50, 41, 59)
     assert winners(5, [50, 7, 41]) == (50, 41, 50, 41, 50)
     assert winners(2, np.array([59, 58], dtype=np.int32)) == (59, 58)
@@ -650,28 +657,31 @@ def test_winners_that_are_not_allowed_are_passed_over_and_few_are_repeated(with_
 def test_starts_with_a_token_that_is_not_allowed_are_left_out(with_x):
     model, x, spaced = with_x
     love, is_ = (model.tokenizer.get_vocab()[token] for token in ("love", "Ġis"))
-    kinds = lambda *ids: list(gcg.starts(Objective(model, PROMPT, "optimal", ids), 2, sentence="love is", randoms=0))  # noqa: E731
+
+    def kinds(*ids, condition=None):
+        over = Objective(model, PROMPT, "optimal", ids, condition)
+        return list(searches.starts(over, 2, sentence="love is", randoms=0))
+
     assert kinds(x, spaced, love, is_) == ["x x x", "sentence"]
     assert kinds(x, spaced, 40) == ["x x x"]
     assert kinds(x, love, is_) == ["sentence"]
     assert kinds(40, 41) == []
-    keep = lambda replies: (replies != spaced).all(1)  # noqa: E731
-    kept = gcg.starts(Objective(model, PROMPT, "optimal", "printable", keep), 2, sentence="love is", randoms=0)
-    assert list(kept) == ["sentence"]
+    unspaced = lambda replies: (replies != spaced).all(1)  # noqa: E731
+    assert kinds(*allowed_ids(model), condition=unspaced) == ["sentence"]
 
 
 def test_a_sentence_keeps_its_allowed_tokens_alone(with_x):
     model, x, _ = with_x
     love, is_ = (model.tokenizer.get_vocab()[token] for token in ("love", "Ġis"))
-    written = lambda *ids: gcg.starts(Objective(model, PROMPT, "optimal", ids), 2, sentence="love is", randoms=0)  # noqa: E731
+    written = lambda *ids: searches.starts(Objective(model, PROMPT, "optimal", ids), 2, sentence="love is", randoms=0)  # noqa: E731
     assert written(x, love, is_)["sentence"] == (love, is_)
     assert written(x, love)["sentence"] == (love,)
     assert written(x, is_)["sentence"] == (is_,)
 
 
 def test_random_starts_are_those_of_the_seed(with_x):
-    objective = Objective(with_x[0], PROMPT, "optimal", "printable")
-    drawn = lambda seed, randoms=4: list(gcg.starts(objective, 2, randoms=randoms, seed=seed).values())[1:]  # noqa: E731
+    objective = Objective(with_x[0], PROMPT, "optimal", allowed_ids(with_x[0]))
+    drawn = lambda seed, randoms=4: list(searches.starts(objective, 2, randoms=randoms, seed=seed).values())[1:]  # noqa: E731
     assert drawn(0) == drawn(0) != drawn(1)
     assert drawn(0, randoms=2) == drawn(0)[:2]
     assert drawn(0, randoms=0) == []
@@ -701,5 +711,5 @@ def test_a_table_of_searches_has_the_best_first_in_both_directions(models):
         ["worst", "pessimal", "start 0", 2.0],
     ]
     assert table.index.tolist() == list(range(8))
-    assert set(table["reply"]) == {"¦".join(gcg.texts_of(models("linear_llama"), [(40,), (41,)]))}
+    assert set(table["reply"]) == {"¦".join(texts_of(models("linear_llama"), [(40,), (41,)]))}
     assert (table["reward of text"] == one.reward_of_text).all() and (table["scored"] == 1).all()

@@ -14,9 +14,12 @@ from scipy.stats import rankdata
 from lib import InputError, scoring
 from lib.models.reward_models import load
 from lib.prompts import read_prompts
-from lib.search import gcg, optimality
-from lib.search.gcg import Objective, Settings, search
-from lib.search.optimality import Exhausted, all_pairs, alphabet, compare, landscape, summary
+from lib.search import optimality
+from lib.search.gcg import METHODS as ALL_METHODS
+from lib.search.gcg import Settings
+from lib.search.objective import DIRECTIONS, Objective, allowed_ids
+from lib.search.optimality import Exhausted, all_pairs, alphabet, compare, landscape, summarise
+from lib.search.searches import search
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 METHODS = {name: Settings(name, width=4) for name in ("round robin", "random", "GCG")}
@@ -49,7 +52,7 @@ def exhausted(model, ids):
 
 
 def test_an_alphabet_is_a_draw_of_printable_ids(model):
-    printable = set(gcg.allowed_ids(model, "printable").tolist())
+    printable = set(allowed_ids(model, "printable").tolist())
     drawn = alphabet(model, 40, seed=1)
     assert len(drawn) == 40 and (np.diff(drawn) > 0).all()  # ascending, none twice
     assert set(drawn.tolist()) < printable
@@ -60,7 +63,7 @@ def test_an_alphabet_is_a_draw_of_printable_ids(model):
 
 def test_an_alphabet_larger_than_the_vocabulary_is_refused(model):
     with pytest.raises(InputError, match="263"):
-        alphabet(model, len(gcg.allowed_ids(model, "printable")) + 1)
+        alphabet(model, len(allowed_ids(model, "printable")) + 1)
 
 
 def test_all_pairs_run_through_the_second_token_first():
@@ -95,7 +98,7 @@ def test_a_given_truth_is_shared_and_nothing_is_scored_for_it(model, ids, exhaus
     Exhausted(model, PROMPT, "optimal", ids, exhausted["optimal"].truth)
 
 
-@pytest.mark.parametrize("direction", gcg.DIRECTIONS)
+@pytest.mark.parametrize("direction", DIRECTIONS)
 def test_values_are_looked_up_and_those_of_the_model(model, ids, exhausted, monkeypatch, direction):
     plain = Objective(model, PROMPT, direction, ids)
     replies = np.random.default_rng(3).choice(ids, size=(30, 2))
@@ -103,10 +106,10 @@ def test_values_are_looked_up_and_those_of_the_model(model, ids, exhausted, monk
     monkeypatch.setattr(scoring.Scorer, "__call__", lambda *_: pytest.fail("scored"))
     found = exhausted[direction].values(replies)
     np.testing.assert_allclose(found, expected, atol=1e-5)
-    np.testing.assert_array_equal(found, -exhausted[next(d for d in gcg.DIRECTIONS if d != direction)].values(replies))
+    np.testing.assert_array_equal(found, -exhausted[next(d for d in DIRECTIONS if d != direction)].values(replies))
 
 
-@pytest.mark.parametrize("method", gcg.METHODS)
+@pytest.mark.parametrize("method", ALL_METHODS)
 def test_a_search_goes_the_same_way_looked_up_or_scored(model, ids, exhausted, method):
     settings, start = Settings(method, budget=60, width=8, top_k=4), ids[[2, 7]]
     scored = search(Objective(model, PROMPT, "pessimal", ids), start, settings)
@@ -143,10 +146,10 @@ def small(monkeypatch):
     monkeypatch.setattr(optimality, "BUDGETS", BUDGETS)
 
 
-def compared(folder, *prompts, **settings):
+def compared(checkpoint, *prompts, **settings):
     """A table of instances of one model with these prompts, on alphabets of eight tokens unless told."""
-    settings = {"seeds": 2, "size": 8, "keep": None, "processes": 1} | settings
-    return compare([(str(folder), prompt) for prompt in prompts], progress=False, **settings)
+    settings = {"seeds": 2, "size": 8, "folder": None, "processes": 1} | settings
+    return compare([(str(checkpoint), prompt) for prompt in prompts], progress=False, **settings)
 
 
 def test_a_row_per_search_and_budget(folder, small):
@@ -155,7 +158,7 @@ def test_a_row_per_search_and_budget(folder, small):
     shape = ["gradient_spearman", "rank_of_best", "additive_r2", "optima"]
     assert sorted(found) == sorted(columns + shape)
     assert len(found[["prompt", "direction", *shape]].drop_duplicates()) == 4
-    keys = product(["best", "worst"], gcg.DIRECTIONS, METHODS, range(2), BUDGETS)
+    keys = product(["best", "worst"], DIRECTIONS, METHODS, range(2), BUDGETS)
     rows = found[["prompt", "direction", "method", "seed", "budget"]].itertuples(index=False, name=None)
     assert sorted(rows) == sorted(keys)
     assert found.index.tolist() == list(range(2 * 2 * 3 * 2 * 4))
@@ -192,7 +195,7 @@ def test_the_first_gap_is_that_of_the_random_start(folder, model, small):
 @pytest.mark.parametrize("method", METHODS)
 def test_a_gap_is_that_of_a_search_with_no_larger_budget(folder, model, small, method):
     found = compared(folder, "best").query("method == @method").set_index(["direction", "seed", "budget"])
-    for direction, seed, budget in product(gcg.DIRECTIONS, range(2), BUDGETS):
+    for direction, seed, budget in product(DIRECTIONS, range(2), BUDGETS):
         objective = Exhausted(model, read_prompts("best")["best"], direction, alphabet(model, 8, seed=0))
         start = np.random.default_rng(seed).choice(objective.allowed, size=2)
         reward = search(objective, start, replace(METHODS[method], seed=seed, budget=budget)).reward
@@ -202,29 +205,29 @@ def test_a_gap_is_that_of_a_search_with_no_larger_budget(folder, model, small, m
 
 
 def test_finished_instances_are_read_back(folder, small, tmp_path, monkeypatch):
-    fresh = compared(folder, "best", keep=tmp_path)
-    assert len(list(tmp_path.iterdir())) == 1
+    fresh = compared(folder, "best", folder=tmp_path)
+    assert len(list(tmp_path.glob("*.parquet"))) == 1
     for name in ("__call__", "gradient"):
         monkeypatch.setattr(scoring.Scorer, name, lambda *_: pytest.fail("scored again"))
-    pd.testing.assert_frame_equal(compared(folder, "best", keep=tmp_path), fresh)
+    pd.testing.assert_frame_equal(compared(folder, "best", folder=tmp_path), fresh)
 
 
 def test_what_changes_an_instance_is_kept_elsewhere(folder, small, tmp_path, monkeypatch):
     monkeypatch.setattr(optimality, "COMPARED", {"random": METHODS["random"]})
-    compared(folder, "best", keep=tmp_path, seeds=1)
-    compared(folder, "best", keep=tmp_path, seeds=2)
-    compared(folder, "best", keep=tmp_path, seeds=1, size=5)
-    compared(folder, "worst", keep=tmp_path, seeds=1)
-    compared(folder, "worst", "best", keep=tmp_path, seeds=1)  # best with the second alphabet, worst is there
+    compared(folder, "best", folder=tmp_path, seeds=1)
+    compared(folder, "best", folder=tmp_path, seeds=2)
+    compared(folder, "best", folder=tmp_path, seeds=1, size=5)
+    compared(folder, "worst", folder=tmp_path, seeds=1)
+    compared(folder, "worst", "best", folder=tmp_path, seeds=1)  # best with the second alphabet, worst is there
     other = tiny.make_checkpoint(tmp_path / "other" / folder.name, "linear_llama", seed=1)  # other weights, same name
-    compared(other, "best", keep=tmp_path, seeds=1)
+    compared(other, "best", folder=tmp_path, seeds=1)
     prompts = {"best": "What is best?"}
-    monkeypatch.setattr(prompts, "read_prompts", lambda _: prompts)  # another text, same name
-    compared(folder, "best", keep=tmp_path, seeds=1)
+    monkeypatch.setattr(optimality, "read_prompts", lambda _: prompts)  # another text, same name
+    compared(folder, "best", folder=tmp_path, seeds=1)
     assert len(list(tmp_path.glob("*.parquet"))) == 7
 
 
-PLAIN_INSTANCE = optimality._instance
+PLAIN_INSTANCE = optimality._compared
 
 
 def small_instance(job):
@@ -234,7 +237,7 @@ def small_instance(job):
 
 
 def test_two_processes_find_the_same_in_the_same_order(folder, small, monkeypatch):
-    monkeypatch.setattr(optimality, "_instance", small_instance)
+    monkeypatch.setattr(optimality, "_compared", small_instance)
     one, two = (compared(folder, "worst", "best", seeds=1, processes=processes) for processes in (1, 2))
     pd.testing.assert_frame_equal(one.drop(columns="process"), two.drop(columns="process"))
     assert one["prompt"].unique().tolist() == ["worst", "best"]
@@ -264,7 +267,7 @@ def test_a_summary_by_hand():
         ("A", "random", 8, False, 2.0),
         ("B", "random", 8, False, 3.0),
     )
-    found = summary(table)
+    found = summarise(table)
     assert found.columns.tolist() == ["share", "low", "high", "gap", "n"]
     assert found.index.names == ["method", "budget"]
     ours, random = found.loc[("ours", 8)], found.loc[("random", 8)]
@@ -275,17 +278,17 @@ def test_a_summary_by_hand():
 
 def test_the_interval_is_over_instances_not_searches():
     whole = searches(*[("A", "ours", 8, True, 0.0)] * 50, *[("B", "ours", 8, False, 1.0)] * 50)
-    assert summary(whole)[["low", "high"]].to_numpy().tolist() == [[0, 1]]  # two instances, whatever n
+    assert summarise(whole)[["low", "high"]].to_numpy().tolist() == [[0, 1]]  # two instances, whatever n
     prompts = pd.concat([whole[whole["model"] == "A"], whole[whole["model"] == "B"].assign(model="A", prompt="worst")])
-    assert summary(prompts)[["low", "high"]].to_numpy().tolist() == [[0, 1]]  # a model's prompts are two instances
+    assert summarise(prompts)[["low", "high"]].to_numpy().tolist() == [[0, 1]]  # a model's prompts are two instances
     alike = searches(*[("A", "ours", 8, hit, 0.0) for hit in (True, False)])
     alike = pd.concat([alike, alike.assign(model="B"), alike.assign(model="C")])
-    assert summary(alike)[["share", "low", "high"]].to_numpy().tolist() == [[0.5, 0.5, 0.5]]
+    assert summarise(alike)[["share", "low", "high"]].to_numpy().tolist() == [[0.5, 0.5, 0.5]]
 
 
 def test_the_interval_narrows_with_instances_as_a_bootstrap_does():
     table = pd.concat([searches(("M", "ours", 8, i < 50, 0.0), prompt=f"p{i}") for i in range(100)])
-    low, high = summary(table).loc[("ours", 8), ["low", "high"]]
+    low, high = summarise(table).loc[("ours", 8), ["low", "high"]]
     assert (low, high) == pytest.approx((0.402, 0.598), abs=0.01)  # 0.5 -+ 1.96 * sqrt(0.5 * 0.5 / 100)
 
 
@@ -296,9 +299,9 @@ def test_every_group_has_its_own_interval_in_whichever_order_rows_come(by):
     rows = [(model, *key, rng.random() < hits[key], 0.0) for model in "ABCD" for key in hits for _ in range(5)]
     table = searches(*rows)
     for frame in (table, table.sample(frac=1, random_state=1), table.sort_values("budget"), table.iloc[::-1]):
-        found = summary(frame, by=by).sort_index()
+        found = summarise(frame, by=by).sort_index()
         for key, group in frame.groupby(list(by)):
-            alone = summary(group, by=by)
+            alone = summarise(group, by=by)
             np.testing.assert_allclose(found.loc[key], alone.loc[key], err_msg=str(key))
 
 
@@ -320,7 +323,7 @@ class Planted(Exhausted):
 
 def test_an_additive_table_is_explained_whole_and_has_one_optimum(model, ids):
     truth = np.add.outer(np.arange(10.0) ** 2, -3.0 * np.arange(10))
-    for direction in gcg.DIRECTIONS:
+    for direction in DIRECTIONS:
         found = landscape(Planted(model, ids, truth, direction), replies=20)
         assert found["additive_r2"] == pytest.approx(1, abs=1e-6)
         assert found["optima"] == 1
@@ -352,7 +355,7 @@ def brute_r2(truth):
     return 1 - ((truth.ravel() - fitted) ** 2).sum() / ((truth - truth.mean()) ** 2).sum()
 
 
-@pytest.mark.parametrize("direction", gcg.DIRECTIONS)
+@pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_landscape_by_brute_force(model, ids, direction):
     truth = np.random.default_rng(2).normal(size=(6, 6)).astype(np.float32)
     objective = Planted(model, ids[:6], truth, direction, noise=2.0)
@@ -386,5 +389,5 @@ def test_a_landscape_of_a_model_is_in_its_ranges(exhausted):
 
 def test_settings_compared_are_those_the_table_names():
     assert optimality.COMPARED[optimality.OURS] == replace(Settings(), method="round robin")
-    assert {settings.method for settings in optimality.COMPARED.values()} == set(gcg.METHODS)
+    assert {settings.method for settings in optimality.COMPARED.values()} == set(ALL_METHODS)
     assert len(set(optimality.COMPARED.values())) == len(optimality.COMPARED)

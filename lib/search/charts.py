@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from lib.figures import GREY, Chart, label, new_chart, shades, styled
-from lib.search.gcg import DIRECTIONS, Found
+from lib.search.objective import DIRECTIONS
 from lib.search.optimality import OURS
+from lib.search.searches import SearchResult
 
 # In order of the table's methods; ours stands out, the rest differ by hue, lightness and dash.
 METHOD_LINES = {
@@ -47,7 +48,7 @@ def draw_predicted_and_true(
 
 
 @styled
-def draw_searches(searches: Mapping[str, list[Found]], *, title: str) -> Chart:
+def draw_searches(searches: Mapping[str, list[SearchResult]], *, title: str) -> Chart:
     """The best reward so far against the replies scored, a panel per direction and a line per start."""
     figure = new_chart(11, 4.6, title)
     panels = figure.subplots(1, len(DIRECTIONS))
@@ -70,7 +71,7 @@ def draw_searches(searches: Mapping[str, list[Found]], *, title: str) -> Chart:
 def draw_optimality(summary: pd.DataFrame, *, title: str) -> Chart:
     """The share of searches at the true optimum against the replies scored, a panel per direction, a line per method.
 
-    summary: as of optimality.summary by method, direction and budget. The band is the 95% interval of ours.
+    summary: as of optimality.summarise by method, direction and budget. The band is the 95% interval of ours.
     """
     figure, summary = new_chart(12, 5.4, title), summary.sort_index()
     panels = figure.subplots(1, len(DIRECTIONS), sharey=True)

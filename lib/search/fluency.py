@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from lib import InputError
 from lib.models.language_models import LanguageModel
@@ -21,20 +22,21 @@ class Fluency:
     """
 
     def __init__(
-        self, language_model: LanguageModel, model: RewardModel, prompt: str, allowed: np.ndarray, top_p: float = 0.9
-    ):
+        self, language_model: LanguageModel, model: RewardModel, prompt: str, allowed_ids: np.ndarray,
+        top_p: float = 0.9,
+    ):  # fmt: skip
         if not 0 < top_p <= 1:
             raise InputError(f"top_p must be above 0 and at most 1, not {top_p}")
-        known, spoken = model.tokenizer.get_vocab(), language_model.tokenizer.get_vocab()
-        if any(known.get(token) != i for token, i in spoken.items()):
+        id_of, spoken = model.tokenizer.get_vocab(), language_model.tokenizer.get_vocab()
+        if any(id_of.get(token) != i for token, i in spoken.items()):
             raise InputError(
                 f"{language_model.name} and {model.name} do not share a tokenizer; give the language model that "
                 f"{model.name} was made from"
             )
         self.language_model, self.top_p = language_model, top_p
         self.frame = language_model.encode(prompt)
-        ids = np.intersect1d(allowed, list(spoken.values()))  # not the outputs that no token has
-        self.allowed = torch.as_tensor(ids, device=language_model.device)
+        ids = np.intersect1d(allowed_ids, list(spoken.values()))  # not the outputs that no token has
+        self.allowed = torch.as_tensor(ids, device=language_model.device)  # (allowed,)
 
     def __call__(self, replies: np.ndarray) -> np.ndarray:
         """Whether each reply is fluent, (replies,) bool. replies: (replies, n) ids."""
@@ -42,36 +44,49 @@ class Fluency:
             return np.zeros(0, dtype=bool)
         ids = torch.as_tensor(np.array(replies), device=self.allowed.device)
         column = torch.searchsorted(self.allowed, ids).clamp(max=len(self.allowed) - 1)
-        known = self.allowed[column] == ids
-        readable = torch.where(known, ids, self.allowed[0]).cpu().numpy()  # the others are not kept, whatever follows
-        fluent = self._inside(readable[:, :-1]).gather(2, column[..., None])[..., 0]
-        return (known & fluent).all(1).cpu().numpy()
+        is_allowed = self.allowed[column] == ids
+        readable = torch.where(is_allowed, ids, self.allowed[0]).cpu().numpy()  # the others are refused, come what may
+        parts = [slice(i, i + REPLIES_AT_ONCE) for i in range(0, len(replies), REPLIES_AT_ONCE)]
+        likelier = torch.cat([self._likelier_than(column[part], readable[part, :-1]) for part in parts])
+        return (is_allowed & self._is_inside(likelier)).all(1).cpu().numpy()
 
-    def swaps(self, reply: Sequence[int], allowed: np.ndarray) -> np.ndarray:
+    def swaps(self, reply: Sequence[int], allowed_ids: np.ndarray) -> np.ndarray:
         """Whether each of these tokens is fluent in each place of the reply, given what precedes it, (n, allowed)."""
-        inside = self._inside(np.array([reply])[:, :-1])[0].cpu().numpy()
-        known = self.allowed.cpu().numpy()
-        return np.stack([np.isin(allowed, known[fluent]) for fluent in inside])
+        inside = self._inside(reply[:-1]).cpu().numpy()
+        ids = self.allowed.cpu().numpy()
+        return np.stack([np.isin(allowed_ids, ids[fluent]) for fluent in inside])
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[int, ...]:
         """A reply of n tokens, each drawn from those that are fluent after the ones before it, all alike."""
         reply: list[int] = []
         for _ in range(n):
-            fluent = self.allowed[self._inside(np.array([reply]))[0, -1]]
+            fluent = self.allowed[self._inside(reply)[-1]]
             reply.append(int(fluent[int(rng.integers(len(fluent)))]))
         return tuple(reply)
 
-    def _inside(self, replies: np.ndarray) -> torch.Tensor:
-        """Which tokens lie within top_p in each place of a reply, and after it, (replies, n + 1, allowed) bool."""
-        parts = [replies[i : i + REPLIES_AT_ONCE] for i in range(0, len(replies), REPLIES_AT_ONCE)]
-        return torch.cat([self._inside_at_once(part) for part in parts])
+    def _inside(self, reply: Sequence[int]) -> Tensor:
+        """Which tokens lie within top_p in each place of the reply, and after it, (n + 1, allowed) bool."""
+        probabilities, order = self._probabilities(np.array([reply]))[0].sort(dim=-1, descending=True)
+        inside = self._is_inside(probabilities.cumsum(-1) - probabilities)
+        return torch.zeros_like(inside).scatter_(-1, order, inside)
+
+    def _likelier_than(self, columns: Tensor, before: np.ndarray) -> Tensor:
+        """The probability of all tokens that are likelier than the reply's own, in each of its places, (replies, n).
+
+        columns: (replies, n), where the reply's tokens stand among the allowed; before: (replies, n - 1) ids. Much
+        faster than to sort every token by its probability.
+        """
+        probabilities = self._probabilities(before)  # (replies, n, allowed)
+        own = probabilities.gather(2, columns[..., None])
+        return probabilities.where(probabilities > own, 0).sum(-1)
+
+    def _is_inside(self, likelier: Tensor) -> Tensor:
+        return (likelier < self.top_p) | (self.top_p == 1)  # rounding must not lose the tail of all
 
     @torch.inference_mode()
-    def _inside_at_once(self, replies: np.ndarray) -> torch.Tensor:
+    def _probabilities(self, replies: np.ndarray) -> Tensor:
+        """Of the allowed tokens in each place of the replies, and after them, (replies, n + 1, allowed) float32."""
         ids = np.concatenate([np.tile(self.frame, (len(replies), 1)), replies], axis=1).astype(np.int64)
         model, places = self.language_model.model, replies.shape[1] + 1
         logits = model(torch.tensor(ids, device=self.language_model.device), logits_to_keep=places).logits
-        probabilities, order = logits[..., self.allowed].float().softmax(-1).sort(dim=-1, descending=True)
-        likelier = probabilities.cumsum(-1) - probabilities
-        inside = (likelier < self.top_p) | (self.top_p == 1)  # rounding must not lose the tail of all
-        return torch.zeros_like(inside).scatter_(-1, order, inside)
+        return logits[..., self.allowed].float().softmax(-1)

@@ -9,55 +9,60 @@ import pandas as pd
 
 from lib import display
 from lib.models.reward_models import RewardModel
-from lib.search import gcg
-from lib.search.gcg import DIRECTIONS, Found, Objective, Settings
+from lib.search import searches
+from lib.search.gcg import Settings
+from lib.search.objective import DIRECTIONS, Objective
+from lib.search.searches import SearchResult
 from lib.words import is_nonword
 
 # The prompts of Table 5 leave out "in one word".
 LONG_PROMPTS = {f"{which} ever": f"What is the {which} thing ever?" for which in ("best", "worst")}
 SENTENCE = "There is no objectively {which} thing ever. It's subjective. Everyone has their own preferences."
-PUBLISHED = {"optimal": "Faster-GCG", "pessimal": "Faster-GCG, wrong sign"}  # what the published code does
+PUBLISHED_METHODS = {"optimal": "Faster-GCG", "pessimal": "Faster-GCG, wrong sign"}  # what the published code does
 EMOJI = r"[\u2600-\u27bf\U0001f300-\U0001faff]"
-Searches = dict[tuple[str, str, str], Found]  # (prompt's name, direction, start's name) -> what was found
+Results = dict[tuple[str, str, str], SearchResult]  # by the prompt's name, direction and the start's name
 
 
-def objectives(model: RewardModel, prompts: Mapping[str, str], allowed: np.ndarray) -> dict[tuple, Objective]:
+def objectives(
+    model: RewardModel, prompts: Mapping[str, str], allowed_ids: np.ndarray
+) -> dict[tuple[str, str], Objective]:
     """What there is to search: (prompt's name, direction) -> objective."""
     pairs = [(name, direction) for name in prompts for direction in DIRECTIONS]
-    return {(name, direction): Objective(model, prompts[name], direction, allowed) for name, direction in pairs}
+    return {(name, direction): Objective(model, prompts[name], direction, allowed_ids) for name, direction in pairs}
 
 
 def search_all(
     objectives: Mapping[tuple, Objective], n: int, settings: Settings, table: pd.DataFrame, *, sentence: str = "",
     published: bool = False,
-) -> Searches:  # fmt: skip
-    """A search for a reply of n tokens from every start of gcg.starts, for every objective.
+) -> Results:  # fmt: skip
+    """A search for a reply of n tokens from every start of searches.starts, for every objective.
 
     table: a score table of the model, whose best tokens are one of the starts. sentence: another, with {which} for the
     prompt's best or worst. published: search as the published code does, wrong sign included.
     """
-    found = {}
+    results: Results = {}
     for (name, direction), objective in objectives.items():
         which = name.split()[0]
         column = which if which in table else "greatest"
         best = table.sort_values(column, ascending=direction == "pessimal", kind="stable")["token_id"]
-        starts = gcg.starts(objective, n, winners=best, sentence=sentence.format(which=which), randoms=1)
-        used = replace(settings, method=PUBLISHED[direction]) if published else settings
+        starts = searches.starts(objective, n, winners=best, sentence=sentence.format(which=which), randoms=1)
+        used = replace(settings, method=PUBLISHED_METHODS[direction]) if published else settings
         for start_name, start in starts.items():
-            found[name, direction, start_name] = gcg.search(objective, start, used, traces=gcg.TRACES)
-    return found
+            results[name, direction, start_name] = searches.search(objective, start, used, traces=searches.TRACES)
+    return results
 
 
-def as_table(searches: Searches) -> pd.DataFrame:
+def as_table(results: Results) -> pd.DataFrame:
     """Every search, best first for each prompt and direction.
 
     Columns: prompt, direction, from (the start's name), reply (its tokens, a bar between two), reward, reward of text,
     survives, scored (replies).
     """
     rows = [
-        {"prompt": name, "direction": direction, "from": start, "reply": "¦".join(one.tokens), "reward": one.reward,
-         "reward of text": one.reward_of_text, "survives": one.survives, "scored": one.evaluations}
-        for (name, direction, start), one in searches.items()
+        {"prompt": name, "direction": direction, "from": start, "reply": "¦".join(result.tokens),
+         "reward": result.reward, "reward of text": result.reward_of_text, "survives": result.survives,
+         "scored": result.evaluations}
+        for (name, direction, start), result in results.items()
     ]  # fmt: skip
     table = pd.DataFrame(rows)
     worth = table["reward"] * table["direction"].map(DIRECTIONS)
@@ -65,18 +70,18 @@ def as_table(searches: Searches) -> pd.DataFrame:
     return table.loc[order].reset_index(drop=True)
 
 
-def shown(searches: Searches, blur: bool, caption: str, width: int = 60) -> display.Table:
+def as_html(results: Results, blur: bool, caption: str, width: int = 60) -> display.Table:
     """The table of as_table as a notebook shows it; a reply is blurred if one of its tokens is offensive."""
-    return display.table_html(as_table(searches), ["reply"], blur, caption, width)
+    return display.table_html(as_table(results), ["reply"], blur, caption, width)
 
 
-def best_of(searches: Searches) -> dict[tuple[str, str], Found]:
+def best_of(results: Results) -> dict[tuple[str, str], SearchResult]:
     """(prompt's name, direction) -> the search that found most."""
-    best: dict[tuple[str, str], Found] = {}
-    for (name, direction, _), one in searches.items():
-        sign, known = DIRECTIONS[direction], best.get((name, direction))
-        if known is None or sign * one.reward > sign * known.reward:
-            best[name, direction] = one
+    best: dict[tuple[str, str], SearchResult] = {}
+    for (name, direction, _), result in results.items():
+        sign, best_so_far = DIRECTIONS[direction], best.get((name, direction))
+        if best_so_far is None or sign * result.reward > sign * best_so_far.reward:
+            best[name, direction] = result
     return best
 
 
@@ -94,14 +99,14 @@ def kind_of(token: str) -> str:
     return "other"
 
 
-def kinds(groups: Mapping[str, Iterable[str]]) -> pd.DataFrame:
+def kind_shares(groups: Mapping[str, Iterable[str]]) -> pd.DataFrame:
     """The share of each kind of token in each group of tokens: groups x kinds, rows add up to 1."""
-    counted = {name: pd.Series([kind_of(token) for token in tokens]).value_counts(normalize=True)
-               for name, tokens in groups.items()}  # fmt: skip
-    return pd.DataFrame(counted).T.fillna(0.0)
+    shares = {name: pd.Series([kind_of(token) for token in tokens]).value_counts(normalize=True)
+              for name, tokens in groups.items()}  # fmt: skip
+    return pd.DataFrame(shares).T.fillna(0.0)
 
 
-def published_beside_ours(published: Searches, ours: Searches) -> pd.DataFrame:
+def published_beside_ours(published: Results, ours: Results) -> pd.DataFrame:
     """The best reward of the published search and of ours, for each prompt and direction, and how far it falls short.
 
     Columns: published, ours, shortfall (on the model's own scale; below 0 where the published search found more).
@@ -113,24 +118,24 @@ def published_beside_ours(published: Searches, ours: Searches) -> pd.DataFrame:
     return table.assign(shortfall=(table["ours"] - table["published"]) * sign)
 
 
-def round_trips(searches: Mapping[int, Searches]) -> pd.DataFrame:
+def round_trips(results: Mapping[int, Results]) -> pd.DataFrame:
     """What becomes of replies of so many tokens when they are written out as text and read again.
 
     Columns: survive (share that come back as the same ids), change (mean absolute change of reward), searches.
     """
     rows = [
-        {"tokens": n, "survive": one.survives, "change": abs(one.reward - one.reward_of_text), "searches": 1}
-        for n, found in searches.items() for one in found.values()
+        {"tokens": n, "survive": result.survives, "change": abs(result.reward - result.reward_of_text), "searches": 1}
+        for n, of_length in results.items() for result in of_length.values()
     ]  # fmt: skip
     return pd.DataFrame(rows).groupby("tokens").agg({"survive": "mean", "change": "mean", "searches": "sum"})
 
 
-def tokens_of(searches: Iterable[Searches], direction: str) -> list[str]:
+def tokens_of(results: Iterable[Results], direction: str) -> list[str]:
     """All tokens of all replies found in this direction."""
     return [
         token
-        for found in searches
-        for (_, one, _), reply in found.items()
-        if one == direction
-        for token in reply.tokens
+        for some in results
+        for (_, searched, _), result in some.items()
+        if searched == direction
+        for token in result.tokens
     ]

@@ -8,31 +8,34 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
+from filelock import FileLock
 from scipy.stats import spearmanr
 from tqdm.auto import tqdm
 
 from lib import ROOT, InputError, scoring
 from lib.cores import each
-from lib.files import replacing
-from lib.models import reward_models
+from lib.files import hash_of_code, replacing
+from lib.models import checkpoints, conversations, reward_models
 from lib.models.reward_models import RewardModel
 from lib.prompts import read_prompts
-from lib.search import gcg
+from lib.search import gcg, objective, searches
+from lib.search.objective import Objective, Reply, allowed_ids
 
 ALPHABET = 512  # tokens, so 262,144 replies
 BUDGETS = tuple(range(128, 4097, 128))  # replies scored
-KEPT = ROOT / "data" / "cache" / "optimality"
+CACHE = ROOT / "data" / "cache" / "optimality"
 
 
 def alphabet(model: RewardModel, size: int = ALPHABET, seed: int = 0) -> np.ndarray:
     """So many printable token ids, drawn at random from a seed, ascending."""
-    allowed = gcg.allowed_ids(model, "printable")
+    allowed = allowed_ids(model, "printable")
     if not 2 <= size <= len(allowed):
         raise InputError(f"an alphabet of {model.name} has 2 to {len(allowed)} printable tokens, not {size}")
     return np.sort(np.random.default_rng(seed).choice(allowed, size, replace=False))
@@ -43,20 +46,22 @@ def all_pairs(ids: np.ndarray) -> np.ndarray:
     return np.stack(np.meshgrid(ids, ids, indexing="ij"), axis=-1).reshape(-1, 2)
 
 
-class Exhausted(gcg.Objective):
+class Exhausted(Objective):
     """An objective over two-token replies of which every one was scored, so that its optimum is known.
 
     truth: the reward of each, (allowed, allowed), first token by second, on the model's own scale. A search is served
     from there, and takes its gradients from the model.
     """
 
-    def __init__(self, model: RewardModel, prompt: str, direction: str, allowed: np.ndarray, truth=None):
-        super().__init__(model, prompt, direction, allowed)
-        self.known_gains: dict[tuple, np.ndarray] = {}
-        self.truth = truth
+    def __init__(
+        self, model: RewardModel, prompt: str, direction: str, allowed_ids: np.ndarray, truth: np.ndarray | None = None
+    ):
+        super().__init__(model, prompt, direction, allowed_ids)
+        self.gains_so_far: dict[tuple[Reply, bool], np.ndarray] = {}
         if truth is None:
             values = super().values(all_pairs(self.allowed))
-            self.truth = self.sign * values.reshape(len(self.allowed), -1)
+            truth = self.sign * values.reshape(len(self.allowed), -1)
+        self.truth: np.ndarray = truth
 
     @property
     def optimum(self) -> float:
@@ -70,14 +75,14 @@ class Exhausted(gcg.Objective):
         first, second = np.searchsorted(self.allowed, replies).T
         return self.sign * self.truth[first, second]
 
-    def gains(self, reply: gcg.Reply, centred: bool = True) -> np.ndarray:
+    def gains(self, reply: Reply, centred: bool = True) -> np.ndarray:
         """As of Objective; each is computed once, whichever search asks."""
         key = (reply, centred)
-        if key not in self.known_gains:
-            self.known_gains[key] = super().gains(reply, centred)
+        if key not in self.gains_so_far:
+            self.gains_so_far[key] = super().gains(reply, centred)
         else:
             self.gradients += 1
-        return self.known_gains[key]
+        return self.gains_so_far[key]
 
 
 # --- comparison ---------------------------------------------------------------------------------------------------
@@ -102,83 +107,115 @@ COMPARED = {  # as named in tables and charts; GCG also with the width and top_k
 
 
 def compare(
-    instances: Sequence[tuple[str, str]] = INSTANCES, *, seeds: int = 5, size: int = ALPHABET, keep: Path | None = KEPT,
-    processes: int | None = None, progress: bool = True,
+    instances: Sequence[tuple[str, str]] = INSTANCES, *, seeds: int = 5, size: int = ALPHABET,
+    folder: Path | None = CACHE, processes: int | None = None, progress: bool = True,
 ) -> pd.DataFrame:  # fmt: skip
     """How near to the optimum every method is after every budget: a row per search and budget.
 
     Columns: model, prompt, direction, method, seed (of the search and its random start), budget (replies scored), gap
     (the optimum less the best so far, in standard deviations of all rewards; 0 at the optimum), at_optimum, scored and
     gradients (by the whole search, which stops at the optimum), and what `landscape` says of the instance. size: tokens
-    of the alphabet. keep: a folder in which finished instances are found again. processes: instances at once, None for
-    one per core.
+    of the alphabet. folder: where finished instances are kept and found again, None keeps nothing. processes: instances
+    at once, None for one per core.
     """
     prompts = read_prompts(None)
     if unknown := {name for _, name in instances} - set(prompts):
         raise InputError(f"no prompt '{min(unknown)}' in data/prompts.csv; choose of {', '.join(prompts)}")
-    jobs = [(number, model, name, prompts[name], seeds, size, keep) for number, (model, name) in enumerate(instances)]
-    with tqdm(total=len(jobs), unit=" instances", desc="comparing", disable=not progress) as bar:
-        parts = []
-        for part in each(_instance, jobs, processes or os.cpu_count() or 1):
-            parts.append(part)
+    jobs = [
+        Instance(nickname, name, prompts[name], number, seeds, size, folder)
+        for number, (nickname, name) in enumerate(instances)
+    ]
+    finished = {job: pd.read_parquet(job.path) for job in jobs if job.path and job.path.exists()}
+    missing = [job for job in jobs if job not in finished]
+    with tqdm(total=len(missing), unit=" instances", desc="comparing", disable=not (progress and missing)) as bar:
+        for job, table in zip(missing, each(_compared, missing, processes or os.cpu_count() or 1), strict=True):
+            finished[job] = table
             bar.update()
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat([finished[job] for job in jobs], ignore_index=True)
 
 
-def _instance(job: tuple) -> pd.DataFrame:
-    """All searches of one model and prompt, in both directions; read from `keep` if they are there."""
-    number, nickname, name, prompt, seeds, size, keep = job
-    model = reward_models.load(nickname, device="cpu")
-    path = keep and keep / f"{model.nickname}-{name}-{_fingerprint(model, prompt, number, seeds, size)}.parquet"
-    if path and path.exists():
-        return pd.read_parquet(path)
-    optimal = Exhausted(model, prompt, "optimal", alphabet(model, size, number))
-    pessimal = Exhausted(model, prompt, "pessimal", optimal.allowed, optimal.truth)
-    rows = [row for objective in (optimal, pessimal) for row in _searches(objective, seeds)]
-    table = pd.DataFrame(rows).assign(model=nickname, prompt=name)
-    if path:
-        with replacing(path) as part:
-            table.to_parquet(part)
-    return table
+@dataclass(frozen=True)
+class Instance:
+    """A model and a prompt, for searches in both directions. number: the seed of its alphabet, of `size` tokens."""
+
+    model: str
+    name: str
+    prompt: str
+    number: int
+    seeds: int
+    size: int
+    folder: Path | None
+
+    @cached_property
+    def path(self) -> Path | None:
+        """Where the table of its searches is kept, under a name for all that it depends on; None if it is not kept."""
+        if self.folder is None:
+            return None
+        entry = reward_models.find(self.model)
+        _, revision = checkpoints.fetch(entry["hub_id"], entry["revision"])
+        settings = [revision, torch.__version__, self.prompt, self.number, self.seeds, self.size]
+        made_by = hashlib.sha256((json.dumps(settings) + _code()).encode()).hexdigest()[:16]
+        return self.folder / f"{entry['nickname']}-{self.name}-{made_by}.parquet"
 
 
-def _fingerprint(model: RewardModel, *what) -> str:
-    code = [Path(module.__file__).read_bytes() for module in (gcg, scoring)] + [Path(__file__).read_bytes()]
-    text = json.dumps([model.revision, torch.__version__, what]).encode()
-    return hashlib.sha256(text + b"".join(code)).hexdigest()[:16]
+@cache
+def _code() -> str:
+    """A hash of the code on which a search and its truth depend."""
+    modules = (gcg, objective, searches, scoring, conversations)
+    return hash_of_code([Path(__file__), *(Path(str(module.__file__)) for module in modules)])
 
 
-def _searches(objective: Exhausted, seeds: int) -> Iterator[dict]:
-    spread, shape = objective.truth.std(), landscape(objective)
+def _compared(instance: Instance) -> pd.DataFrame:
+    """All searches of an instance; kept at its path, if it has one. Of two processes that ask for it, one waits."""
+    if instance.path is None:
+        return _search_both_ways(instance)
+    instance.path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(instance.path.with_suffix(".lock")):
+        if not instance.path.exists():
+            with replacing(instance.path) as part:
+                _search_both_ways(instance).to_parquet(part)
+    return pd.read_parquet(instance.path)
+
+
+def _search_both_ways(instance: Instance) -> pd.DataFrame:
+    model = reward_models.load(instance.model, device="cpu")
+    optimal = Exhausted(model, instance.prompt, "optimal", alphabet(model, instance.size, instance.number))
+    pessimal = Exhausted(model, instance.prompt, "pessimal", optimal.allowed, optimal.truth)
+    rows = [row for exhausted in (optimal, pessimal) for row in _searches(exhausted, instance.seeds)]
+    return pd.DataFrame(rows).assign(model=instance.model, prompt=instance.name)
+
+
+def _searches(exhausted: Exhausted, seeds: int) -> Iterator[dict]:
+    spread, shape = exhausted.truth.std(), landscape(exhausted)
     for seed in range(seeds):
-        start = np.random.default_rng(seed).choice(objective.allowed, size=2)
+        start = np.random.default_rng(seed).choice(exhausted.allowed, size=2)
         for method, settings in COMPARED.items():
             settings = replace(settings, seed=seed, budget=max(BUDGETS))
-            found = gcg.search(objective, start, settings, goal=objective.optimum)
+            result = searches.search(exhausted, start, settings, goal=exhausted.optimum)
             for budget in BUDGETS:
-                best = [reward for evaluations, reward in found.trace if evaluations <= budget][-1]
+                best = [reward for evaluations, reward in result.trace if evaluations <= budget][-1]
                 yield {
-                    "direction": objective.direction, "method": method, "seed": seed, "budget": budget,
-                    "gap": abs(objective.optimum - best) / spread, "at_optimum": best == objective.optimum,
-                    "scored": found.evaluations, "gradients": found.gradients,
+                    "direction": exhausted.direction, "method": method, "seed": seed, "budget": budget,
+                    "gap": abs(exhausted.optimum - best) / spread, "at_optimum": best == exhausted.optimum,
+                    "scored": result.evaluations, "gradients": result.gradients,
                 } | shape  # fmt: skip
 
 
-def summary(searches: pd.DataFrame, by: Sequence[str] = ("method", "budget"), resamples: int = 2000) -> pd.DataFrame:
+def summarise(compared: pd.DataFrame, by: Sequence[str] = ("method", "budget"), resamples: int = 2000) -> pd.DataFrame:
     """The share of searches at the optimum, with a 95% interval over instances, and their mean gap in sd.
 
     Columns: share, low, high, gap, n (searches). The interval is a bootstrap over models and prompts, because searches
-    of one instance from several starts are not independent. searches: as of compare.
+    of one instance from several starts are not independent. compared: as of compare.
     """
     by, rng = list(by), np.random.default_rng(0)
-    means = searches.groupby(by, sort=False)[["at_optimum", "gap"]].mean().rename(columns={"at_optimum": "share"})
-    instance = searches["model"] + " " + searches["prompt"]
-    shares = searches.pivot_table("at_optimum", by, instance).reindex(means.index)  # (groups, instances)
+    means = compared.groupby(by, sort=False)[["at_optimum", "gap"]].mean().rename(columns={"at_optimum": "share"})
+    instance = compared["model"] + " " + compared["prompt"]
+    shares = compared.pivot_table("at_optimum", by, instance).reindex(means.index)  # (groups, instances)
     drawn = rng.integers(shares.shape[1], size=(resamples, shares.shape[1]))
     low, high = np.quantile(shares.to_numpy(dtype=float)[:, drawn].mean(axis=2), [0.025, 0.975], axis=1)
     means.insert(1, "low", low)
     means.insert(2, "high", high)
-    return means.assign(n=searches.groupby(by, sort=False).size())
+    return means.assign(n=compared.groupby(by, sort=False).size())
 
 
 def lead(summary: pd.DataFrame, from_budget: int = 1024) -> pd.DataFrame:
@@ -195,18 +232,18 @@ def lead(summary: pd.DataFrame, from_budget: int = 1024) -> pd.DataFrame:
     return pd.DataFrame(parts).astype({"ahead": int, "level": int, "behind": int})
 
 
-def landscape(objective: Exhausted, replies: int = 50, seed: int = 0) -> dict[str, float]:
+def landscape(exhausted: Exhausted, replies: int = 50, seed: int = 0) -> dict[str, float]:
     """How hard an instance is for a search that follows gradients.
 
     gradient_spearman: correlation of first-order gains with the true change, over all swaps of `replies` random
     replies; rank_of_best: median rank of the truly best swap by gain (1: the gradient names it); additive_r2: share of
     the variance of rewards that a sum of one term per token explains; optima: replies that no swap improves.
     """
-    values, rng = objective.sign * objective.truth, np.random.default_rng(seed)
+    values, rng = exhausted.sign * exhausted.truth, np.random.default_rng(seed)
     correlations, ranks = [], []
     for first, second in rng.integers(len(values), size=(replies, 2)):
-        reply = tuple(objective.allowed[[first, second]].tolist())
-        gains = objective.gains(reply).ravel()
+        reply = tuple(exhausted.allowed[[first, second]].tolist())
+        gains = exhausted.gains(reply).ravel()
         true = np.stack([values[:, second], values[first]]).ravel() - values[first, second]
         correlations.append(spearmanr(gains, true)[0])
         ranks.append(1 + (gains > gains[true.argmax()]).sum())

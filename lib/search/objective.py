@@ -1,0 +1,223 @@
+"""What a search maximises, and over which replies: the allowed tokens, the round trip through text, the reward.
+
+A reply is a tuple of token ids. The reward, or minus the reward, is computed in fp32 and the same for every method.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from itertools import islice
+
+import numpy as np
+import torch
+
+from lib import InputError, scoring
+from lib.models import conversations
+from lib.models.reward_models import RewardModel
+from lib.search.fluency import Fluency
+
+DIRECTIONS = {"optimal": 1, "pessimal": -1}
+ALLOWED = ("all", "no specials", "printable", "round trip")
+PATIENCE_WITH_CONDITIONS = 100  # rounds of proposals in which conditions may turn some down
+Reply = tuple[int, ...]
+Condition = Callable[[np.ndarray], np.ndarray]  # (replies, n) ids -> (replies,) bool
+
+
+# --- tokens and texts ---------------------------------------------------------------------------------------------
+
+
+def allowed_ids(model: RewardModel, which: str = "printable") -> np.ndarray:
+    """The token ids that a reply may hold, (allowed,) ascending.
+
+    which: "all" the tokenizer knows; "no specials": without control and added tokens; "printable": of these, the ones
+    whose text is printable characters alone; "round trip": of these, the ones that the chat template and the tokenizer
+    give back as themselves. InputError for another name, or if fewer than two tokens are left.
+    """
+    if which not in ALLOWED:
+        raise InputError(f"allowed tokens must be one of {', '.join(ALLOWED)}, not {which!r}")
+    tokens, tokenizer = conversations.vocabulary(model.tokenizer), model.tokenizer
+    if which != "all":
+        special = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
+        tokens = tokens[~tokens["token_id"].isin(special)]
+    if which in ("printable", "round trip"):
+        tokens = tokens[[is_printable(text) for text in tokens["text"]]]
+    ids = tokens["token_id"].to_numpy()
+    if which == "round trip":
+        ids = ids[RoundTrip(model, "Why?")(ids[:, None])]
+    if len(ids) < 2:
+        raise InputError(f"{model.name}: only {len(ids)} tokens are '{which}'; allow more of the vocabulary, as 'all'")
+    return ids
+
+
+def _checked_ids(model: RewardModel, ids: Sequence[int] | np.ndarray) -> np.ndarray:
+    """The ids ascending, each once. InputError unless there are two or more, all of the model's vocabulary."""
+    ids = np.unique(np.asarray(ids, dtype=np.int64))
+    if unknown := sorted(set(ids.tolist()) - set(model.tokenizer.get_vocab().values())):
+        raise InputError(f"{model.name} has no token {unknown[0]}; allow ids of its vocabulary, or 'printable'")
+    if len(ids) < 2:
+        raise InputError(f"a search needs two allowed tokens or more, not {len(ids)}; allow 'printable'")
+    return ids
+
+
+def is_printable(text: str) -> bool:
+    """Whether the text is more than blanks and all of it shows: no control characters, no broken UTF-8."""
+    return text.isprintable() and not text.isspace() and text != "" and "\ufffd" not in text
+
+
+def texts_of(model: RewardModel, replies: Iterable[Sequence[int]] | np.ndarray) -> list[str]:
+    """The replies decoded, control tokens and blanks as they are."""
+    ids = [[int(i) for i in reply] for reply in replies]
+    return model.tokenizer.batch_decode(ids, clean_up_tokenization_spaces=False)
+
+
+class RoundTrip:
+    """The condition that a reply to the prompt survives as text: template and tokenizer give back the same ids."""
+
+    def __init__(self, model: RewardModel, prompt: str):
+        self.model, self.conversation = model, model.conversation(prompt)
+
+    def __call__(self, replies: np.ndarray) -> np.ndarray:
+        """Whether each reply survives, (replies,) bool. replies: (replies, n) ids."""
+        before, after = self.conversation.prefix_ids, self.conversation.closing_ids
+        inputs = self.inputs_of(texts_of(self.model, replies))
+        return np.array([ids == (*before, *reply, *after) for ids, reply in zip(inputs, replies, strict=True)])
+
+    def inputs_of(self, texts: list[str]) -> list[tuple[int, ...]]:
+        """The whole model input of each text as a reply to the prompt."""
+        return [tuple(ids) for ids in self.model.encode(self.conversation, texts)]
+
+
+# --- the objective ------------------------------------------------------------------------------------------------
+
+
+class Objective:
+    """What a search maximises: the reward of a reply to a prompt ("optimal"), or minus the reward ("pessimal").
+
+    allowed_ids: the ids that a swap may bring in, for instance those of the function of this name. condition: what else
+    a reply must satisfy, as that it survives the RoundTrip; None takes nothing else. fluency: only replies that a
+    language model could have given (lib/search/fluency.py). The prompt is read once; a reply of n tokens then costs n
+    tokens and the closing ones. InputError for another direction, and for ids that the model lacks.
+    """
+
+    def __init__(
+        self, model: RewardModel, prompt: str, direction: str, allowed_ids: Sequence[int] | np.ndarray,
+        condition: Condition | None = None, fluency: Fluency | None = None,
+    ):  # fmt: skip
+        if direction not in DIRECTIONS:
+            raise InputError(f"direction must be 'optimal' or 'pessimal', not {direction!r}")
+        self.model, self.prompt, self.direction, self.sign = model, prompt, direction, DIRECTIONS[direction]
+        self.allowed = _checked_ids(model, allowed_ids)
+        self.fluency = fluency
+        self.conditions = [one for one in (condition, fluency) if one is not None]
+        inputs = scoring.inputs_for(model, prompt, [(int(i),) for i in self.allowed[:4]], reply_mode="ids")
+        self.closing = np.array(inputs.conversation.closing_ids, dtype=np.int64)
+        self.scorer = scoring.Scorer(model, inputs)
+        self.gradients = 0  # how many were taken
+        self.distance_to = lru_cache(maxsize=256)(self._distance_to)
+
+    # --- what replies are worth ---
+
+    def values(self, replies: np.ndarray) -> np.ndarray:
+        """What the replies are worth: sign * reward, (replies,) float32. replies: (replies, n) ids."""
+        closing = np.broadcast_to(self.closing, (len(replies), len(self.closing)))
+        values = self.sign * self.scorer(np.concatenate([replies, closing], axis=1))
+        if not np.isfinite(values).all():
+            reply = replies[~np.isfinite(values)][0].tolist()
+            raise InputError(f"the reward of the reply {reply} is not finite; load the model with dtype='float32'")
+        return values
+
+    def gains(self, reply: Reply, centred: bool = True) -> np.ndarray:
+        """First-order change of the value for every swap of one token, (n, allowed); staying brings 0.
+
+        grad . (e_v - e_current), with the embeddings as the model's embedding module gives them. centred=False leaves
+        e_current out, which shifts all swaps of a position alike.
+        """
+        self.gradients += 1
+        gradient = self.sign * self.scorer.gradient((*reply, *self.closing))[: len(reply)]  # (n, d)
+        table = self.embeddings
+        gains = (gradient.to(table.dtype) @ table.T).float()
+        if centred:
+            gains -= (gradient * self._embed(list(reply)).float()).sum(1, keepdim=True)
+        return gains.cpu().numpy()
+
+    def distances(self, reply: Reply) -> np.ndarray:
+        """Euclidean distance of the embeddings of every allowed token from those of the reply, (n, allowed)."""
+        return np.stack([self.distance_to(token) for token in reply])
+
+    def _distance_to(self, token: int) -> np.ndarray:
+        # Without the matrix product, whose rounding would put a token at some distance from itself.
+        without = "donot_use_mm_for_euclid_dist"
+        return torch.cdist(self._embed([token]).float(), self.embeddings.float(), compute_mode=without)[0].cpu().numpy()
+
+    @cached_property
+    def embeddings(self) -> torch.Tensor:
+        """The embeddings of the allowed tokens, (allowed, d), in the model's dtype."""
+        return self._embed(self.allowed.tolist())
+
+    def _embed(self, ids: list[int]) -> torch.Tensor:
+        with torch.no_grad():
+            return self.model.backbone.get_input_embeddings()(torch.tensor(ids, device=self.model.device))
+
+    # --- which replies there are ---
+
+    def satisfied(self, replies: np.ndarray) -> np.ndarray:
+        """Whether each reply satisfies every condition, (replies,) bool."""
+        kept = np.ones(len(replies), dtype=bool)
+        for condition in self.conditions:
+            kept[kept] = condition(replies[kept]) if kept.any() else False
+        return kept
+
+    def all_swaps(self, reply: Reply, position: int) -> np.ndarray:
+        """The reply with every other allowed token at this position, (replies, n) ids, if they satisfy conditions."""
+        others = self.allowed[self.may_swap(reply)[position]]
+        replies = np.tile(reply, (len(others), 1))
+        replies[:, position] = others
+        return replies[self.satisfied(replies)]
+
+    def may_swap(self, reply: Reply) -> np.ndarray:
+        """Which swaps are worth proposing, (n, allowed) bool: not staying, and with fluency only fluent tokens."""
+        moves = self.allowed != np.array(reply)[:, None]
+        return moves if self.fluency is None else moves & self.fluency.swaps(reply, self.allowed)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Reply:
+        """A random reply of n tokens, of fluent ones if that is asked for."""
+        if self.fluency is not None:
+            return self.fluency.draw(n, rng)
+        return as_reply(rng.choice(self.allowed, size=n))
+
+    def draws(self, n: int, rng: np.random.Generator) -> Iterator[Reply]:
+        """Random replies; there may be few or none left to find, so not for ever. Fluent ones are dear to draw."""
+        for _ in range(100 if self.fluency else 10_000):
+            yield self.draw(n, rng)
+
+    def take(self, proposed: Iterator[Reply], seen: set[Reply], width: int) -> np.ndarray:
+        """The first `width` proposed replies that were not seen and satisfy the conditions, (up to width, n) ids.
+
+        All that were looked at are seen from then on. Fewer, or none, if no proposal is left or hardly one satisfies.
+        """
+        taken: list[list[int]] = []
+        new = (reply for reply in proposed if not (reply in seen or seen.add(reply)))
+        for _ in range(PATIENCE_WITH_CONDITIONS):
+            if len(taken) == width or not (some := list(islice(new, width - len(taken)))):
+                break
+            replies = np.array(some)
+            taken += replies[self.satisfied(replies)].tolist()
+        return np.array(taken, dtype=np.int64)
+
+    # --- as text ---
+
+    @cached_property
+    def round_trip(self) -> RoundTrip:
+        """Of replies to this prompt."""
+        return RoundTrip(self.model, self.prompt)
+
+    def reward_of_text(self, text: str) -> float:
+        """The reward of a text as the reply, put through the chat template as a person's would be."""
+        (ids,), prefix = self.round_trip.inputs_of([text]), self.scorer.inputs.prefix_ids
+        if ids[: len(prefix)] == prefix and len(ids) > len(prefix):
+            return float(self.scorer([ids[len(prefix) :]])[0])
+        return float(scoring.score_replies(self.model, self.prompt, [text])[0])  # it merges with the prompt's end
+
+
+def as_reply(ids: np.ndarray) -> Reply:
+    """The ids as a tuple of Python integers, which can be looked up."""
+    return tuple(ids.tolist())

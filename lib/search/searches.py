@@ -1,0 +1,218 @@
+"""One search: where to start, what it scored so far, on disk too, and what it found."""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from lib import ROOT, InputError
+from lib.search.gcg import METHODS, Proposals, Settings
+from lib.search.objective import Objective, Reply, as_reply, texts_of
+
+TRACES = ROOT / "data" / "cache" / "searches"
+
+
+# --- where to start -----------------------------------------------------------------------------------------------
+
+
+def starts(
+    objective: Objective, n: int, *, winners: Sequence[int] | np.ndarray = (), sentence: str = "", randoms: int = 2,
+    seed: int = 0,
+) -> dict[str, Reply]:  # fmt: skip
+    """Replies of n tokens to start from, by name; those with a token that is not allowed are left out.
+
+    `x x x`: the paper's, n times x; `winners`: the first n of these ids that are allowed, as the best single tokens of
+    a score table; `sentence`: those ids of that text that are allowed, whatever their number; `random 1` and on: drawn
+    from a seed.
+    """
+    rng, allowed = np.random.default_rng(seed), set(objective.allowed.tolist())
+    xs, written = objective.model.tokenizer([" ".join("x" * n), sentence], add_special_tokens=False)["input_ids"]
+    best = [int(i) for i in winners if i in allowed]
+    replies: dict[str, Reply] = {
+        "x x x": tuple(xs[:n]),
+        "winners": tuple((best * n)[:n]),
+        "sentence": tuple(i for i in written if i in allowed),
+    }
+    drawn = objective.take(objective.draws(n, rng), set(), randoms)
+    replies |= {f"random {i + 1}": as_reply(reply) for i, reply in enumerate(drawn)}
+    return {
+        name: reply
+        for name, reply in replies.items()
+        if reply and set(reply) <= allowed and objective.satisfied(np.array([reply]))[0]
+    }
+
+
+# --- what it scored -----------------------------------------------------------------------------------------------
+
+
+class Trace:
+    """What a search scored, in order: evaluations, the best reply so far, and when it became that.
+
+    On disk at `path`, if one is given, as it is made. A search that is started again finds there what it scored before,
+    and scores only the rest.
+    """
+
+    def __init__(self, objective: Objective, length: int, path: Path | None = None):
+        self.objective, self.path = objective, path
+        self.row = np.dtype([("ids", "<i4", (length,)), ("value", "<f4")])
+        self.value_of: dict[Reply, float] = {}
+        self.evaluations = 0
+        self.best: tuple[Reply, float] = ((), -np.inf)
+        self.improvements: list[tuple[int, float]] = []  # (evaluations, reward)
+        if path is not None and path.exists():
+            whole = path.stat().st_size // self.row.itemsize * self.row.itemsize  # a killed run may leave half a row
+            os.truncate(path, whole)
+            rows = np.fromfile(path, dtype=self.row)
+            self.value_of = dict(zip(map(as_reply, rows["ids"]), rows["value"].tolist(), strict=True))
+
+    def score(self, replies: np.ndarray) -> np.ndarray:
+        """The values of the replies, (replies,) float32: as scored before, or scored now and written down."""
+        keys = list(map(as_reply, replies))
+        if new := [reply for reply in dict.fromkeys(keys) if reply not in self.value_of]:
+            values_of_new = self.objective.values(np.array(new))
+            self._write(new, values_of_new)
+            self.value_of |= dict(zip(new, values_of_new.tolist(), strict=True))
+        values = np.array([self.value_of[key] for key in keys], dtype=np.float32)
+        self.evaluations += len(keys)
+        if len(keys) and values.max() > self.best[1]:
+            self.best = keys[values.argmax()], float(values.max())
+            self.improvements.append((self.evaluations, self.objective.sign * self.best[1]))
+        return values
+
+    def _write(self, replies: list[Reply], values: np.ndarray) -> None:
+        if self.path is None:
+            return
+        rows = np.zeros(len(replies), dtype=self.row)
+        rows["ids"], rows["value"] = replies, values
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.path, "ab") as file:
+            file.write(rows.tobytes())
+
+
+# --- the search ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found. reward: of the ids, on the model's own scale; text: the ids decoded; tokens: one by one.
+
+    reward_of_text: of that text, put through the chat template as a person's would be; survives: whether it comes back
+    as the same ids. start, start_reward: where the search began. evaluations: replies scored, duplicates counted;
+    gradients: how many were taken. trace: (evaluations, reward) of every new best. single_swap_optimal: True if every
+    swap of one token was scored and none improves the reply, None if that was not asked for; swept: replies scored for
+    it.
+    """
+
+    prompt: str
+    direction: str
+    ids: Reply
+    text: str
+    tokens: tuple[str, ...]
+    reward: float
+    reward_of_text: float
+    survives: bool
+    evaluations: int
+    gradients: int
+    swept: int
+    seconds: float
+    single_swap_optimal: bool | None
+    start: Reply
+    start_reward: float
+    trace: tuple[tuple[int, float], ...]
+    settings: Settings
+
+
+def search(
+    objective: Objective, start: Sequence[int] | np.ndarray, settings: Settings | None = None, *,
+    goal: float | None = None, certify: bool = False, traces: Path | None = None, progress: bool = False,
+) -> SearchResult:  # fmt: skip
+    """The best reply that a search from `start` finds within its budget; it has as many tokens as the start.
+
+    goal: a reward at which to stop, for there is none better or it is good enough; None spends the whole budget.
+    certify: at the end score every swap of one token, and move on while one improves; this comes on top of the budget.
+    traces: a folder in which a search that was stopped finds what it had scored; None keeps nothing. The same arguments
+    find the same reply. InputError for an unknown method, no tokens, or a start that is not allowed.
+    """
+    settings, start, began = settings or Settings(), tuple(int(i) for i in start), time.time()
+    _check(objective, start, settings)
+    gradients = objective.gradients
+    trace = Trace(objective, len(start), traces and traces / f"{_fingerprint(objective, start, settings)}.trace")
+    value = float(trace.score(np.array([start]))[0])
+    method = METHODS[settings.method](objective, start, value, settings, np.random.default_rng(settings.seed))
+    _spend(settings, method, trace, np.inf if goal is None else objective.sign * goal, progress)
+    searched = trace.evaluations
+    if certify:
+        _sweep(objective, trace)
+    return _result(
+        objective, trace, settings, start=start, start_reward=objective.sign * value, evaluations=searched,
+        swept=trace.evaluations - searched, gradients=objective.gradients - gradients,
+        seconds=round(time.time() - began, 3), single_swap_optimal=True if certify else None,
+    )  # fmt: skip
+
+
+def _check(objective: Objective, start: Reply, settings: Settings) -> None:
+    if settings.method not in METHODS:
+        raise InputError(f"unknown method '{settings.method}'; choose one of {', '.join(METHODS)}")
+    for name in ("budget", "width", "top_k", "patience"):
+        if (number := getattr(settings, name)) < 1:
+            raise InputError(f"{name} must be 1 or more, not {number}")
+    if not start:
+        raise InputError("the start is empty; give as many token ids as the reply should have")
+    if outside := sorted(set(start) - set(objective.allowed.tolist())):
+        raise InputError(f"the start holds token ids that are not allowed ({outside[0]}); give another, or allow 'all'")
+    if not objective.satisfied(np.array([start]))[0]:
+        raise InputError("the start itself is no reply that the search would keep; give another, or allow 'printable'")
+
+
+def _fingerprint(objective: Objective, start: Reply, settings: Settings) -> str:
+    """A name for a search: the same for the same values of replies of one length."""
+    model = objective.model
+    what = [model.hub_id, model.revision, model.head_name, model.dtype, model.attention, objective.prompt]
+    what += [objective.direction, objective.allowed.tolist(), start, asdict(settings)]
+    return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
+
+
+def _spend(settings: Settings, method: Proposals, trace: Trace, goal: float, progress: bool) -> None:
+    """Score what the method proposes, until the budget is spent, the goal is reached or it has nothing left."""
+    sign = trace.objective.sign
+    with tqdm(total=settings.budget, unit=" replies", desc=settings.method, disable=not progress) as bar:
+        replies = next(method, None)
+        while replies is not None and (left := settings.budget - trace.evaluations) > 0 and trace.best[1] < goal:
+            values = trace.score(replies[:left])
+            bar.set_postfix_str(f"best reward {sign * trace.best[1]:.3f}", refresh=False)
+            bar.update(len(values))
+            replies = _next(method, values) if len(values) == len(replies) else None
+
+
+def _next(method: Proposals, values: np.ndarray) -> np.ndarray | None:
+    try:
+        return method.send(values)
+    except StopIteration:
+        return None
+
+
+def _sweep(objective: Objective, trace: Trace) -> None:
+    """Score all swaps of one token of the best reply, on to the best, until a whole round improves nothing."""
+    unimproved, position = 0, 0
+    while unimproved < len(trace.best[0]):
+        before = trace.best[1]
+        trace.score(objective.all_swaps(trace.best[0], position))
+        unimproved = 1 if trace.best[1] > before else unimproved + 1
+        position = (position + 1) % len(trace.best[0])
+
+
+def _result(objective: Objective, trace: Trace, settings: Settings, **counts) -> SearchResult:
+    ids, value = trace.best
+    text, *tokens = texts_of(objective.model, [ids, *((i,) for i in ids)])
+    return SearchResult(
+        prompt=objective.prompt, direction=objective.direction, ids=ids, text=text, tokens=tuple(tokens),
+        reward=objective.sign * value, reward_of_text=objective.reward_of_text(text),
+        survives=bool(objective.round_trip(np.array([ids]))[0]),
+        trace=tuple(trace.improvements), settings=settings, **counts,
+    )  # fmt: skip
