@@ -74,8 +74,8 @@ def token_html(text: str, width: int = 40, *, blurred: bool | None = None) -> st
     name = "token tex2jax_ignore mathjax_ignore"
     if not blurred:
         return f'<bdi class="{name}">{inside}</bdi>'
-    told = "offensive token: hover or click to read"
-    return f'<bdi class="{name} offensive" tabindex="0" title="{told}">{inside}</bdi>'
+    hint = "offensive token: hover or click to read"
+    return f'<bdi class="{name} offensive" tabindex="0" title="{hint}">{inside}</bdi>'
 
 
 def _cut(text: str, width: int, hidden: bool, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]:
@@ -155,7 +155,7 @@ def is_offensive(text: str) -> bool:
     # Ġ and Ċ stand for a space and a newline in byte-level vocabularies; as letters they would hide the word.
     spaced = re.sub("[ĠĊ▁]", " ", text)
     split = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", spaced)  # camelCase
-    return any(word_hash(word) in _offensive() for one in {spaced, split} for word in re.findall(WORD, one))
+    return any(word_hash(word) in _offensive() for words in {spaced, split} for word in re.findall(WORD, words))
 
 
 WORD = r"(?:[^\W\d_]|[\u0300-\u036f\u00ad\u200b-\u200f\u2060])+"  # letters, with what is put between them to hide them
@@ -287,10 +287,10 @@ def _as_html(names, columns, tokens, left, caption, width, blur) -> str:
         for row in zip(*columns, strict=True)
     ]
     body = "\n".join(f"<tr>{row}</tr>" for row in rows)
-    told = f"<caption>{_inert(caption)}</caption>" if caption else ""
+    title = f"<caption>{_inert(caption)}</caption>" if caption else ""
     legend = legend_of(html.unescape(re.sub("<[^>]*>", "", body)))
     note = f"\n<small>{_inert(legend)}</small>" if legend else ""
-    table = f"<table>{told}\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
+    table = f"<table>{title}\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
     return f'{CSS}\n<div class="tokens tex2jax_ignore mathjax_ignore">{table}{note}</div>'
 
 
@@ -321,10 +321,9 @@ def legend_of(shown: str) -> str:
     return ", ".join(meaning for mark, meaning in LEGEND.items() if mark in shown)
 
 
-RECORD_TYPE = "application/vnd.reward-model-values+json"
-
-
 # --- numbers that notebooks state ---------------------------------------------------------------------------------
+
+RECORD_TYPE = "application/vnd.reward-model-values+json"
 
 
 def record(**numbers) -> None:
@@ -332,5 +331,5 @@ def record(**numbers) -> None:
     from IPython.display import display
 
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in numbers.items()}
-    told = ", ".join(f"{name} = {value}" for name, value in plain.items())
-    display({RECORD_TYPE: plain, "text/plain": f"recorded: {told}"}, raw=True)
+    listed = ", ".join(f"{name} = {value}" for name, value in plain.items())
+    display({RECORD_TYPE: plain, "text/plain": f"recorded: {listed}"}, raw=True)

@@ -1,38 +1,16 @@
-"""Charts of framing and frequency: what is drawn is what was found, and no token of the list is written out."""
+"""Charts of framing: what is drawn is what was found, and no token of the list is written out."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from lib import interval_charts, scores
+from lib import scores
 from lib.framing import charts as framing_charts
 from lib.prompts import POLARITIES, STYLES, SUPERLATIVES
 
 
-def slopes(prompts=("best", "worst"), models=("M", "N"), signs=("positive", "negative")):
-    keys = pd.MultiIndex.from_product([prompts, models, signs], names=["prompt", "model", "sign"])
-    found = pd.DataFrame({"slope": np.arange(len(keys), dtype=float)}, keys).reset_index()
-    return found.assign(ci_low=found["slope"] - 1, ci_high=found["slope"] + 1)
-
-
 def texts_of(figure):
     return [text.get_text() for axes in figure.axes for text in axes.texts]
-
-
-def drawn(axes, marker):
-    return sorted(x for line in axes.lines if line.get_marker() == marker for x in line.get_xdata())
-
-
-def test_a_forest_shows_every_slope_in_the_panel_of_its_prompt():
-    marks = slopes().query("model == 'N'").assign(slope=99.0)
-    figure = interval_charts.draw_forest(slopes(), "sign", title="T", xlabel="x", marks=marks, marked="the paper")
-    best, worst = figure.axes[:2]
-    assert drawn(best, "o") == [0, 1, 2, 3] and drawn(worst, "o") == [4, 5, 6, 7]
-    assert drawn(best, "x") == [99, 99]
-    assert [label.get_text() for label in best.get_yticklabels()] == ["M", "N"]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["positive", "negative", "the paper"]
-    heights = [y for line in best.lines if line.get_marker() == "o" for y in line.get_ydata()]
-    assert len(set(heights)) == 4  # no point hides another
 
 
 def test_a_corner_names_its_tokens_and_hides_those_of_the_list(score_table):
@@ -106,15 +84,6 @@ def test_the_grid_of_prompts_shows_each_gap_in_its_place():
     assert cells[0, 0] == prompts.index("best_ever_one") and cells[0, 1] == 100 + prompts.index("best_ever_one")
     assert cells[-1, 0] == prompts.index("best_time_please")
     assert [label.get_text() for label in panels[0].get_yticklabels()][0] == "ever, in one word"
-
-
-def test_recovery_marks_the_control():
-    found = pd.DataFrame({"model": ["M", "N"], "planted": [0.5, 0.0], "slope": [0.4, 0.1], "ci_low": [0.3, 0.0],
-                          "ci_high": [0.5, 0.2], "control": [False, True]})  # fmt: skip
-    figure = interval_charts.draw_recovery(found, title="T", planted="p", recovered="r")
-    squares = [line for line in figure.axes[0].lines if line.get_marker() == "s"]
-    assert [list(line.get_ydata()) for line in squares] == [[0.1]]
-    assert set(texts_of(figure)) == {"M", "N"}
 
 
 def test_a_token_of_a_chart_is_no_formula(score_table):

@@ -1,4 +1,4 @@
-"""The charts of the framing and frequency notebooks: bends, forests, densities with named corners, beeswarms, grids."""
+"""The charts of framing: bends, densities with named corners, beeswarms, the grid of prompts."""
 
 from collections.abc import Mapping
 

@@ -1,0 +1,50 @@
+"""Charts of estimates with their intervals: every estimate is drawn where it belongs, and names stand apart."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+from matplotlib.text import Text
+
+from lib import interval_charts
+
+
+def slopes(prompts=("best", "worst"), models=("M", "N"), signs=("positive", "negative")):
+    keys = pd.MultiIndex.from_product([prompts, models, signs], names=["prompt", "model", "sign"])
+    found = pd.DataFrame({"slope": np.arange(len(keys), dtype=float)}, keys).reset_index()
+    return found.assign(ci_low=found["slope"] - 1, ci_high=found["slope"] + 1)
+
+
+def drawn(axes, marker):
+    return sorted(x for line in axes.lines if line.get_marker() == marker for x in line.get_xdata())
+
+
+def test_a_forest_shows_every_slope_in_the_panel_of_its_prompt():
+    marks = slopes().query("model == 'N'").assign(slope=99.0)
+    figure = interval_charts.draw_forest(slopes(), "sign", title="T", xlabel="x", marks=marks, marked="the paper")
+    best, worst = figure.axes[:2]
+    assert drawn(best, "o") == [0, 1, 2, 3] and drawn(worst, "o") == [4, 5, 6, 7]
+    assert drawn(best, "x") == [99, 99]
+    assert [label.get_text() for label in best.get_yticklabels()] == ["M", "N"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["positive", "negative", "the paper"]
+    heights = [y for line in best.lines if line.get_marker() == "o" for y in line.get_ydata()]
+    assert len(set(heights)) == 4  # no point hides another
+
+
+def test_recovery_marks_the_control():
+    found = pd.DataFrame({"model": ["M", "N"], "planted": [0.5, 0.0], "slope": [0.4, 0.1], "ci_low": [0.3, 0.0],
+                          "ci_high": [0.5, 0.2], "control": [False, True]})  # fmt: skip
+    figure = interval_charts.draw_recovery(found, title="T", planted="p", recovered="r")
+    squares = [line for line in figure.axes[0].lines if line.get_marker() == "s"]
+    assert [list(line.get_ydata()) for line in squares] == [[0.1]]
+    assert {text.get_text() for text in figure.axes[0].texts} == {"M", "N"}
+
+
+def test_the_names_of_models_with_planted_values_near_each_other_stand_apart():
+    names = ["E-Gem-64", "A-Gem-48", "D-Lla-48", "B-Gem-64"]
+    slopes = pd.DataFrame({"model": names, "planted": [0.0, 0.3, 0.35, 0.4], "slope": [0.0, 0.3, 0.3, 0.3]})
+    slopes = slopes.assign(ci_low=slopes["slope"] - 0.1, ci_high=slopes["slope"] + 0.1, control=False)
+    figure = interval_charts.draw_recovery(slopes, title="T", planted="p", recovered="r")
+    figure.draw_without_rendering()
+    boxes = [Text.get_window_extent(text).padded(2.5) for text in figure.axes[0].texts]  # a gap of at least 5 pixels
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
