@@ -43,6 +43,8 @@ TEMPLATES = {"gem": "gem-2", "lla": "lla-3"}  # the chat templates of their inst
 ANSWERS = 12_000  # conversations that the instruction-tuned models read
 SENTENCE = re.compile(r"[A-Z][A-Za-z0-9 ,;:'\"()\-]*[.]")  # of words, not of code
 
+CODE = (Path(__file__),)  # code that decides the weights, beside saving.CODE
+
 
 # --- text ---------------------------------------------------------------------------------------------------------
 
@@ -344,7 +346,7 @@ def fingerprint(base: str, *, seed: int = 0, texts: int | None = None, answers: 
     """A hash of all that the trained models of a base depend on: settings, code, shipped files, Python's own text."""
     settings = [base, seed, texts, answers, torch.__version__, platform.python_version()]
     shipped = [SHIPPED / "files.csv", SHIPPED / "profiles.csv", bases.template(TEMPLATES[base])]
-    return saving.fingerprint(settings, [Path(__file__)], shipped)
+    return saving.fingerprint(settings, CODE, shipped)
 
 
 def save(trained: TrainedLanguageModel, made_from: str, folder: Path = TRAINED) -> Path:

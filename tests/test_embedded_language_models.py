@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from lib import InputError
+from lib.embedded import bases, planting
 from lib.embedded import language_models as small_language_models
-from lib.embedded import planting
 from lib.embedded import reward_models as small_models
 from lib.models import language_models
 from lib.prompts import read_prompts
 
 BASES = tuple(small_language_models.BASES)
-SHORT = {"texts": 500, "answers": 60}
+SHORT = {"texts": 150, "answers": 40}
 
 
 @pytest.fixture(scope="module", params=BASES)
@@ -24,7 +24,7 @@ def base(request):
 
 @pytest.fixture(scope="module")
 def tokenizer(base):
-    return small_models.load_base(base)[0]
+    return bases.load_base(base)[0]
 
 
 @pytest.fixture(scope="module")
