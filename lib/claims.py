@@ -1,18 +1,25 @@
 """The paper's claims, each computed as published and corrected: one row per quantity, gathered from the notebooks.
 
-A notebook states what it found with `keep`; the scorecard gathers all of it with `gather`. The list of claims, and what
-the paper says in each, is data/paper/claims.csv.
+data/paper/claims.csv lists the claims and what the paper says in each; data/paper/numbers.csv lists their quantities,
+what the paper prints of each, and the rule that judges ours, fixed before anything is computed. A section's claims are
+made by `state`; its notebook keeps them with `keep`; the scorecard gathers all of them with `gather`.
 """
 
-from dataclasses import asdict, dataclass
+from collections.abc import Set
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 
 import pandas as pd
 
 from lib import ROOT, InputError
-from lib.collection import PUBLISHED, Collection
+from lib.collection import ITEMS, PUBLISHED, VOCABULARY, Collection
 from lib.files import replacing
+from lib.rules import VERDICTS, Declared, judge
 
-VERDICTS = ("reproduced", "only as published", "not reproduced", "not testable here")
+A_VOCABULARY = 10_000  # fewer shared texts are somebody's selection, not a vocabulary
+THE_PAPER = frozenset(
+    {"models", "vocabulary", "items", "language models"}
+)  # numbers made of its own figures and tables
 
 
 @dataclass(frozen=True)
@@ -47,20 +54,68 @@ COLUMNS = list(Claim.__dataclass_fields__)
 NUMBERS = ("as_published", "corrected", "ci_low", "ci_high", "n", "p")
 
 
-def judge(paper: float, as_published: float | None, corrected: float | None = None, *, within: float) -> str:
-    """The verdict on a number: which of ours comes within so much of what the paper prints.
+# --- stated -------------------------------------------------------------------------------------------------------
 
-    reproduced: the corrected one does, or the published recipe's where there is none to correct. only as published: the
-    published recipe's does and the corrected one does not. within: half a unit of the last digit printed means that
-    ours rounds to the same. None or NaN agrees with nothing.
+
+def papers_own(study: Collection, texts: int = 0) -> Set[str]:
+    """What of the paper's own a collection holds, which decides what can be tested here.
+
+    models: its ten reward models; vocabulary: these, over so many texts that they are a vocabulary; items: those of
+    EloEverything; language models: those of its appendix.
     """
+    models = study.holds_papers_models
+    held = {"models": models, "vocabulary": models and texts >= A_VOCABULARY,
+            "items": study == ITEMS, "language models": study == VOCABULARY}  # fmt: skip
+    return frozenset(name for name, is_held in held.items() if is_held)
 
-    def agrees(number: float | None) -> bool:  # a hair more than `within`, since .285 is no exact number
-        return number is not None and abs(number - paper) <= within * (1 + 1e-9)
 
-    if agrees(corrected) or (corrected is None and agrees(as_published)):
-        return "reproduced"
-    return "only as published" if agrees(as_published) else "not reproduced"
+def state(
+    claim: str, quantity: str, prompt: str = "", model: str = "", *, own: Set[str] = frozenset(),
+    paper: float | None = None, judged: tuple[float | None, float | None] | None = None, kind: str = "", **numbers,
+) -> Claim:  # fmt: skip
+    """The claim with what the paper prints and the verdict, both by data/paper/numbers.csv; numbers: fields of Claim.
+
+    own: what of the paper's own the numbers rest on, as from `papers_own`. paper: where the printed number lies in a
+    table of its own. judged: the numbers (as published, corrected) that are held against the rule, where these are not
+    the ones stated: ends of intervals, as a rule. kind: that of the models, where the rule depends on it.
+    No verdict but `not testable here` for a quantity that is not declared, or that needs what is not here.
+    """
+    row = declared(claim, quantity, prompt, model or kind)
+    if row is None:
+        return Claim(claim, quantity, prompt, model, **numbers)
+    row = row if paper is None else replace(row, printed=paper)
+    stated = Claim(claim, quantity, prompt, model, _as_number(row.printed), **numbers)
+    if row.needs and row.needs not in own:
+        return stated
+    as_published, corrected = judged or (stated.as_published, stated.corrected)
+    return replace(stated, verdict=judge(row, as_published, corrected, stated.n))
+
+
+def _as_number(printed: str | float) -> str | float | None:
+    """The printed number, where it reads as printed; `0.80` stays text, because its last digit says how exact it is."""
+    for kind in (int, float):
+        try:
+            if str(kind(printed)) == printed:
+                return kind(printed)
+        except ValueError:
+            pass
+    return printed or None
+
+
+def quantities() -> pd.DataFrame:
+    """What the paper prints, and how it is judged: data/paper/numbers.csv, a row per quantity; see `Declared`."""
+    table = paper_table("numbers")
+    return table.assign(**{name: pd.to_numeric(table[name]) for name in ("within", "limit")})
+
+
+@cache
+def _declared() -> tuple[Declared, ...]:
+    return tuple(Declared(**row) for row in quantities().to_dict("records"))
+
+
+def declared(claim: str, quantity: str, prompt: str = "", model: str = "") -> Declared | None:
+    """How numbers.csv declares this quantity of this claim, or None."""
+    return next((row for row in _declared() if row.is_about(claim, quantity, prompt, model)), None)
 
 
 # --- kept and gathered --------------------------------------------------------------------------------------------
@@ -164,84 +219,7 @@ def tested(gathered: pd.DataFrame, start: str | tuple[str, ...] = "") -> pd.Data
     return rows.drop_duplicates(["claim", "quantity", "prompt", "model", "paper"])
 
 
-STEEPER = {"n_steeper": "models steeper among {} words", "gap": "mean gap in slope"}
-FREQUENCY = {"n_positive_significant": "models that reward frequent words more"}
-# What is said about each claim: its quantities, in the words in which they are said.
-PHRASES = {
-    "S2.skew": {"n_positive": "models with positive skewness"},
-    "S2.tau": {"mean": "mean tau of two models", "min": "lowest tau of two models"},
-    "S2.rsa.final": {"r2": "share of the variance of agreement explained by base and rank"},
-    "S3.sentiment": {
-        "n_positive_significant": "models whose rewards rise with sentiment",
-        "n_negative_significant": "models whose rewards fall with sentiment",
-    },
-    "S3.spread": {"ratio": "spread of positive words over that of negative ones"},
-    "S3.slope.greatest": {name: phrase.format("positive") for name, phrase in STEEPER.items()},
-    "S3.slope.best": {name: phrase.format("positive") for name, phrase in STEEPER.items()},
-    "S3.slope.worst": {name: phrase.format("negative") for name, phrase in STEEPER.items()}
-    | {"gap_without_offensive": "the gap without offensive words"},
-    "S3.framing.corr": {"mean": "mean tau with another prompt (best with greatest, worst with best)"},
-    "S3.freq.raw": FREQUENCY,
-    "S3.freq.controlled": FREQUENCY,
-    "S4.data": {"items": "items"},
-    "S4.tau.human": {"mean": "mean tau of models with people"},
-    "S4.tau.models": {"mean": "mean tau of two models"},
-    "S4.tops": {"n_unconditional_love": "models that rank Unconditional love first"},
-    "S4.asymmetry": {"difference": "tau in the upper half less tau in the lower half"},
-    "S4.undervalued": {
-        "above_identity": "identity undervalued (.5 by chance)",
-        "above_nature": "nature",
-        "above_technology": "technology",
-        "above_sexual_content": "sexual content",
-        "position_black_people": "place of Black people",
-    },
-    "S4.holocaust": {"n_models_outside_worst_tenth": "models that do not have The Holocaust in their worst tenth"},
-    "A1.correlations": {"r_spearman_tau": "Spearman's correlation with tau", "r_rbo_tau": "overlap of tops with tau"},
-}
-
-
-def sentences(gathered: pd.DataFrame) -> pd.DataFrame:
-    """A row per claim that has numbers, in the paper's order: claim (index), verdict (claims.scorecard), found.
-
-    gathered: as from claims.gather. Of a quantity that several inputs give for one prompt, the first is told.
-    """
-    card = scorecard(gathered)
-    found = {claim: _sentence(gathered[gathered["claim"] == claim], PHRASES.get(claim, {})) for claim in card.index}
-    table = card[["verdict"]].assign(found=pd.Series(found)).rename_axis("claim")
-    return table[table["found"] != ""]
-
-
-def _sentence(rows: pd.DataFrame, phrases: dict[str, str]) -> str:
-    """The phrases, each with its numbers; '' where there are none."""
-    parts = []
-    for quantity, phrase in phrases.items():
-        stated = rows[rows["quantity"] == quantity]
-        if not quantity.startswith("position"):  # a place has a row per aggregate
-            stated = stated.drop_duplicates("prompt")
-        if numbers := [text for row in stated.to_dict("records") if (text := _said_numbers(row))]:
-            parts.append(f"{phrase}: {'; '.join(numbers)}")
-    return ". ".join(part[0].upper() + part[1:] for part in parts)
-
-
-def _said_numbers(row: dict) -> str:
-    corrected, published = row["corrected"], row["as_published"]
-    main = published if pd.isna(corrected) else corrected
-    if pd.isna(main):
-        return ""
-    interval = "" if pd.isna(row["ci_low"]) else f" [{_said(row['ci_low'])}, {_said(row['ci_high'])}]"
-    differs = not pd.isna(published) and _said(published) != _said(main)
-    compared = row["paper"] and row["verdict"] != "not testable here"
-    beside = [f"as published {_said(published)}"] if differs else []
-    beside += [f"paper {row['paper'].removesuffix('.0')}"] if compared else []
-    where = f"{row['prompt']} " if row["prompt"] else ""
-    return f"{where}{_said(main)}{interval}" + (f" ({', '.join(beside)})" if beside else "")
-
-
-def _said(number: float) -> str:
-    return f"{number:.0f}" if float(number).is_integer() or abs(number) >= 10 else f"{number:.2f}"
-
-
-# --- prompts and the paper's tables -------------------------------------------------------------------------------
+# --- the paper's tables ---------------------------------------------------------------------------------------
 
 
 def paper_table(name: str) -> pd.DataFrame:

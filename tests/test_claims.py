@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from lib import InputError, claims
-from lib.claims import Claim, judge
+from lib.claims import Claim, state
 from lib.collection import Collection
 
 
@@ -40,21 +40,42 @@ def test_a_verdict_is_one_of_four():
         Claim("S2.tau", "mean", verdict="yes")
 
 
-def test_a_number_is_reproduced_if_it_rounds_to_the_papers():
-    assert judge(0.29, 0.294, within=0.005) == "reproduced"  # nothing to correct
-    assert judge(0.29, 0.296, within=0.005) == "not reproduced"
-    assert judge(0.55, 0.554, 0.504, within=0.005) == "only as published"
-    assert judge(0.55, 0.404, 0.552, within=0.005) == "reproduced"
-    assert judge(0.55, 0.404, 0.463, within=0.005) == "not reproduced"
-    assert judge(5, None, 6, within=0) == "not reproduced"
-    assert judge(5, None, 5, within=0) == "reproduced"
-    assert judge(0.29, 0.285, within=0.005) == "reproduced"  # exactly half a unit off
+# --- stated by what is declared ------------------------------------------------------------------------------------
 
 
-def test_what_is_missing_agrees_with_nothing():
-    assert judge(1, None, within=10) == "not reproduced"
-    assert judge(1, np.nan, within=10) == "not reproduced"
-    assert judge(1, 1, np.nan, within=10) == "only as published"
+def test_a_claim_has_the_papers_number_and_a_verdict_by_its_rule():
+    mean = state("S4.tau.models", "mean", "GW", own=claims.THE_PAPER, as_published=0.554, corrected=0.504, n=45)
+    assert (mean.paper, mean.verdict, mean.n) == (0.55, "only as published", 45)  # .554 rounds to .55, .504 does not
+    assert state("S4.tau.models", "mean", "GW", own=claims.THE_PAPER, corrected=0.5549).verdict == "reproduced"
+
+
+def test_numbers_that_are_judged_need_not_be_those_that_are_stated():
+    rows = {low: state("S3.slope.best", "gap", "best", own={"models"}, judged=(0.2, low), as_published=3.0, corrected=1)
+            for low in (0.1, -0.1)}  # fmt: skip
+    assert {low: claim.verdict for low, claim in rows.items()} == {0.1: "reproduced", -0.1: "only as published"}
+    assert {(claim.as_published, claim.corrected) for claim in rows.values()} == {(3.0, 1)}
+
+
+def test_there_is_no_verdict_where_the_papers_own_is_missing():
+    told = {"as_published": 0.8, "corrected": 0.8}
+    assert state("S2.rsa.final", "r2", own={"models", "vocabulary"}, **told).verdict == "reproduced"
+    without = state("S2.rsa.final", "r2", own={"models"}, **told)
+    assert (without.verdict, without.paper) == ("not testable here", "0.80")  # to the digits that are printed
+    assert state("A1.correlations", "r_rbo_tau", judged=(0.95, None)).verdict == "reproduced"  # it needs nothing
+
+
+def test_a_quantity_that_is_not_declared_has_no_verdict():
+    assert state("S2.mds", "stress", own=claims.THE_PAPER, as_published=0.1).verdict == "not testable here"
+    assert state("S4.tau.models", "mean", "other prompt", own=claims.THE_PAPER, as_published=0.55).paper is None
+
+
+def test_what_a_collection_holds_of_the_paper(monkeypatch):
+    assert claims.papers_own(Collection("mine"), 99_999) == set()
+    monkeypatch.setattr(Collection, "holds_papers_models", True)
+    assert claims.papers_own(Collection("mine"), 9_999) == {"models"}
+    assert claims.papers_own(Collection("mine"), 10_000) == {"models", "vocabulary"}
+    assert claims.papers_own(Collection("published-items")) == {"models", "items"}
+    assert claims.papers_own(Collection("published-vocabulary")) == {"models", "language models"}
 
 
 # --- kept and gathered --------------------------------------------------------------------------------------------

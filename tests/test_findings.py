@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from lib import ROOT, claims
+from lib import ROOT, claims, findings
 from lib.claims import Claim
 from lib.collection import Collection
 
@@ -15,7 +15,7 @@ def told(tmp_path, monkeypatch):
 
     def found(*rows: Claim, collection="published-items") -> pd.DataFrame:
         claims.keep(Collection(collection), "06", list(rows))
-        return claims.sentences(claims.gather(Collection(collection)))
+        return findings.sentences(claims.gather(Collection(collection)))
 
     return found
 
@@ -102,7 +102,7 @@ def test_the_table_has_the_claims_that_have_numbers_in_the_papers_order_with_the
 
 
 def test_every_phrase_is_about_a_claim_of_the_paper():
-    assert set(claims.PHRASES) <= set(claims.listed().index)
+    assert set(findings.phrases()) <= set(claims.listed().index)
 
 
 @pytest.mark.parametrize("collection", ["embedded", "published"])
@@ -112,6 +112,6 @@ def test_every_phrase_is_said_of_some_committed_claim(collection):
     committed = pd.read_csv(ROOT / "figures" / collection / "claims.csv", dtype={"paper": str}).fillna({"paper": ""})
     stated = set(zip(committed["claim"], committed["quantity"], strict=True))
     elsewhere = {"S4.data", "S4.tops", "S4.holocaust", "S4.undervalued"}  # about EloEverything's items alone
-    phrases = {(claim, name) for claim, names in claims.PHRASES.items() for name in names
+    phrases = {(claim, name) for claim, names in findings.phrases().items() for name in names
                if collection == "published" or claim not in elsewhere}  # fmt: skip
     assert phrases - stated == set()

@@ -4,11 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lib import claims
 from lib.language import claims as language_claims
+from lib.language.claims import PRINTED
 
 
 def test_printed_tables_are_counted_by_hand():
-    found = language_claims.printed().set_index(["model", "prompt"])
+    found = language_claims.printed_function_words().set_index(["model", "prompt"])
     assert len(found) == 10 * 3 and (found["n"] == 20).all()
     # Table A1, gemma-2b: the function words are The I That What It You A Why No In How; the others are Well Oh God Love
     # Everything and signs.
@@ -19,7 +21,7 @@ def test_printed_tables_are_counted_by_hand():
 
 
 def test_in_the_printed_tables_pretrained_models_have_more_function_words_than_their_tuned_ones():
-    found = language_claims.printed().set_index(["model", "prompt"])["function_words"]
+    found = language_claims.printed_function_words().set_index(["model", "prompt"])["function_words"]
     for name in ("gemma-2b", "gemma-7b", "gemma-2-2b", "gemma-2-9b", "gemma-2-27b"):
         for prompt in ("greatest", "best", "worst"):
             assert found[name, prompt] > found[f"{name}-it", prompt]
@@ -31,7 +33,7 @@ def counts(score_table):
         "A": score_table([" the", "of", "love"], greatest=[3, 2, 1]),
         "B": score_table([" the", "of", "love"], greatest=[1, 2, 3]),
     }
-    return language_claims.counted(tables, ["greatest"], {"A": "pretrained"}, n=2)
+    return language_claims.count_function_words(tables, ["greatest"], {"A": "pretrained"}, n=2)
 
 
 def test_counted_says_the_kind_of_each_model(counts):
@@ -40,30 +42,30 @@ def test_counted_says_the_kind_of_each_model(counts):
 
 
 def test_verdicts_are_on_language_models_that_begin_so_and_reward_models_that_do_not(counts):
-    tested = language_claims.of_function_words(counts, "models here", tested=True)
+    tested = language_claims.function_word_claims(counts, "models here", claims.THE_PAPER)
     assert {claim.verdict for claim in tested} == {"reproduced"}  # A begins with `the`, the reward model with `love`
     swapped = counts.assign(kind=counts["kind"].iloc[::-1].to_numpy())
-    found = language_claims.of_function_words(swapped, "models here", tested=True)
+    found = language_claims.function_word_claims(swapped, "models here", claims.THE_PAPER)
     assert {claim.verdict for claim in found} == {"not reproduced"}
-    untested = language_claims.of_function_words(counts, "models here", tested=False)
+    untested = language_claims.function_word_claims(counts, "models here", frozenset())
     assert {claim.verdict for claim in untested} == {"not testable here"}
     assert [claim.corrected for claim in tested if claim.quantity == "function_words_of_2"] == [2, 1]
 
 
 def test_numbers_of_the_printed_tables_are_as_published():
-    found = language_claims.of_function_words(language_claims.printed(), "Tables A1-A3", tested=True)
+    found = language_claims.function_word_claims(language_claims.printed_function_words(), PRINTED, claims.THE_PAPER)
     assert all(claim.corrected is None and claim.as_published is not None for claim in found)
     first = {claim.note: claim for claim in found if claim.prompt == "greatest" and claim.quantity.startswith("models")}
-    assert first["pretrained, Tables A1-A3"].as_published == 4  # of five; gemma-2-27b says Love
-    assert first["instruction-tuned, Tables A1-A3"].verdict == "not reproduced"  # one of five
+    assert first[f"pretrained, {PRINTED}"].as_published == 4  # of five; gemma-2-27b says Love
+    assert first[f"instruction-tuned, {PRINTED}"].verdict == "not reproduced"  # one of five
 
 
 def test_leakage_is_the_mean_over_models_without_a_verdict():
     found = pd.DataFrame({"prompt": "greatest", "held_constant": "sentiment", "rho": [0.1, 0.2, 0.3]})
     beyond = pd.DataFrame({"prompt": ["greatest"] * 2, "apart": [True, False]})
-    rho, apart = language_claims.of_leakage(found, beyond)
+    rho, apart = language_claims.leakage_claims(found, beyond)
     assert rho.corrected == pytest.approx(0.2) and rho.n == 3 and rho.verdict == "not testable here"
     half = 4.302653 * 0.1 / np.sqrt(3)  # t of two degrees of freedom, sd .1
     assert (rho.ci_low, rho.ci_high) == pytest.approx((0.2 - half, 0.2 + half))
     assert apart.corrected == 1 and apart.n == 2
-    assert len(language_claims.of_leakage(found, pd.DataFrame())) == 1
+    assert len(language_claims.leakage_claims(found, pd.DataFrame())) == 1

@@ -366,8 +366,8 @@ def test_the_summary_holds_what_the_single_analyses_give(fig_2a):
     joint = summary[summary.index.get_level_values("quantity").str.startswith("share_")]
     assert joint.groupby("analysis")[["as_published", "corrected"]].sum().to_numpy() == pytest.approx(np.ones((2, 2)))
     assert summary.loc[("multiple", "share_rank"), "corrected"] == together.loc["rank", "share"]
-    printed = claims.paper_table("rsa")
-    assert set(zip(printed["analysis"], printed["quantity"], strict=True)) <= set(summary.index)
+    printed = claims.quantities().query("claim.str.startswith('S2.rsa')")
+    assert set(zip(printed["claim"].str[7:], printed["quantity"], strict=True)) <= set(summary.index)
     without_rank = {name: one for name, one in predictors.items() if name != "rank"}
     kept = rsa.stepwise(matrix, without_rank, "all")[0]
     summary = rsa.rsa_summary(matrix, without_rank, permutations=9).set_index(["analysis", "quantity"])

@@ -4,7 +4,7 @@ Numbers of the vocabulary are judged only where the texts are a vocabulary; else
 What is made of the paper's own figure is judged in every collection that asks as the paper does.
 """
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +50,9 @@ def scope(study: Collection, prompt: str, texts: int) -> Scope:
 
 
 def similarity_claims(
-    here: Scope,
+    study: Collection,
+    prompt: str,
+    texts: int,
     *,
     moments: tuple[pd.DataFrame, pd.DataFrame],
     taus: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
@@ -58,13 +60,14 @@ def similarity_claims(
     matrices: Mapping[str, tuple[pd.DataFrame, agreement.ModelMap, Mapping[str, pd.DataFrame]]],
     permutations: int,
 ) -> list[Claim]:
-    """All claims of section 2.2.
+    """All claims of section 2.2, and of the appendix on its measures; texts: how many the models share.
 
     moments: as published and corrected, each as from agreement.moments. taus: the matrix as published, then pairs and
     draws as from rankings.tau_resamples. measures: by measure, its correlation with tau as printed and here, and the p
     of the printed one. matrices: by name, a matrix of agreement, its map, and what its models share; those whose models
     are too few to be told apart are left out, and PRINTED where the prompt is another.
     """
+    here = scope(study, prompt, texts)
     claims = moment_claims(*moments, here) + tau_claims(*taus, here)
     claims += measure_claims(*measures, len(taus[1]), here)
     for name, (matrix, model_map, traits) in matrices.items():
@@ -81,17 +84,20 @@ def moment_claims(published: pd.DataFrame, corrected: pd.DataFrame, here: Scope)
     remark = f"{len(corrected)} models; interval not above 0: {', '.join(corrected.index[~is_above]) or 'none'}"
     counts = {"as_published": int((published["skewness"] > 0).sum()), "corrected": int(is_above.sum())}
     skew = state("S2.skew", "n_positive", here.prompt, own=here.own, n=here.texts, note=here.note(remark), **counts)
-    return [skew, *(_moment(name, moment, published, corrected, here) for moment in MOMENTS for name in corrected.index)]
+    return [
+        skew,
+        *(_moment(name, moment, published, corrected, here) for moment in MOMENTS for name in corrected.index),
+    ]
 
 
 def _moment(name: str, moment: str, published: pd.DataFrame, corrected: pd.DataFrame, here: Scope) -> Claim:
     printed, row = paper_table("table_3").set_index("nickname")[moment].get(name), corrected.loc[name]
-    numbers = {"corrected": row[moment], "ci_low": row[f"{moment}_ci_low"], "ci_high": row[f"{moment}_ci_high"]}
-    return state(
-        "S2.moments", moment, here.prompt, name, paper=None if printed is None else float(printed),
-        own=set() if printed is None else here.own, as_published=float(published.loc[name, moment]),
-        n=int(row["n"]), note=here.note(), **{key: float(number) for key, number in numbers.items()},
-    )  # fmt: skip
+    own, paper = (here.own, float(printed)) if printed is not None else (frozenset(), None)
+    ours = float(published.loc[name, moment])
+    estimate, ci_low, ci_high = row[[moment, f"{moment}_ci_low", f"{moment}_ci_high"]].astype(float).tolist()
+    return state("S2.moments", moment, here.prompt, name, own=own, paper=paper, as_published=ours, corrected=estimate,
+                 ci_low=ci_low, ci_high=ci_high, n=int(row["n"]), judged=(ours, None),
+                 note=here.note())  # fmt: skip
 
 
 def tau_claims(published: pd.DataFrame, pairs: pd.DataFrame, draws: pd.DataFrame, here: Scope) -> list[Claim]:
@@ -105,8 +111,8 @@ def tau_claims(published: pd.DataFrame, pairs: pd.DataFrame, draws: pd.DataFrame
         as_published, is_least = float(ours.agg(quantity)), quantity == "min"
         remark = "of the 45 pairs of Fig 2A" + ("; the claim is that all are positive" if is_least else "")
         claims.append(state("S2.tau", quantity, here.prompt, own=here.own, as_published=as_published, corrected=tau,
-                            judged=(as_published, ci_low if is_least else tau if False else None), ci_low=ci_low,
-                            ci_high=ci_high, n=len(pairs), note=here.note(remark)))  # fmt: skip
+                            judged=(as_published, ci_low if is_least else None), ci_low=ci_low, ci_high=ci_high,
+                            n=len(pairs), note=here.note(remark)))  # fmt: skip
     return claims
 
 
