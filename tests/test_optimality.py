@@ -268,28 +268,28 @@ def test_a_summary_by_hand():
         ("B", "random", 8, False, 3.0),
     )
     found = summarise(table)
-    assert found.columns.tolist() == ["share", "low", "high", "gap", "n"]
+    assert found.columns.tolist() == ["share", "ci_low", "ci_high", "gap", "n"]
     assert found.index.names == ["method", "budget"]
     ours, random = found.loc[("ours", 8)], found.loc[("random", 8)]
     assert (ours["share"], ours["gap"], ours["n"]) == (2 / 4, 1.5 / 4, 4)
-    assert (ours["low"], ours["high"]) == pytest.approx((0, 2 / 3))  # instances: 2 of 3, and 0 of 1
+    assert (ours["ci_low"], ours["ci_high"]) == pytest.approx((0, 2 / 3))  # instances: 2 of 3, and 0 of 1
     assert (random["share"], random["gap"], random["n"]) == (0, 2.5, 2)
 
 
 def test_the_interval_is_over_instances_not_searches():
     whole = searches(*[("A", "ours", 8, True, 0.0)] * 50, *[("B", "ours", 8, False, 1.0)] * 50)
-    assert summarise(whole)[["low", "high"]].to_numpy().tolist() == [[0, 1]]  # two instances, whatever n
+    assert summarise(whole)[["ci_low", "ci_high"]].to_numpy().tolist() == [[0, 1]]  # two instances, whatever n
     prompts = pd.concat([whole[whole["model"] == "A"], whole[whole["model"] == "B"].assign(model="A", prompt="worst")])
-    assert summarise(prompts)[["low", "high"]].to_numpy().tolist() == [[0, 1]]  # a model's prompts are two instances
+    assert summarise(prompts)[["ci_low", "ci_high"]].to_numpy().tolist() == [[0, 1]]  # prompts are instances too
     alike = searches(*[("A", "ours", 8, hit, 0.0) for hit in (True, False)])
     alike = pd.concat([alike, alike.assign(model="B"), alike.assign(model="C")])
-    assert summarise(alike)[["share", "low", "high"]].to_numpy().tolist() == [[0.5, 0.5, 0.5]]
+    assert summarise(alike)[["share", "ci_low", "ci_high"]].to_numpy().tolist() == [[0.5, 0.5, 0.5]]
 
 
 def test_the_interval_narrows_with_instances_as_a_bootstrap_does():
     table = pd.concat([searches(("M", "ours", 8, i < 50, 0.0), prompt=f"p{i}") for i in range(100)])
-    low, high = summarise(table).loc[("ours", 8), ["low", "high"]]
-    assert (low, high) == pytest.approx((0.402, 0.598), abs=0.01)  # 0.5 -+ 1.96 * sqrt(0.5 * 0.5 / 100)
+    ci_low, ci_high = summarise(table).loc[("ours", 8), ["ci_low", "ci_high"]]
+    assert (ci_low, ci_high) == pytest.approx((0.402, 0.598), abs=0.01)  # 0.5 -+ 1.96 * sqrt(0.5 * 0.5 / 100)
 
 
 @pytest.mark.parametrize("by", [("method", "budget"), ("budget", "method"), ("direction", "budget", "method")])

@@ -34,7 +34,7 @@ def summary() -> pd.DataFrame:
     keys = [list(search_charts.METHOD_LINES), list(search_charts.DIRECTIONS), [64, 1024]]
     index = pd.MultiIndex.from_product(keys, names=["method", "direction", "budget"])
     share = np.linspace(0, 1, len(index))
-    return pd.DataFrame({"share": share, "low": share - 0.1, "high": share + 0.1}, index).sort_index()
+    return pd.DataFrame({"share": share, "ci_low": share - 0.1, "ci_high": share + 0.1}, index).sort_index()
 
 
 def test_every_method_is_a_line_of_its_own_look_and_ours_has_a_band(summary):
@@ -47,6 +47,6 @@ def test_every_method_is_a_line_of_its_own_look_and_ours_has_a_band(summary):
             assert line.get_xydata().tolist() == [list(point) for point in share.items()]
         assert len({(line.get_color(), line.get_linestyle()) for line in lines.values()}) == len(lines)
         [band] = axes.collections
-        low = summary.loc[(OURS, axes.get_title(loc="left")), "low"].min()
+        low = summary.loc[(OURS, axes.get_title(loc="left")), "ci_low"].min()
         assert band.get_paths()[0].vertices[:, 1].min() == pytest.approx(low)
     assert overlaps(figure) == [] and outside(figure) == []

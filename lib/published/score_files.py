@@ -46,22 +46,23 @@ def import_words() -> dict[str, Path]:
     different results (arithmetic in half precision depends on the batch). The first file's reward is kept; the
     metadata says how far the second is from it.
     """
-    files = {name: [downloads.fetch(FOLLOW_UP, path) for path in paths] for name, paths in word_files().items()}
+    sources = word_files()
+    files = {name: [downloads.fetch(FOLLOW_UP, path) for path in paths] for name, paths in sources.items()}
     read = {name: [read_words(path) for path in paths] for name, paths in files.items()}
     for i in range(len(WORD_FOLDERS)):
         _same_rows([(files[name][i], read[name][i]["word"]) for name in files])
-    return {name: _write_words(name, *read[name], word_files()[name]) for name in files}
+    return {name: _write_words(name, *read[name], sources[name]) for name in files}
 
 
 def word_files() -> dict[str, list[str]]:
     """Nickname -> the paths of its word files in the repository: moral foundations, then nouns."""
-    return {name: [_word_file(hub_id, folder) for folder in WORD_FOLDERS] for name, hub_id in _models().items()}
-
-
-def _word_file(hub_id: str, folder: str) -> str:
-    end = f"_rewards_{hub_id.replace('/', '_')}.csv".casefold()
     pinned = downloads.registry()
-    paths = pinned.loc[pinned["repository"] == FOLLOW_UP, "path"]
+    paths = pinned.loc[pinned["repository"] == FOLLOW_UP, "path"].tolist()
+    return {name: [_word_file(hub_id, folder, paths) for folder in WORD_FOLDERS] for name, hub_id in _models().items()}
+
+
+def _word_file(hub_id: str, folder: str, paths: list[str]) -> str:
+    end = f"_rewards_{hub_id.replace('/', '_')}.csv".casefold()
     [path] = [path for path in paths if f"/{folder}/" in path and path.casefold().endswith(end)]
     return path
 
@@ -337,7 +338,8 @@ def _read(path: Path, columns: list[str]) -> pd.DataFrame:
     _refuse(path, f"its columns are in another order than {', '.join(columns)}", header != columns)
     _refuse(path, "it has no rows", not rows)
     for number, row in enumerate(rows, start=1):
-        _refuse(path, f"row {number} has {len(row)} columns instead of {len(columns)}", len(row) != len(columns))
+        if len(row) != len(columns):
+            _refuse(path, f"row {number} has {len(row)} columns instead of {len(columns)}", True)
     return pd.DataFrame(dict(zip(columns, zip(*rows, strict=True), strict=True)), dtype="str")
 
 
@@ -351,14 +353,17 @@ def _rows(text: str) -> Iterator[list[str]]:
 
 def _numbers(path: Path, column: pd.Series) -> pd.Series:
     """The column as float64; InputError, naming file and row, if a cell is no finite number."""
-    values = []
-    for number, cell in enumerate(column, start=1):
-        try:
-            values.append(float(cell))
-        except ValueError:
-            values.append(np.nan)
-        _refuse(path, f"row {number} has {cell!r} where a number should be", not np.isfinite(values[-1]))
-    return pd.Series(values, dtype=float)
+    values = pd.Series([_number(cell) for cell in column.tolist()], dtype=float)
+    for row in np.flatnonzero(~np.isfinite(values)):
+        _refuse(path, f"row {row + 1} has {column.iloc[row]!r} where a number should be", True)
+    return values
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return np.nan
 
 
 def _refuse(path: Path, problem: str, wrong: bool) -> None:

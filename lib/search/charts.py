@@ -80,7 +80,7 @@ def draw_optimality(summary: pd.DataFrame, *, title: str) -> Chart:
             rows = summary.loc[(method, direction), :]
             axes.plot(rows.index, rows["share"], color=colour, linestyle=dash, linewidth=width, label=method)
             if method == OURS:
-                axes.fill_between(rows.index, rows["low"], rows["high"], color=colour, alpha=0.15, linewidth=0)
+                axes.fill_between(rows.index, rows["ci_low"], rows["ci_high"], color=colour, alpha=0.15, linewidth=0)
         axes.axhline(0.9, color=GREY, linewidth=0.8, linestyle=":")
         axes.set(title=direction, xlabel="replies scored", ylim=(-0.03, 1.03), xlim=(0, rows.index.max()))
     panels[0].set_ylabel("share of searches at the true optimum")

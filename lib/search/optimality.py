@@ -19,7 +19,7 @@ from filelock import FileLock
 from scipy.stats import spearmanr
 from tqdm.auto import tqdm
 
-from lib import ROOT, InputError, scoring
+from lib import ROOT, InputError, resampling, scoring
 from lib.cores import each
 from lib.files import hash_of_code, replacing
 from lib.models import checkpoints, conversations, reward_models
@@ -204,17 +204,17 @@ def _searches(exhausted: Exhausted, seeds: int) -> Iterator[dict]:
 def summarise(compared: pd.DataFrame, by: Sequence[str] = ("method", "budget"), resamples: int = 2000) -> pd.DataFrame:
     """The share of searches at the optimum, with a 95% interval over instances, and their mean gap in sd.
 
-    Columns: share, low, high, gap, n (searches). The interval is a bootstrap over models and prompts, because searches
+    Columns: share, ci_low, ci_high, gap, n (searches). The interval is a bootstrap over models and prompts, because searches
     of one instance from several starts are not independent. compared: as of compare.
     """
-    by, rng = list(by), np.random.default_rng(0)
+    by = list(by)
     means = compared.groupby(by, sort=False)[["at_optimum", "gap"]].mean().rename(columns={"at_optimum": "share"})
     instance = compared["model"] + " " + compared["prompt"]
-    shares = compared.pivot_table("at_optimum", by, instance).reindex(means.index)  # (groups, instances)
-    drawn = rng.integers(shares.shape[1], size=(resamples, shares.shape[1]))
-    low, high = np.quantile(shares.to_numpy(dtype=float)[:, drawn].mean(axis=2), [0.025, 0.975], axis=1)
-    means.insert(1, "low", low)
-    means.insert(2, "high", high)
+    shares = compared.pivot_table("at_optimum", by, instance).reindex(means.index).to_numpy(dtype=float)
+    draws = resampling.bootstrap(lambda drawn: shares[:, drawn].mean(axis=1), shares.shape[1], resamples)
+    ci_low, ci_high = resampling.interval(draws)
+    means.insert(1, "ci_low", ci_low)
+    means.insert(2, "ci_high", ci_high)
     return means.assign(n=compared.groupby(by, sort=False).size())
 
 
