@@ -157,7 +157,7 @@ class Scorer:
                 self.prefix is not None and self._fits_window(self.prefix, 1) and self._agrees_with_whole(self.prefix)
             )
 
-    def __call__(self, suffixes: Sequence[tuple[int, ...]]) -> np.ndarray:
+    def __call__(self, suffixes: Sequence[tuple[int, ...]] | np.ndarray) -> np.ndarray:
         """Rewards of prefix + suffix, (n,) float32. The suffixes have one length."""
         ids = torch.as_tensor(suffixes, device=self.model.device)  # (n, length)
         done, rewards = 0, []

@@ -15,6 +15,7 @@ from itertools import product
 from operator import itemgetter
 
 import numpy as np
+import torch
 
 from lib.search.objective import Objective, Reply, as_reply
 
@@ -107,9 +108,7 @@ def _lowest(losses: np.ndarray, most: int) -> np.ndarray:
     """The columns of the `most` lowest losses of each row, or of all, lowest first; much faster than to sort all."""
     if most >= losses.shape[1]:
         return np.argsort(losses, axis=1, kind="stable")
-    columns = np.argpartition(losses, most, axis=1)[:, :most]
-    order = np.argsort(np.take_along_axis(losses, columns, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(columns, order, axis=1)
+    return torch.topk(torch.from_numpy(losses), most, dim=1, largest=False).indices.numpy()
 
 
 # --- ours ---------------------------------------------------------------------------------------------------------
@@ -184,7 +183,8 @@ def _in_turn(objective: Objective, reply: Reply, settings: Settings) -> Iterator
     """
     gains, distances = objective.gains(reply), objective.distances(reply)  # (n, allowed)
     scaled = gains.std() / max(distances.std(), 1e-12) * distances
-    order = _lowest(settings.distance_weight * scaled - gains, _most(objective, settings))
+    of_each = _most(objective, settings) // len(reply) + 2  # one for the remainder, one because staying is no swap
+    order = _lowest(settings.distance_weight * scaled - gains, of_each)
     return _swaps(objective, reply, np.tile(np.arange(len(reply)), order.shape[1]), order.T.ravel())
 
 
@@ -204,7 +204,7 @@ def _afresh(objective: Objective, best: Reply, rng: np.random.Generator) -> Iter
     """Random replies, or where replies are long and need not be fluent, the best with one or two tokens drawn anew."""
     for fresh in objective.draws(len(best), rng):
         near = len(best) >= LONG and objective.fluency is None  # mixing two fluent replies gives none
-        kept = rng.permutation(len(best))[: -rng.integers(1, 3)] if near else []
+        kept = rng.permutation(len(best))[: -rng.integers(1, 3)].tolist() if near else []
         yield tuple(best[i] if i in kept else token for i, token in enumerate(fresh))
 
 

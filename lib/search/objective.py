@@ -195,11 +195,11 @@ class Objective:
         All that were looked at are seen from then on. Fewer, or none, if no proposal is left or hardly one satisfies.
         """
         taken: list[list[int]] = []
-        new = (reply for reply in proposed if not (reply in seen or seen.add(reply)))
+        new = _unseen(proposed, seen)
         for _ in range(PATIENCE_WITH_CONDITIONS):
-            if len(taken) == width or not (some := list(islice(new, width - len(taken)))):
+            if len(taken) == width or not (candidates := list(islice(new, width - len(taken)))):
                 break
-            replies = np.array(some)
+            replies = np.array(candidates)
             taken += replies[self.satisfied(replies)].tolist()
         return np.array(taken, dtype=np.int64)
 
@@ -216,6 +216,14 @@ class Objective:
         if ids[: len(prefix)] == prefix and len(ids) > len(prefix):
             return float(self.scorer([ids[len(prefix) :]])[0])
         return float(scoring.score_replies(self.model, self.prompt, [text])[0])  # it merges with the prompt's end
+
+
+def _unseen(proposed: Iterator[Reply], seen: set[Reply]) -> Iterator[Reply]:
+    """The proposed replies that were not seen, each of which is seen from then on."""
+    for reply in proposed:
+        if reply not in seen:
+            seen.add(reply)
+            yield reply
 
 
 def as_reply(ids: np.ndarray) -> Reply:

@@ -204,8 +204,8 @@ def _searches(exhausted: Exhausted, seeds: int) -> Iterator[dict]:
 def summarise(compared: pd.DataFrame, by: Sequence[str] = ("method", "budget"), resamples: int = 2000) -> pd.DataFrame:
     """The share of searches at the optimum, with a 95% interval over instances, and their mean gap in sd.
 
-    Columns: share, ci_low, ci_high, gap, n (searches). The interval is a bootstrap over models and prompts, because searches
-    of one instance from several starts are not independent. compared: as of compare.
+    Columns: share, ci_low, ci_high, gap, n (searches). The interval is a bootstrap over models and prompts, because
+    searches of one instance from several starts are not independent. compared: as of compare.
     """
     by = list(by)
     means = compared.groupby(by, sort=False)[["at_optimum", "gap"]].mean().rename(columns={"at_optimum": "share"})

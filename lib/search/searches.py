@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -173,7 +174,7 @@ def _check(objective: Objective, start: Reply, settings: Settings) -> None:
 def _fingerprint(objective: Objective, start: Reply, settings: Settings) -> str:
     """A name for a search: the same for the same values of replies of one length."""
     model = objective.model
-    what = [model.hub_id, model.revision, model.head_name, model.dtype, model.attention, objective.prompt]
+    what: list = [model.hub_id, model.revision, model.head_name, model.dtype, model.attention, objective.prompt]
     what += [objective.direction, objective.allowed.tolist(), start, asdict(settings)]
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
@@ -207,7 +208,7 @@ def _sweep(objective: Objective, trace: Trace) -> None:
         position = (position + 1) % len(trace.best[0])
 
 
-def _result(objective: Objective, trace: Trace, settings: Settings, **counts) -> SearchResult:
+def _result(objective: Objective, trace: Trace, settings: Settings, **counts: Any) -> SearchResult:
     ids, value = trace.best
     text, *tokens = texts_of(objective.model, [ids, *((i,) for i in ids)])
     return SearchResult(
