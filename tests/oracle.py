@@ -80,7 +80,7 @@ def _read_config(folder, capped: bool):
 
 
 def hidden_states(
-    folder, sequences: list[list[int]], *, batch: int = 7, dtype=torch.float32, capped: bool = True
+    folder, sequences: list[list[int]], *, batch: int = 64, dtype=torch.float32, capped: bool = True
 ) -> list[torch.Tensor]:
     """Per sequence the backbone's output after its final norm, (length, d), fp32."""
     tensors = read_tensors(folder)
@@ -216,7 +216,7 @@ def rewards(
     *,
     reply_mode: str = "text",
     bos: str = "single",
-    batch: int = 7,
+    batch: int = 64,
     dtype=torch.float32,
     capped: bool = True,
     head: str | None = None,

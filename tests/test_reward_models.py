@@ -1,5 +1,6 @@
 """Reward models through the public path, against a second implementation; what is refused, in one line with remedy."""
 
+import functools
 import json
 import shutil
 from datetime import datetime
@@ -62,7 +63,13 @@ def checkpoint(tmp_path_factory):
 
 
 def cpu(folder, **options):
-    return load(str(folder), device="cpu", **options)
+    """The model in this folder; loaded once for each set of options, so not to be changed."""
+    return _loaded(str(folder), **options)
+
+
+@functools.cache
+def _loaded(folder, **options):
+    return load(folder, device="cpu", **options)
 
 
 def awkward_replies(tokenizer) -> dict[str, list]:
@@ -301,8 +308,8 @@ def test_uncapped_attention_is_the_authors_run(checkpoint, kind):
 def test_uncapping_one_model_leaves_the_next_one_capped(checkpoint):
     folder = checkpoint("linear_gemma2")
     before = scoring.score_replies(cpu(folder), PROMPT, WORDS)
-    cpu(folder, attention="uncapped")
-    assert (scoring.score_replies(cpu(folder), PROMPT, WORDS) == before).all()
+    load(str(folder), device="cpu", attention="uncapped")
+    assert (scoring.score_replies(load(str(folder), device="cpu"), PROMPT, WORDS) == before).all()
 
 
 def test_gemma_is_eager_and_refuses_sdpa(checkpoint):

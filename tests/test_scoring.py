@@ -1,11 +1,11 @@
 """Scoring against an independent oracle, and what it does when it is interrupted, starved or fed awkward replies."""
 
 import errno
+import functools
 import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import oracle
@@ -37,6 +37,12 @@ def folders(tmp_path_factory):
     return folder_of
 
 
+@functools.cache
+def loaded(folder):
+    """The model in this folder, loaded once; not to be changed."""
+    return load(str(folder), device="cpu")
+
+
 def replies_of(model, reply_mode):
     tokens = conversations.vocabulary(model.tokenizer)
     return tokens["text"].tolist() if reply_mode == "text" else [[i] for i in tokens["token_id"].tolist()]
@@ -45,7 +51,7 @@ def replies_of(model, reply_mode):
 @pytest.mark.parametrize("reply_mode", ["text", "ids"])
 @pytest.mark.parametrize("kind", [*KINDS, "deberta"])
 def test_whole_awkward_vocabulary_equals_the_oracle(folders, kind, reply_mode):
-    model = load(str(folders(kind)), device="cpu")
+    model = loaded(folders(kind))
     replies = replies_of(model, reply_mode)
     expected = oracle.rewards(folders(kind), PROMPTS["greatest"], replies, reply_mode=reply_mode)
     rewards = scoring.score_replies(model, PROMPTS["greatest"], replies, reply_mode=reply_mode)
@@ -55,7 +61,7 @@ def test_whole_awkward_vocabulary_equals_the_oracle(folders, kind, reply_mode):
 
 @pytest.mark.parametrize("tokens_per_batch", [1, 7, 64, 100_000])
 def test_rewards_do_not_depend_on_the_batch(folders, tokens_per_batch):
-    model = load(str(folders("linear_gemma2")), device="cpu")
+    model = loaded(folders("linear_gemma2"))
     replies = replies_of(model, "ids")[:150]
     usual = scoring.score_replies(model, PROMPTS["worst"], replies, reply_mode="ids")
     again = scoring.score_replies(model, PROMPTS["worst"], replies, reply_mode="ids", tokens_per_batch=tokens_per_batch)
@@ -65,7 +71,7 @@ def test_rewards_do_not_depend_on_the_batch(folders, tokens_per_batch):
 @pytest.mark.parametrize("bos", ["single", "double"])
 def test_both_bos_modes_equal_the_oracle_and_differ(folders, bos):
     folder, replies = folders("linear_llama"), ["love", "war", "a b"]
-    model = load(str(folder), device="cpu")
+    model = loaded(folder)
     rewards = scoring.score_replies(model, PROMPTS["greatest"], replies, bos=bos)
     np.testing.assert_allclose(rewards, oracle.rewards(folder, PROMPTS["greatest"], replies, bos=bos), atol=1e-5)
     other = {"single": "double", "double": "single"}[bos]
@@ -86,7 +92,7 @@ def test_half_precision_is_as_exact_as_reading_whole_in_half_precision(folders):
 
 
 def test_inputs_merge_what_the_template_trims(folders):
-    model = load(str(folders("linear_llama")), device="cpu")
+    model = loaded(folders("linear_llama"))
     inputs = scoring.inputs_for(model, PROMPTS["greatest"], ["love", " love", "love\n", "war", "", "  "])
     assert inputs.group.tolist() == [0, 0, 0, 1, 2, 2]
     assert inputs.reply_ids[2] == ()  # blank replies feed the closing ids alone
@@ -94,7 +100,7 @@ def test_inputs_merge_what_the_template_trims(folders):
 
 
 def test_ids_mode_feeds_every_id_as_itself(folders):
-    model = load(str(folders("linear_gemma2")), device="cpu")
+    model = loaded(folders("linear_gemma2"))
     inputs = scoring.inputs_for(model, PROMPTS["greatest"], [[5], [6], [5]], reply_mode="ids")
     assert inputs.group.tolist() == [0, 1, 0]
     assert inputs.reply_ids == [(5,), (6,)]
@@ -128,7 +134,7 @@ def test_attention_over_a_shared_prefix_is_attention():
 
 def test_a_sliding_window_shorter_than_the_input_is_read_whole(tmp_path):
     folder = tiny.make_checkpoint(tmp_path, "linear_gemma2", sliding_window=8)
-    model = load(str(folder), device="cpu")
+    model = loaded(folder)
     inputs = scoring.inputs_for(model, PROMPTS["greatest"], ["love", "war"])
     assert not scoring.Scorer(model, inputs).shares_prefix
     rewards = scoring.score_replies(model, PROMPTS["greatest"], ["love", "war"])
@@ -136,7 +142,7 @@ def test_a_sliding_window_shorter_than_the_input_is_read_whole(tmp_path):
 
 
 def test_out_of_memory_halves_the_batch_and_remembers(folders, monkeypatch):
-    model = load(str(folders("linear_llama")), device="cpu")
+    model = loaded(folders("linear_llama"))
     ids = [[i] for i in range(40, 140)]
     expected = scoring.score_replies(model, PROMPTS["greatest"], ids, reply_mode="ids")
     inputs = scoring.inputs_for(model, PROMPTS["greatest"], ids, reply_mode="ids")
@@ -156,7 +162,7 @@ def test_out_of_memory_halves_the_batch_and_remembers(folders, monkeypatch):
 
 
 def test_another_error_is_not_taken_for_memory(folders, monkeypatch):
-    model = load(str(folders("linear_llama")), device="cpu")
+    model = loaded(folders("linear_llama"))
     inputs = scoring.inputs_for(model, PROMPTS["greatest"], [[5], [6]], reply_mode="ids")
     scorer = scoring.Scorer(model, inputs)
 
@@ -172,7 +178,7 @@ def test_another_error_is_not_taken_for_memory(folders, monkeypatch):
 
 
 def test_table_holds_the_contract_and_the_rewards_of_single_replies(folders, tmp_path):
-    model = load(str(folders("linear_llama")), device="cpu")
+    model = loaded(folders("linear_llama"))
     table = scoring.score_vocabulary(model, PROMPTS, tmp_path / "table.parquet", progress=False)
     assert table.columns.tolist() == ["token_id", "token", "text", "reply_ids", "input_group", "greatest", "worst"]
     assert len(table) == len(model.tokenizer.get_vocab())
@@ -187,7 +193,7 @@ def test_table_holds_the_contract_and_the_rewards_of_single_replies(folders, tmp
 
 
 def test_a_finished_table_is_not_scored_again_and_new_prompts_join_it(folders, tmp_path, monkeypatch):
-    model, path = load(str(folders("linear_llama")), device="cpu"), tmp_path / "table.parquet"
+    model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
     first = scoring.score_vocabulary(model, {"greatest": PROMPTS["greatest"]}, path, progress=False)
     both = scoring.score_vocabulary(model, PROMPTS, path, progress=False)
     pd.testing.assert_frame_equal(both.drop(columns="worst"), first)
@@ -196,7 +202,7 @@ def test_a_finished_table_is_not_scored_again_and_new_prompts_join_it(folders, t
 
 
 def test_a_table_of_other_settings_is_refused_unless_overwritten(folders, tmp_path):
-    model, path = load(str(folders("linear_llama")), device="cpu"), tmp_path / "table.parquet"
+    model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
     scoring.score_vocabulary(model, PROMPTS, path, progress=False)
     with pytest.raises(InputError, match=r"other settings \(reply_mode\); score into another collection"):
         scoring.score_vocabulary(model, PROMPTS, path, reply_mode="ids", progress=False)
@@ -207,7 +213,7 @@ def test_a_table_of_other_settings_is_refused_unless_overwritten(folders, tmp_pa
 
 
 def test_rewards_that_are_not_finite_name_the_token_and_the_prompt(folders, tmp_path, monkeypatch):
-    model = load(str(folders("linear_llama")), device="cpu")
+    model = loaded(folders("linear_llama"))
     plain = scoring.Scorer.__call__
 
     def poisoned(self, suffixes):
@@ -221,7 +227,7 @@ def test_rewards_that_are_not_finite_name_the_token_and_the_prompt(folders, tmp_
 
 
 def test_a_full_disk_loses_nothing(folders, tmp_path, monkeypatch):
-    model, path = load(str(folders("linear_llama")), device="cpu"), tmp_path / "table.parquet"
+    model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
     monkeypatch.setattr(scoring, "REPLIES_PER_SHARD", 100)
     whole = scoring.score_vocabulary(model, PROMPTS, tmp_path / "whole.parquet", progress=False)
     save, saved = np.save, []
@@ -240,61 +246,64 @@ def test_a_full_disk_loses_nothing(folders, tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(scoring.score_vocabulary(model, PROMPTS, path, progress=False), whole)
 
 
-SLOW_RUN = """
+HALF_A_RUN = """
 import sys, time
 from lib import scoring
 from lib.models.reward_models import load
 scoring.REPLIES_PER_SHARD = 50
-plain = scoring._write_shard
-def slow(file, rewards):
-    plain(file, rewards)
-    time.sleep(0.2)
-scoring._write_shard = slow
+written, write_shard = [], scoring._write_shard
+def write_three(file, rewards):
+    write_shard(file, rewards)
+    written.append(file)
+    if len(written) == 3:
+        print("three shards", flush=True)
+        time.sleep(600)
+scoring._write_shard = write_three
 scoring.score_vocabulary(load(sys.argv[1], device="cpu"), {"greatest": sys.argv[2]}, sys.argv[3], progress=False)
 """
 
 
 @pytest.fixture
 def run_in_the_middle(folders, tmp_path):
-    """A process that is scoring a table and has finished at least three shards."""
-    folder, path = folders("linear_llama"), tmp_path / "table.parquet"
-    arguments = [sys.executable, "-c", SLOW_RUN, str(folder), PROMPTS["greatest"], str(path)]
-    process = subprocess.Popen(arguments)
-    deadline = time.time() + 60
-    while len(list(tmp_path.glob("table.*.shards/*.npy"))) < 3 and time.time() < deadline:
-        time.sleep(0.05)
-    yield process, load(str(folder), device="cpu"), path
+    """A process that is scoring a table and has finished three shards."""
+    arguments = [str(folders("linear_llama")), PROMPTS["greatest"], str(tmp_path / "table.parquet")]
+    process = subprocess.Popen([sys.executable, "-c", HALF_A_RUN, *arguments], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "three shards\n"
+    yield process
     process.kill()
     process.wait()
+    process.stdout.close()
 
 
-def test_a_run_killed_in_the_middle_goes_on_and_ends_with_the_same_table(run_in_the_middle, tmp_path, monkeypatch):
-    process, model, path = run_in_the_middle
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+def test_a_run_refuses_a_second_writer_and_once_killed_goes_on_to_the_same_table(
+    folders, run_in_the_middle, tmp_path, monkeypatch
+):
+    model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
+    with pytest.raises(InputError, match=f"process {run_in_the_middle.pid} is writing"):
+        scoring.score_vocabulary(model, PROMPTS, path, progress=False)
+    os.kill(run_in_the_middle.pid, signal.SIGKILL)
+    run_in_the_middle.wait()
     finished = set(tmp_path.glob("table.*.shards/*.npy"))
-    assert len(finished) >= 3
-    assert not path.exists()
+    assert len(finished) == 3 and not path.exists()
     monkeypatch.setattr(scoring, "REPLIES_PER_SHARD", 50)
     prompts = {"greatest": PROMPTS["greatest"]}
     whole = scoring.score_vocabulary(model, prompts, tmp_path / "whole.parquet", progress=False)
-    written = []
-    plain = scoring._write_shard
+    written, plain = [], scoring._write_shard
     monkeypatch.setattr(scoring, "_write_shard", lambda file, rewards: (written.append(file), plain(file, rewards)))
     resumed = scoring.score_vocabulary(model, prompts, path, progress=False)
     pd.testing.assert_frame_equal(resumed, whole, check_exact=True)
-    assert written
-    assert not finished & set(written)  # what had been scored was not scored again
+    assert written and not finished & set(written)  # what had been scored was not scored again
 
 
-def test_a_second_writer_of_the_same_table_is_refused(run_in_the_middle):
-    process, model, path = run_in_the_middle
-    with pytest.raises(InputError, match=f"process {process.pid} is writing"):
-        scoring.score_vocabulary(model, PROMPTS, path, progress=False)
+def test_what_scores_loads_nothing_that_draws_or_fits():
+    script = "import sys; import lib.scoring, lib.models.language_models; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert "torch" in loaded  # they were really imported
+    assert {"matplotlib", "seaborn", "statsmodels", "sklearn", "pingouin"}.isdisjoint(loaded)
 
 
 def test_a_foreign_table_is_named_and_kept(folders, tmp_path):
-    model, path = load(str(folders("linear_llama")), device="cpu"), tmp_path / "table.parquet"
+    model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
     path.write_bytes(b"not parquet")
     with pytest.raises(InputError, match="table.parquet is not a whole parquet file"):
         scoring.score_vocabulary(model, PROMPTS, path, progress=False)
@@ -302,7 +311,7 @@ def test_a_foreign_table_is_named_and_kept(folders, tmp_path):
 
 
 def test_unknown_modes_name_the_known_ones(folders):
-    model = load(str(folders("linear_llama")), device="cpu")
+    model = loaded(folders("linear_llama"))
     with pytest.raises(InputError, match="reply_mode must be 'text' or 'ids'"):
         scoring.score_replies(model, "Why?", ["a"], reply_mode="words")
     with pytest.raises(InputError, match="bos must be 'single' or 'double'"):
@@ -312,7 +321,7 @@ def test_unknown_modes_name_the_known_ones(folders):
 
 
 def test_scores_module_validates_what_scoring_writes(folders, tmp_path):
-    model = load(str(folders("deberta")), device="cpu")
+    model = loaded(folders("deberta"))
     table = scoring.score_vocabulary(model, PROMPTS, tmp_path / "table.parquet", token_ids=range(50), progress=False)
     assert table["token_id"].tolist() == list(range(50))
     scores.validate(table)
