@@ -1,6 +1,8 @@
 """The truth about every reply of two tokens, how searches are measured against it, and how that is summed up."""
 
-import os
+import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import product
 
@@ -140,10 +142,15 @@ def test_gains_are_computed_once_and_counted_each_time(model, ids, monkeypatch):
 # --- comparison ---------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def small(monkeypatch):
+def make_small(monkeypatch):
+    """Few methods and budgets."""
     monkeypatch.setattr(optimality, "COMPARED", METHODS)
     monkeypatch.setattr(optimality, "BUDGETS", BUDGETS)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    make_small(monkeypatch)
 
 
 def compared(checkpoint, *prompts, **settings):
@@ -152,34 +159,40 @@ def compared(checkpoint, *prompts, **settings):
     return compare([(str(checkpoint), prompt) for prompt in prompts], progress=False, **settings)
 
 
-def test_a_row_per_search_and_budget(folder, small):
-    found = compared(folder, "best", "worst")
+@pytest.fixture(scope="module")
+def table(folder):
+    """Two prompts, three methods, two seeds."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        make_small(monkeypatch)
+        return compared(folder, "best", "worst")
+
+
+def test_a_row_per_search_and_budget(table):
     columns = ["model", "prompt", "direction", "method", "seed", "budget", "gap", "at_optimum", "scored", "gradients"]
     shape = ["gradient_spearman", "rank_of_best", "additive_r2", "optima"]
-    assert sorted(found) == sorted(columns + shape)
-    assert len(found[["prompt", "direction", *shape]].drop_duplicates()) == 4
+    assert sorted(table) == sorted(columns + shape)
+    assert len(table[["prompt", "direction", *shape]].drop_duplicates()) == 4
     keys = product(["best", "worst"], DIRECTIONS, METHODS, range(2), BUDGETS)
-    rows = found[["prompt", "direction", "method", "seed", "budget"]].itertuples(index=False, name=None)
+    rows = table[["prompt", "direction", "method", "seed", "budget"]].itertuples(index=False, name=None)
     assert sorted(rows) == sorted(keys)
-    assert found.index.tolist() == list(range(2 * 2 * 3 * 2 * 4))
+    assert table.index.tolist() == list(range(2 * 2 * 3 * 2 * 4))
 
 
-def test_gaps_are_nothing_at_the_optimum_and_never_rise(folder, small):
-    found = compared(folder, "best", "worst", seeds=3)
-    assert (found["gap"] >= 0).all()
-    assert ((found["gap"] == 0) == found["at_optimum"]).all()
-    assert set(found["at_optimum"]) == {True, False}
-    searches = found.sort_values("budget").groupby(["prompt", "direction", "method", "seed"])
+def test_gaps_are_nothing_at_the_optimum_and_never_rise(table):
+    assert (table["gap"] >= 0).all()
+    assert ((table["gap"] == 0) == table["at_optimum"]).all()
+    assert set(table["at_optimum"]) == {True, False}
+    searches = table.sort_values("budget").groupby(["prompt", "direction", "method", "seed"])
     assert searches["gap"].apply(lambda gaps: (np.diff(gaps) <= 0).all()).all()
     for spent in ("scored", "gradients"):
         assert (searches[spent].min() == searches[spent].max()).all()  # of the whole search
-    assert (found["scored"] <= max(BUDGETS)).all()
-    assert (found.query("at_optimum")["scored"] < max(BUDGETS)).any()  # it stopped there
-    assert (found["gradients"] == 0).tolist() == (found["method"] == "random").tolist()
+    assert (table["scored"] <= max(BUDGETS)).all()
+    assert (table.query("at_optimum")["scored"] < max(BUDGETS)).any()  # it stopped there
+    assert (table["gradients"] == 0).tolist() == (table["method"] == "random").tolist()
 
 
-def test_the_first_gap_is_that_of_the_random_start(folder, model, small):
-    found = compared(folder, "best", "worst").query("budget == 1").set_index(["prompt", "direction", "seed"])["gap"]
+def test_the_first_gap_is_that_of_the_random_start(folder, model, table):
+    first_gaps = table.query("budget == 1").set_index(["prompt", "direction", "seed"])["gap"]
     for number, prompt in enumerate(["best", "worst"]):
         ids = alphabet(model, 8, seed=number)
         rewards = oracle.rewards(folder, read_prompts(prompt)[prompt], all_pairs(ids).tolist(), reply_mode="ids")
@@ -187,21 +200,22 @@ def test_the_first_gap_is_that_of_the_random_start(folder, model, small):
             first, second = np.searchsorted(ids, np.random.default_rng(seed).choice(ids, size=2))
             reward = rewards.reshape(8, 8)[first, second]
             for direction, optimum in {"optimal": rewards.max(), "pessimal": rewards.min()}.items():
-                gaps = found.loc[(prompt, direction, seed)]
+                gaps = first_gaps.loc[(prompt, direction, seed)]
                 assert len(gaps) == len(METHODS)  # every method starts there
                 np.testing.assert_allclose(gaps, abs(optimum - reward) / rewards.std(), atol=1e-3)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_gap_is_that_of_a_search_with_no_larger_budget(folder, model, small, method):
-    found = compared(folder, "best").query("method == @method").set_index(["direction", "seed", "budget"])
-    for direction, seed, budget in product(DIRECTIONS, range(2), BUDGETS):
+def test_a_gap_is_that_of_a_search_with_no_larger_budget(model, table, method):
+    rows = table.query("method == @method and prompt == 'best'").set_index(["direction", "seed", "budget"])
+    for direction in DIRECTIONS:
         objective = Exhausted(model, read_prompts("best")["best"], direction, alphabet(model, 8, seed=0))
-        start = np.random.default_rng(seed).choice(objective.allowed, size=2)
-        reward = search(objective, start, replace(METHODS[method], seed=seed, budget=budget)).reward
-        row = found.loc[(direction, seed, budget)]
-        assert row["gap"] == pytest.approx(abs(objective.optimum - reward) / objective.truth.std(), abs=1e-5)
-        assert row["at_optimum"] == (reward == objective.optimum)
+        for seed, budget in product(range(2), BUDGETS):
+            start = np.random.default_rng(seed).choice(objective.allowed, size=2)
+            reward = search(objective, start, replace(METHODS[method], seed=seed, budget=budget)).reward
+            row = rows.loc[(direction, seed, budget)]
+            assert row["gap"] == pytest.approx(abs(objective.optimum - reward) / objective.truth.std(), abs=1e-5)
+            assert row["at_optimum"] == (reward == objective.optimum)
 
 
 def test_finished_instances_are_read_back(folder, small, tmp_path, monkeypatch):
@@ -212,8 +226,8 @@ def test_finished_instances_are_read_back(folder, small, tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(compared(folder, "best", folder=tmp_path), fresh)
 
 
-def test_what_changes_an_instance_is_kept_elsewhere(folder, small, tmp_path, monkeypatch):
-    monkeypatch.setattr(optimality, "COMPARED", {"random": METHODS["random"]})
+def test_what_changes_an_instance_is_kept_elsewhere(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(optimality, "_search_both_ways", lambda instance: pd.DataFrame([{"model": instance.model}]))
     compared(folder, "best", folder=tmp_path, seeds=1)
     compared(folder, "best", folder=tmp_path, seeds=2)
     compared(folder, "best", folder=tmp_path, seeds=1, size=5)
@@ -227,21 +241,29 @@ def test_what_changes_an_instance_is_kept_elsewhere(folder, small, tmp_path, mon
     assert len(list(tmp_path.glob("*.parquet"))) == 7
 
 
-PLAIN_INSTANCE = optimality._compared
+def test_an_instance_asked_for_twice_at_once_is_searched_once(folder, tmp_path, monkeypatch):
+    searched = []
+
+    def search_slowly(instance):
+        searched.append(instance.name)
+        time.sleep(0.3)  # long enough for the others to ask
+        return pd.DataFrame([{"model": instance.model}])
+
+    monkeypatch.setattr(optimality, "_search_both_ways", search_slowly)
+    with ThreadPoolExecutor(3) as threads:
+        tables = list(threads.map(lambda _: compared(folder, "best", folder=tmp_path), range(3)))
+    assert searched == ["best"]
+    assert [table.to_dict("list") for table in tables] == [{"model": [str(folder)]}] * 3
 
 
-def small_instance(job):
-    """One instance with few methods and budgets, in a process that knows of no fixture."""
-    optimality.COMPARED, optimality.BUDGETS = METHODS, BUDGETS
-    return PLAIN_INSTANCE(job).assign(process=os.getpid())
+def test_other_processes_find_the_same_in_the_same_order(folder, table, small, monkeypatch):
+    def each(function, jobs, processes):
+        """As lib.cores.each sends them to its processes."""
+        assert processes == 2
+        return map(*pickle.loads(pickle.dumps((function, jobs))))
 
-
-def test_two_processes_find_the_same_in_the_same_order(folder, small, monkeypatch):
-    monkeypatch.setattr(optimality, "_compared", small_instance)
-    one, two = (compared(folder, "worst", "best", seeds=1, processes=processes) for processes in (1, 2))
-    pd.testing.assert_frame_equal(one.drop(columns="process"), two.drop(columns="process"))
-    assert one["prompt"].unique().tolist() == ["worst", "best"]
-    assert set(one["process"]) == {os.getpid()} and os.getpid() not in set(two["process"])
+    monkeypatch.setattr(optimality, "each", each)
+    pd.testing.assert_frame_equal(compared(folder, "best", "worst", processes=2), table)
 
 
 def test_an_unknown_prompt_is_named_with_its_remedy(folder, small):
@@ -299,9 +321,9 @@ def test_every_group_has_its_own_interval_in_whichever_order_rows_come(by):
     rows = [(model, *key, rng.random() < hits[key], 0.0) for model in "ABCD" for key in hits for _ in range(5)]
     table = searches(*rows)
     for frame in (table, table.sample(frac=1, random_state=1), table.sort_values("budget"), table.iloc[::-1]):
-        found = summarise(frame, by=by).sort_index()
+        found = summarise(frame, by=by, resamples=200).sort_index()
         for key, group in frame.groupby(list(by)):
-            alone = summarise(group, by=by)
+            alone = summarise(group, by=by, resamples=200)
             np.testing.assert_allclose(found.loc[key], alone.loc[key], err_msg=str(key))
 
 
