@@ -17,9 +17,7 @@ from lib.files import replacing
 from lib.rules import VERDICTS, Declared, judge
 
 A_VOCABULARY = 10_000  # fewer shared texts are somebody's selection, not a vocabulary
-THE_PAPER = frozenset(
-    {"models", "vocabulary", "items", "language models"}
-)  # numbers made of its own figures and tables
+THE_PAPER = frozenset({"models", "vocabulary", "items", "language models"})  # all there is: for its own figures
 
 
 @dataclass(frozen=True)
@@ -146,13 +144,13 @@ def gather(collection: Collection) -> pd.DataFrame:
     `published` gathers all published collections; `note` then begins with the collection. A claim that no
     notebook stated has one row, `not testable here`, whose note says what it needs. InputError if no notebook kept any.
     """
-    found = {part.name: _kept(part) for part in collection.parts}
-    found = {name: table for name, table in found.items() if len(table)}
-    if not found:
+    kept = {part.name: _kept(part) for part in collection.parts}
+    kept = {name: table for name, table in kept.items() if len(table)}
+    if not kept:
         raise InputError(f"no claims for collection '{collection}' yet; run the notebooks: make {_target(collection)}")
     if collection == PUBLISHED:
-        found = {name: table.assign(note=name + ": " + table["note"]) for name, table in found.items()}
-    stated = pd.concat(found.values(), ignore_index=True)
+        kept = {name: table.assign(note=name + ": " + table["note"]) for name, table in kept.items()}
+    stated = pd.concat(kept.values(), ignore_index=True)
     absent = listed().drop(index=stated["claim"].unique())
     rows = [asdict(Claim(claim, "", note=f"needs {needs}")) for claim, needs in absent["needs"].items()]
     everything = pd.concat([stated, pd.DataFrame(rows, columns=COLUMNS)], ignore_index=True) if rows else stated
@@ -226,6 +224,6 @@ def paper_table(name: str) -> pd.DataFrame:
     """A table printed in the paper, data/paper/<name>.csv; tokens such as `null` stay strings."""
     path = ROOT / "data" / "paper" / f"{name}.csv"
     if not path.is_file():
-        known = ", ".join(sorted(one.stem for one in path.parent.glob("*.csv")))
-        raise InputError(f"no table '{name}' of the paper in data/paper; there are {known}")
+        tables = ", ".join(sorted(table.stem for table in path.parent.glob("*.csv")))
+        raise InputError(f"no table '{name}' of the paper in data/paper; there are {tables}")
     return pd.read_csv(path, keep_default_na=False)

@@ -1,5 +1,7 @@
 """The rules that make verdicts: each by hand, and every quantity declared once with what its rule needs."""
 
+from fnmatch import fnmatchcase
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -142,3 +144,12 @@ def test_every_committed_claim_has_the_number_and_the_kind_of_verdict_that_are_d
             assert (stated.verdict, stated.paper) == ("not testable here", "")
         elif stated.claim != "S2.moments":
             assert stated.paper.removesuffix(".0") == how.printed
+
+
+def test_every_declared_quantity_is_stated_somewhere(declared):
+    """A quantity that is renamed where it is computed would silently lose its verdict."""
+    tables = [pd.read_csv(ROOT / "figures" / name / "claims.csv", dtype=str, keep_default_na=False)
+              for name in ("embedded", "published")]  # fmt: skip
+    stated = set(pd.concat(tables)[["claim", "quantity"]].itertuples(index=False, name=None))
+    for row in declared.itertuples():
+        assert any(row.claim == claim and fnmatchcase(quantity, row.quantity) for claim, quantity in stated), row
