@@ -8,7 +8,7 @@ SOURCES := lib tests notebooks benchmarks
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce published verify test score lab lint notebooks
+.PHONY: help install reproduce published verify quick test score ls lab lint notebooks
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -24,8 +24,11 @@ reproduce: $(INSTALLED) ## score and analyse: make reproduce [MODELS="R-Gem-2B R
 published: $(INSTALLED) ## the notebooks on the scores that the authors published: make published [DATA_MIRROR=folder]
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run published
 
-test: $(INSTALLED) ## run the whole test suite (about 9 minutes; 5 more where the small models are not trained yet)
-	@$(PY) -m pytest
+quick: lint ## check style, and run the tests that load no notebook and train nothing (about a minute)
+	@$(PY) -m pytest -q -n 2 --dist loadfile -m "not slow"
+
+test: $(INSTALLED) ## run the whole test suite (about 6 minutes; 3 more where the small models are not trained yet)
+	@$(PY) -m pytest -q -n 2 --dist loadfile
 
 score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLY=text|ids] [COLLECTION=mine]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make score MODEL=<nickname, hub id or folder>" >&2; exit 2; }
@@ -36,6 +39,9 @@ verify: $(INSTALLED) ## run a real model beside its published scores: make verif
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make verify MODEL=<one of the paper's ten>" >&2; exit 2; }
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run verify "$(MODEL)" \
 		$(if $(SAMPLE),--sample $(SAMPLE)) $(if $(DTYPE),--dtype $(DTYPE))
+
+ls: $(INSTALLED) ## list what there is: make ls [WHAT=models | collections | prompts | notebooks]
+	@$(PY) -m lib.run ls $(WHAT)
 
 lab: $(INSTALLED) ## open the notebooks in JupyterLab
 	@$(PY) -m jupyter lab notebooks

@@ -1,111 +1,96 @@
-"""The command line: run the notebooks over reward models, score one model, refresh the committed notebooks.
-
-    python -m lib.run reproduce [--models NAME ...] [--collection NAME]
-    python -m lib.run published
-    python -m lib.run score MODEL [--prompts greatest,best | file.csv] [--reply-mode text|ids] [--collection NAME]
-    python -m lib.run verify MODEL [--sample 200] [--dtype float32]
-    python -m lib.run notebooks [NAME ...]
-
-Notebooks are found in their folder; no list of them is kept here. One whose `parameters` cell has a `model` runs once
-per reward model, any other once per collection. One that is about published scores names the collections there:
-`collections = "embedded published-words"`.
-"""
+"""The command line: what each command does is in lib/reproduce; `python -m lib.run --help` shows examples."""
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from lib import InputError, scores, scoring
-from lib.collection import Collection
-from lib.models import reward_models
-from lib.prompts import read_prompts
-from lib.published import verify
-from lib.reproduce.jobs import find_models, usual_collection
-from lib.reproduce.notebooks import refresh
-from lib.reproduce.pages import scored, shown_path
-from lib.reproduce.runs import reproduce, reproduce_published
+from lib import InputError
 
-# --- score --------------------------------------------------------------------------------------------------------
-
-
-def score(
-    name: str, prompts: dict[str, str], collection: str | None = None, *, reply_mode: str = "text", bos: str = "single",
-    **options,
-) -> Path:  # fmt: skip
-    """Score the whole vocabulary of a reward model; the path of the score table. options: as of reward_models.load."""
-    if len(found := find_models([name])) != 1:
-        raise InputError(f"'{name}' names {len(found)} reward models; score one, or run: make reproduce MODELS={name}")
-    [(nickname, load)] = found.items()
-    collection = collection or usual_collection([nickname])
-    path = scores.path_of(Collection(collection), nickname)
-    model = reward_models.load(load, **options)
-    scoring.score_vocabulary(model, prompts, path, reply_mode=reply_mode, bos=bos)
-    print("\n".join([*scored(collection, [nickname]), f"The score table is {shown_path(path)}."]))
-    return path
-
-
-# --- verify -------------------------------------------------------------------------------------------------------
-
-
-def verify_model(name: str, **options) -> bool:
-    """Print how a real model, run here, compares with its published scores; whether a setting reproduces them.
-
-    options: as of lib.verify.verify.
-    """
-    report = verify.verify(name, **options)
-    print("\n".join(verify.lines(report)))
-    return bool(report.reproduced)
-
-
-# --- command line -------------------------------------------------------------------------------------------------
+EXAMPLES = """examples:
+  python -m lib.run reproduce                                        everything on the small models that ship
+  python -m lib.run reproduce --models R-Gem-2B R-Lla-3B --collection mine
+  python -m lib.run score path/to/model --prompts greatest,best --reply-mode ids
+  python -m lib.run verify R-Gem-2B --sample 200 --dtype float32
+  python -m lib.run published                                        the notebooks on the authors' released scores
+  python -m lib.run notebooks 04 05                                  execute these committed notebooks again
+  python -m lib.run ls models                                        models, collections, prompts or notebooks
+"""
+WHERE = "where scores and figures go (default: embedded, or mine for other models)"
+LISTS = ("models", "collections", "prompts", "notebooks")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m lib.run", description="See what reward models value.")
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("python -m lib.run", None, "See what reward models value.", EXAMPLES,
+                                     formatter_class=plain)  # fmt: skip
     commands = parser.add_subparsers(dest="command", required=True)
-    one = commands.add_parser("reproduce", help="run the notebooks for reward models, write pages and figures")
-    one.add_argument("--models", nargs="+", default=[], metavar="MODEL", help="nicknames, hub ids, folders; or: paper")
-    one.add_argument("--collection", help="where scores and figures go (default: embedded, or mine for other models)")
-    one = commands.add_parser("score", help="score every token of one reward model's vocabulary")
-    one.add_argument("model", help="nickname, hub id or folder")
-    one.add_argument("--prompts", help="names from data/prompts.csv, or a csv with columns prompt,text (default: all)")
-    one.add_argument(
-        "--reply-mode", choices=["text", "ids"], default="text", help="through the template, or spliced in"
+    added = commands.add_parser("reproduce", help="run the notebooks for reward models, write pages and figures")
+    added.add_argument(
+        "--models", nargs="+", default=[], metavar="MODEL", help="nicknames, hub ids, folders; or: paper"
     )
-    one.add_argument("--bos", choices=["single", "double"], default="single", help="double: as the paper's code did")
-    one.add_argument("--collection", help="where the scores go (default: embedded, or mine for other models)")
+    added.add_argument("--collection", help=WHERE)
+    added = commands.add_parser("score", help="score every token of one reward model's vocabulary")
+    added.add_argument("name", metavar="MODEL", help="nickname, hub id or folder")
+    added.add_argument(
+        "--prompts", help="names from data/prompts.csv, or a csv with columns prompt,text (default: all)"
+    )
+    added.add_argument("--reply-mode", choices=["text", "ids"], default="text", help="by the template, or spliced in")
+    added.add_argument("--bos", choices=["single", "double"], default="single", help="double: as the paper's code did")
+    added.add_argument("--collection", help=WHERE)
     for option in ("dtype", "attention", "head", "device"):
-        one.add_argument(f"--{option}", help="as of lib.reward_models.load")
-    one = commands.add_parser("verify", help="compare a real model, run here, with the scores published for it")
-    one.add_argument("model", help="nickname or hub id of one of the paper's ten")
-    one.add_argument("--sample", type=int, default=200, help="how many EloEverything items (default: 200)")
-    one.add_argument("--seed", type=int, default=0, help="draws the items (default: 0)")
+        added.add_argument(f"--{option}", help="as of lib.models.reward_models.load")
+    added = commands.add_parser("verify", help="compare a real model, run here, with the scores published for it")
+    added.add_argument("name", metavar="MODEL", help="nickname or hub id of one of the paper's ten")
+    added.add_argument("--sample", type=int, default=200, help="how many EloEverything items (default: 200)")
+    added.add_argument("--seed", type=int, default=0, help="draws the items (default: 0)")
     for option in ("dtype", "device"):
-        one.add_argument(f"--{option}", help="as of lib.reward_models.load")
+        added.add_argument(f"--{option}", help="as of lib.models.reward_models.load")
     commands.add_parser("published", help="import published scores and run the notebooks that are about them")
-    one = commands.add_parser("notebooks", help="execute the committed notebooks again, without run-time metadata")
-    one.add_argument("names", nargs="*", metavar="NAME", help="how their names start (default: all)")
+    added = commands.add_parser("notebooks", help="execute the committed notebooks again, without run-time metadata")
+    added.add_argument("names", nargs="*", metavar="NAME", help="how their names start (default: all)")
+    added = commands.add_parser("ls", help="list models, collections, prompts and notebooks")
+    added.add_argument("what", nargs="?", choices=LISTS, help="default: all")
     return parser
+
+
+def _run(command: str, **given) -> int:
+    """The exit code of a command. Each imports what it needs, so that none waits for models or charts of another."""
+    match command:
+        case "reproduce":
+            from lib.reproduce import runs
+
+            return int(runs.reproduce(**given) > 0)
+        case "published":
+            from lib.reproduce import runs
+
+            return int(runs.reproduce_published(**given) > 0)
+        case "score":
+            from lib.prompts import read_prompts
+            from lib.reproduce import one_model
+
+            one_model.score(**given | {"prompts": read_prompts(given["prompts"])})
+        case "verify":
+            from lib.reproduce import one_model
+
+            return int(not one_model.verify_model(**given))
+        case "notebooks":
+            from lib.reproduce import notebooks
+
+            return int(notebooks.refresh(**given) > 0)
+        case "ls":
+            from lib.reproduce import listings
+
+            listings.show(**given)
+    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code: 0 done, 1 something failed and the rest went on, 2 bad input."""
     given = vars(_parser().parse_args(arguments))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started ends too
     try:
-        match given.pop("command"):
-            case "reproduce":
-                return int(reproduce(**given) > 0)
-            case "published":
-                return int(reproduce_published(**given) > 0)
-            case "notebooks":
-                return int(refresh(**given) > 0)
-            case "score":
-                given["prompts"] = read_prompts(given["prompts"])
-                score(given.pop("model"), given.pop("prompts"), **given)
-                return 0
-            case "verify":
-                return int(not verify_model(given.pop("model"), **given))
+        return _run(**given)
     except (InputError, OSError) as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

@@ -12,6 +12,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lib.display import RECORD_TYPE
+from lib.reproduce import notebooks, side_by_side
+
+SLOW_FILES = ("test_notebooks.py",)
+SLOW_FIXTURES = {"kernels"}
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what executes notebooks or trains models as slow, and take it first: what takes longest ends a run last."""
+    for item in items:
+        if item.path.name in SLOW_FILES or SLOW_FIXTURES & set(item.fixturenames):
+            item.add_marker("slow")
+    items.sort(key=lambda item: item.path.name not in SLOW_FILES)
+
+
 AWKWARD = ["null", "None", "NA", "nan", "NaN", "NULL", "", " ", "\n", "\ufffd", "\x1c", "a\u202eb", '"', ",", "love"]
 
 
@@ -51,3 +66,64 @@ def _write_notebook(path: Path, *cells: str, parameters: str = 'collection = "em
 def write_notebook() -> Callable[..., Path]:
     """Writes a notebook: an opening cell with a title and a question, a parameters cell, then these code cells."""
     return _write_notebook
+
+
+def recorded(notebook) -> dict:
+    """The named numbers that an executed notebook (an nbformat node) recorded; of one name, the last."""
+    outputs = [output["data"] for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]
+    return {name: value for data in outputs for name, value in data.get(RECORD_TYPE, {}).items()}
+
+
+# --- projects of their own ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def place_project_in(monkeypatch) -> Callable[[Path], None]:
+    """Makes a folder the project's: here, and for the kernels of its notebooks, which import its copy of lib."""
+
+    def place(folder: Path) -> None:
+        for module in ("collection", "claims", "downloads", "figures", "prompts"):
+            monkeypatch.setattr(f"lib.{module}.ROOT", folder)
+        for module in ("jobs", "record", "pages", "notebooks", "listings", "runs"):
+            monkeypatch.setattr(f"lib.reproduce.{module}.ROOT", folder)
+        monkeypatch.setattr("lib.ROOT", folder)
+        monkeypatch.setenv("PYTHONPATH", str(folder))
+        monkeypatch.setattr(side_by_side, "START", "fork")  # a fork knows what is replaced here
+
+    return place
+
+
+@pytest.fixture
+def kernels() -> None:
+    """Asked for by tests that execute notebooks for real, each in a kernel of its own."""
+
+
+@pytest.fixture
+def executing_in_forks(monkeypatch, tmp_path) -> Callable[[], list[str]]:
+    """Jobs run the cells of their notebooks without kernels; says which did since it was last asked."""
+    log = tmp_path / "executed.txt"
+
+    def execute(notebook, output, parameters, progress=False):
+        with log.open("a") as file:
+            file.write(f"{output.stem}\n")
+        output.parent.mkdir(parents=True, exist_ok=True)
+        node = nbformat.read(notebook, 4)
+        node.cells[2].outputs = [nbformat.v4.new_output("stream", text=str(parameters))]
+        node.metadata["papermill"] = {"duration": 1}
+        nbformat.write(node, output)
+        names = dict(parameters)
+        for cell in node.cells[2:]:
+            exec(cell.source.replace("scores.record", "dict").replace("display.record", "dict"), names)
+
+    def executed() -> list[str]:
+        names = log.read_text().split() if log.is_file() else []
+        log.unlink(missing_ok=True)
+        return names
+
+    def write_page(executed, page, title):
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(f"<title>{title}</title>")
+
+    monkeypatch.setattr(notebooks, "execute", execute)
+    monkeypatch.setattr(notebooks, "write_page", write_page)
+    return executed

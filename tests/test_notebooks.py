@@ -1,22 +1,31 @@
 """Every notebook runs from a fresh kernel with small parameters, and records the numbers that it should.
 
 A notebook that is not listed in RUNS fails; so does a number that is recorded and not expected, or the reverse. The
-notebooks run in a copy of the project, so that nothing of the reader's own is touched.
+notebooks run in a copy of the project, so that nothing of the reader's own is touched; each is executed once, and those
+that do not wait for each other side by side.
 """
 
+import functools
+import multiprocessing
 import os
 import shutil
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import nbformat
 import pytest
+from conftest import recorded
 
-from lib import ROOT, run, scoring
+from lib import ROOT, scoring
+from lib.embedded import language_models as small_language_models
 from lib.embedded import planting
 from lib.embedded import reward_models as small_models
 from lib.models import reward_models
 from lib.prompts import read_prompts
-from lib.reproduce.notebooks import execute, parameters_of, recorded
+from lib.reproduce import notebooks
+from lib.reproduce.execution import THREADS
 
 
 @dataclass(frozen=True)
@@ -138,53 +147,85 @@ LAST = "09_"  # it gathers what all others found
 
 
 class Project:
-    """A copy of the project, and what its notebooks recorded there; each is executed once, when first asked for."""
+    """A copy of the project, and what its notebooks recorded there.
 
-    def __init__(self, folder: Path, notebooks: Path, runs: dict[str, list[Run]]):
-        self.folder, self.runs, self.done = folder, runs, {}
+    make: what else to do before the later notebooks, beside the first ones: functions without arguments.
+    """
+
+    def __init__(self, folder: Path, notebooks: Path, runs: dict[str, list[Run]], make: Iterable[Callable] = ()):
+        self.folder, self.runs, self.make, self.done = folder, runs, make, {}
         made = shutil.ignore_patterns("scores", "models", "cache", "__pycache__")
         for name in ("lib", "data"):
             shutil.copytree(ROOT / name, folder / name, ignore=made)
         shutil.copytree(notebooks, folder / "notebooks")
 
-    def recorded(self, name: str) -> list[dict]:
-        """The numbers that each run of a notebook recorded; the notebooks that it builds on are run first."""
-        for earlier in sorted(self.runs):
-            if earlier < name and (earlier.startswith(FIRST) or name.startswith(LAST)):
-                self._run(earlier)
-        return self._run(name)
+    def execute(self, names: Iterable[str]) -> None:
+        """Execute these notebooks and those that they build on; of each, what its runs recorded or why they failed."""
+        if any(name.startswith(LAST) for name in names):
+            names = self.runs
+        names = {name for name in self.runs if name in names or name.startswith(FIRST)}
+        first, last = ({name for name in names if name.startswith(start)} for start in (FIRST, LAST))
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(os.cpu_count(), spawn, _on_one_thread, (str(self.folder),)) as pool:
+            made = [pool.submit(function) for function in self.make]
+            self._execute(pool, first)
+            for future in made:
+                future.result()
+            self._execute(pool, names - first - last)
+            self._execute(pool, last)
 
-    def _run(self, name: str) -> list[dict]:
-        if name not in self.done:
-            try:
-                self.done[name] = [self._execute(name, i, one) for i, one in enumerate(self.runs[name])]
-            except run.PapermillExecutionError as error:
-                self.done[name] = error
-        if isinstance(self.done[name], Exception):
-            raise self.done[name]
-        return self.done[name]
+    def _execute(self, pool: ProcessPoolExecutor, names: set[str]) -> None:
+        for name, futures in {name: self._submitted(pool, name) for name in sorted(names)}.items():
+            self.done[name] = [future.exception() or future.result() for future in futures]
 
-    def _execute(self, name: str, number: int, one: Run) -> dict:
-        notebook = self.folder / "notebooks" / f"{name}.ipynb"
-        unknown = set(one.parameters) - set(parameters_of(notebook))
-        assert not unknown, f"{name} has no parameters {unknown}"
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("PYTHONPATH", str(self.folder), prepend=os.pathsep)  # its kernel imports the copied lib
-            executed = execute(notebook, self.folder / "executed" / f"{name}-{number}.ipynb", one.parameters)
-        return recorded(executed)
+    def _submitted(self, pool: ProcessPoolExecutor, name: str) -> list[Future]:
+        notebook, futures = self.folder / "notebooks" / f"{name}.ipynb", []
+        for number, one in enumerate(self.runs[name]):
+            unknown = set(one.parameters) - set(notebooks.parameters_of(notebook))
+            assert not unknown, f"{name} has no parameters {unknown}"
+            output = self.folder / "executed" / f"{name}-{number}.ipynb"
+            futures.append(pool.submit(_recorded_by, notebook, output, one.parameters))
+        return futures
 
 
-@pytest.fixture(scope="session")
-def project(tmp_path_factory):
-    """The copy with the ten embedded models, which are trained in place if they are not current, and their scores."""
+def _on_one_thread(folder: str) -> None:
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    os.environ["PYTHONPATH"] = folder  # so that a notebook's kernel imports the copied lib
+
+
+def _recorded_by(notebook: Path, output: Path, parameters: dict) -> dict:
+    try:
+        notebooks.execute(notebook, output, parameters)
+    except Exception as error:  # what papermill raises cannot be sent from one process to another
+        raise AssertionError(f"{notebook.name}: {notebooks.cause_of(error)}") from None
+    return recorded(nbformat.read(output, 4))
+
+
+def _score(nickname: str, path: Path) -> None:
+    model = reward_models.load(nickname, device="cpu")
+    scoring.score_vocabulary(model, read_prompts(None), path, progress=False)
+
+
+@pytest.fixture(scope="module")
+def project(request, tmp_path_factory):
+    """The copy with the small models, which are trained in place if they are not current, and all their scores.
+
+    Of the notebooks, those were executed that this run of the tests is about.
+    """
     small_models.train_all(progress=False)
-    made = Project(tmp_path_factory.mktemp("project"), ROOT / "notebooks", RUNS)
-    (made.folder / "data" / "models").symlink_to(ROOT / "data" / "models")
-    for nickname in planting.profiles().index:
-        path = made.folder / "data" / "scores" / "embedded" / f"{nickname}.parquet"
-        model = reward_models.load(nickname, device="cpu")
-        scoring.score_vocabulary(model, read_prompts(None), path, progress=False)
-    return made
+    small_language_models.train_all(progress=False)
+    folder = tmp_path_factory.mktemp("project")
+    scores = folder / "data" / "scores" / "embedded"
+    others = [nickname for nickname in planting.profiles().index if nickname != "A-Gem-96"]  # which notebook 01 scores
+    made = [functools.partial(_score, nickname, scores / f"{nickname}.parquet") for nickname in others]
+    project = Project(folder, ROOT / "notebooks", RUNS, made)
+    (folder / "data" / "models").symlink_to(ROOT / "data" / "models")
+    project.execute({item.callspec.params["name"] for item in request.session.items if _is_about_a_notebook(item)})
+    return project
+
+
+def _is_about_a_notebook(item) -> bool:
+    return getattr(item, "originalname", "") == test_a_notebook_records_what_it_should.__name__
 
 
 def test_every_notebook_is_listed_and_every_listed_one_exists():
@@ -196,39 +237,31 @@ def test_every_notebook_is_listed_and_every_listed_one_exists():
 def test_a_notebook_records_what_it_should(project, name):
     expected = [one.records for one in RUNS[name]]
     assert all(expected), f"{name} should record at least one number"
-    assert project.recorded(name) == expected
+    assert project.done[name] == expected
 
 
 # --- the mechanism itself -----------------------------------------------------------------------------------------
 
 
 def test_recorded_numbers_are_compared_after_the_notebooks_that_come_first(tmp_path, write_notebook):
-    notebooks = tmp_path / "notebooks"
-    write_notebook(
-        notebooks / "01_make.ipynb", "from lib import ROOT\n(ROOT / 'made').write_text(str(n))", parameters="n = 1"
-    )
-    source = (
-        "import numpy as np\nfrom lib import ROOT, scores\n"
-        "scores.record(made=int((ROOT / 'made').read_text()), third=1 / 3)\nscores.record(third=np.float32(0.5))"
-    )
-    write_notebook(notebooks / "02_read.ipynb", source)
-    write_notebook(notebooks / "03_fail.ipynb", "1 / 0")
-    runs = {
-        "01_make": [Run({"n": 7})],
-        "02_read": [Run({}, {"made": 7, "third": pytest.approx(0.5)})],
-        "03_fail": [Run()],
-    }
-    project = Project(tmp_path / "copy", notebooks, runs)
-    found = project.recorded("02_read")
-    assert found == [one.records for one in runs["02_read"]]
-    assert found != [{"made": 7, "third": pytest.approx(0.4)}]
+    folder = tmp_path / "notebooks"
+    make = "from lib import ROOT\n(ROOT / 'made').write_text(str(n))"
+    write_notebook(folder / "01_make.ipynb", make, parameters="n = 1")
+    read = "import numpy as np\nfrom lib import ROOT, display\n"
+    read += "display.record(made=int((ROOT / 'made').read_text()), third=1 / 3)\ndisplay.record(third=np.float32(0.5))"
+    write_notebook(folder / "02_read.ipynb", read)
+    write_notebook(folder / "03_fail.ipynb", "1 / 0")
+    runs = {"01_make": [Run({"n": 7})], "02_read": [Run({}, {"made": 7, "third": near(0.5)})], "03_fail": [Run()]}
+    project = Project(tmp_path / "copy", folder, runs)
+    project.execute(["02_read", "03_fail"])
+    assert project.done["02_read"] == [one.records for one in runs["02_read"]]
+    assert project.done["02_read"] != [{"made": 7, "third": near(0.4)}]
     assert not (ROOT / "made").exists()
-    with pytest.raises(run.PapermillExecutionError, match="division by zero"):
-        project.recorded("03_fail")
+    assert str(project.done["03_fail"][0]) == "03_fail.ipynb: ZeroDivisionError: division by zero"
 
 
 def test_a_parameter_that_the_notebook_does_not_have_is_refused(tmp_path, write_notebook):
     write_notebook(tmp_path / "notebooks" / "02_a.ipynb")
     project = Project(tmp_path / "copy", tmp_path / "notebooks", {"02_a": [Run({"typo": 1})]})
     with pytest.raises(AssertionError, match="has no parameters {'typo'}"):
-        project.recorded("02_a")
+        project.execute(["02_a"])

@@ -1,16 +1,16 @@
-"""The project as a whole: one list of dependencies, small files, notebooks in the house's style."""
+"""The project as a whole: pinned versions, floors of imports, small files, notebooks in the house's style."""
 
-import os
+import ast
 import re
 import shutil
 import statistics
 import subprocess
 import tomllib
-from importlib.metadata import PackageNotFoundError, distribution
+from graphlib import TopologicalSorter
+from importlib.metadata import PackageNotFoundError, version
 
 import nbformat
 import pytest
-import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -23,36 +23,11 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|Users|root|tmp|work|mnt)/\w")
 
 
-def lock() -> dict[str, str]:
-    """Name -> version of requirements.lock."""
-    lines = (ROOT / "requirements.lock").read_text().split()
-    assert all(re.fullmatch(r"[\w.-]+==[\w.!]+", line) for line in lines)  # exact, and no local version label
-    return {canonicalize_name(line.split("==")[0]): line.split("==")[1] for line in lines}
-
-
-def direct() -> list[str]:
-    """The dependencies that pyproject.toml lists, extras included."""
-    extras = PYPROJECT["optional-dependencies"].values()
-    return [canonicalize_name(Requirement(r).name) for r in sum(extras, PYPROJECT["dependencies"])]
-
-
-def is_installed(name: str) -> bool:
+def installed(name: str) -> str | None:
     try:
-        return bool(distribution(name))
+        return version(name)
     except PackageNotFoundError:
-        return False
-
-
-def requires(name: str) -> list[str]:
-    """What a distribution requires, on whatever platform and with whatever extra; nothing if it is not installed."""
-    return (distribution(name).requires or []) if is_installed(name) else []
-
-
-def needed_by(name: str, extras: set[str]) -> list[Requirement]:
-    """What an installed distribution needs on this machine; nothing if it is not installed."""
-    requirements = map(Requirement, requires(name))
-    environments = [{"extra": extra} for extra in extras or {""}]
-    return [r for r in requirements if not r.marker or any(map(r.marker.evaluate, environments))]
+        return None
 
 
 def tracked() -> list:
@@ -63,60 +38,101 @@ def tracked() -> list:
     return [path for name in names.split("\0") if name and (path := ROOT / name).is_file()]
 
 
-# --- dependencies -------------------------------------------------------------------------------------------------
+# --- versions -----------------------------------------------------------------------------------------------------
 
 
-def test_the_lock_pins_every_dependency_and_all_that_they_need():
-    pinned, seen = lock(), set()
-    waiting = [(name, frozenset()) for name in direct()]
-    while waiting:
-        name, extras = waiting.pop()
-        if (name, extras) in seen:
-            continue
-        seen.add((name, extras))
-        assert name in pinned, f"{name} is needed but not in requirements.lock"
-        waiting += [(canonicalize_name(r.name), frozenset(r.extras)) for r in needed_by(name, extras)]
-    assert len(seen) > 50
+def test_every_dependency_is_pinned_and_installed_as_pinned():
+    lines = [Requirement(line) for line in (ROOT / "requirements.lock").read_text().split()]
+    pinned = {canonicalize_name(line.name): str(line.specifier).removeprefix("==") for line in lines}
+    wanted = sum(PYPROJECT["optional-dependencies"].values(), PYPROJECT["dependencies"])
+    assert {canonicalize_name(name) for name in wanted} - set(pinned) == set()
+    # What is not installed is needed on other platforms; a local label (2.1+cpu) is the same version.
+    differ = {name: (at, installed(name)) for name, at in pinned.items() if installed(name) not in (None, at)}
+    assert {name: pair for name, pair in differ.items() if pair[1].split("+")[0] != pair[0]} == {}
 
 
-def test_the_lock_pins_nothing_that_is_not_needed():
-    needed, waiting = set(), list(direct())
+# --- floors -------------------------------------------------------------------------------------------------------
+
+LIB = ROOT / "lib"
+SECTIONS = {"search", "similarity", "framing", "alignment", "language", "embedded", "published"}
+# From the ground up: a module imports its own floor and those below it, without a circle.
+FLOORS = [
+    {"lib", "files", "cores", "resampling", "words", "rules"},
+    {"collection"},
+    {"downloads", "lexicons", "prompts", "scores", "rankings", "display"},
+    {"models"},
+    {"scoring"},
+    {"figures", "token_charts", "interval_charts", "claims", "findings"},
+    SECTIONS,
+    {"reproduce"},
+    {"run"},
+]
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+DRAWING = {"matplotlib", "seaborn", "statsmodels", "sklearn"}
+
+
+def modules() -> dict[str, set[str]]:
+    """Dotted name of each module of lib -> the dotted names of all that it imports, wherever in the file."""
+    return {_name(path): _imported(path) for path in sorted(LIB.rglob("*.py"))}
+
+
+def _name(path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _imported(path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            deeper = {f"{node.module}.{alias.name}" for alias in node.names}
+            files = {name for name in deeper if ROOT.joinpath(*name.split(".")).with_suffix(".py").is_file()
+                     or ROOT.joinpath(*name.split(".")).is_dir()}  # fmt: skip
+            names |= files | ({node.module} if deeper - files else set())
+    return names
+
+
+def room(module: str) -> str:
+    """The folder, or the module at the top of lib, that a module lies in."""
+    return module.split(".")[1] if "." in module else module
+
+
+MODULES = modules()
+INSIDE = {name: {other for other in imported if other in MODULES} for name, imported in MODULES.items()}
+
+
+def test_every_module_has_its_floor():
+    assert {room(name) for name in MODULES} - set(FLOOR) == set()
+
+
+def test_no_import_goes_up_and_no_section_imports_another():
+    def is_allowed(name: str, other: str) -> bool:
+        beside = room(name) in SECTIONS and room(other) in SECTIONS and room(name) != room(other)
+        return FLOOR[room(other)] <= FLOOR[room(name)] and not beside
+
+    pairs = [(name, other) for name, others in INSIDE.items() for other in others]
+    assert [pair for pair in pairs if not is_allowed(*pair)] == []
+
+
+def test_imports_have_no_circle():
+    ground = {name: others - {name, "lib"} for name, others in INSIDE.items()}
+    assert len(list(TopologicalSorter(ground).static_order())) >= len(MODULES) - 1  # raises CycleError, and names it
+
+
+def test_models_and_scoring_load_nothing_that_draws():
+    waiting, seen = [name for name in MODULES if room(name) in ("models", "scoring")], set()
     while waiting:
         name = waiting.pop()
-        if name not in needed:
-            needed.add(name)
-            waiting += [canonicalize_name(Requirement(r).name) for r in requires(name)]
-    # What other platforms need, such as torch's CUDA libraries, is not installed here and cannot be followed.
-    assert {name for name in lock() if is_installed(name)} - needed == set()
+        seen.add(name)
+        assert {other.split(".")[0] for other in MODULES[name]} & DRAWING == set(), name
+        waiting += INSIDE[name] - seen
 
 
-def test_what_is_installed_is_what_the_lock_says():
-    assert [name for name in direct() if not is_installed(name)] == [], "run: make install"
-    for name, version in lock().items():
-        if not is_installed(name):  # needed on another platform
-            continue
-        installed = distribution(name).version
-        assert installed.split("+")[0] == version, f"{name} {installed} is installed, the lock says {version}"
-
-
-def test_pyproject_lists_names_and_leaves_versions_to_the_lock():
-    for requirement in sum(PYPROJECT["optional-dependencies"].values(), PYPROJECT["dependencies"]):
-        assert requirement == Requirement(requirement).name
-
-
-def test_the_conda_environment_installs_the_same_through_pip():
-    *conda, pip = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
-    assert [one.split("=")[0] for one in conda] == ["python", "pip"]  # every other version is the lock's
-    assert pip == {"pip": ["-c requirements.lock", "-e .[dev]"]}
-    version = conda[0].split("=")[1]
-    assert version in ("3.11", "3.12")
-    assert PYPROJECT["requires-python"] == ">=3.11,<3.13"
-
-
-def test_make_installs_from_the_same_two_files():
-    makefile = (ROOT / "Makefile").read_text()
-    assert "pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'" in makefile
-    assert "$(INSTALLED): pyproject.toml requirements.lock" in makefile
+def test_modules_are_small_and_folders_say_what_they_hold():
+    lines = {path: len(path.read_text().splitlines()) for path in LIB.rglob("*.py")}
+    assert {path.name for path, length in lines.items() if length > (450 if path.parent == LIB else 650)} == set()
+    assert [path for path in LIB.glob("*/__init__.py") if not ast.get_docstring(ast.parse(path.read_text()))] == []
 
 
 # --- files --------------------------------------------------------------------------------------------------------
@@ -140,19 +156,6 @@ def test_no_tracked_text_names_a_folder_of_somebodys_machine():
     found = {path.name: MACHINE_PATH.search(path.read_text()) for path in tracked() if path.suffix in text}
     found.pop("test_project.py", None)  # this one names them
     assert {name: match[0] for name, match in found.items() if match} == {}
-
-
-def test_what_ci_runs_is_executable():
-    ci = ROOT / ".ci" / "run"
-    assert os.access(ci, os.X_OK)
-    assert "for target in lint test reproduce" in ci.read_text()
-
-
-@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
-def test_make_alone_lists_every_target():
-    told = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.M)[1].split()
-    assert [target for target in targets if f"\n  make {target} " not in told] == []
 
 
 # --- notebooks ----------------------------------------------------------------------------------------------------

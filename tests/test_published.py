@@ -10,7 +10,8 @@ import yaml
 from conftest import AWKWARD
 from pinned import Mirror, csv_bytes, items_csv, put_items, put_words, words_csv
 
-from lib import ROOT, InputError, claims, downloads, figures, lexicons, prompts, run, scores
+from lib import ROOT, InputError, claims, downloads, lexicons, prompts, run, scores
+from lib.collection import EMBEDDED, ITEMS
 from lib.published import score_files
 from lib.reproduce.jobs import plan
 from lib.reproduce.runs import reproduce_published
@@ -269,9 +270,9 @@ def test_precision_is_the_coarsest_format_that_holds_every_reward():
 
 
 @pytest.fixture
-def project(mirror, monkeypatch, write_notebook):
-    """A project with four small notebooks, which are executed in this process; the list of what was executed."""
-    notebooks, executed = mirror.project / "notebooks", []
+def project(mirror, monkeypatch, write_notebook, place_project_in, executing_in_forks):
+    """A project with four small notebooks, which run without kernels; says what was executed, in order of names."""
+    notebooks = mirror.project / "notebooks"
     words = 'collections = "embedded published-words published-vocabulary"\ncollection = "embedded"\n'
     write_notebook(notebooks / "02_ends.ipynb", "1 / 0")  # names no collections, so it is about whole vocabularies
     write_notebook(notebooks / "03_words.ipynb", KEEP.format("S2.tau"), parameters=words + 'signs = "bing stand-in"')
@@ -279,23 +280,11 @@ def project(mirror, monkeypatch, write_notebook):
     write_notebook(notebooks / "06_items.ipynb", KEEP.format("S4.tau.human"), parameters=items)
     scorecard = 'collections = "embedded published"\ncollection = "embedded"'
     write_notebook(notebooks / "09_scorecard.ipynb", GATHER, parameters=scorecard)
-
-    def execute(notebook, output, parameters):
-        executed.append((notebook.stem, parameters))
-        output.parent.mkdir(parents=True, exist_ok=True)
-        node = nbformat.read(notebook, 4)
-        node.cells[2].outputs = [nbformat.v4.new_output("stream", text=str(parameters))]
-        node.metadata["papermill"] = {"duration": 1}
-        nbformat.write(node, output)
-        exec(node.cells[2].source, dict(parameters))
-
     shutil.copytree(ROOT / "data" / "paper", mirror.project / "data" / "paper")
-    for module in (run, claims, figures):
-        monkeypatch.setattr(module, "ROOT", mirror.project)
-    monkeypatch.setattr("lib.ROOT", mirror.project)
-    monkeypatch.setattr(notebooks, "execute", execute)
-    monkeypatch.setattr(run.lexicons, "load", lexicon)
-    return executed
+    shutil.copy(ROOT / "data" / "reward_models.csv", mirror.project / "data")
+    place_project_in(mirror.project)
+    monkeypatch.setattr(lexicons, "load", lexicon)
+    return lambda: sorted(executing_in_forks())
 
 
 KEEP = """
@@ -325,11 +314,7 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
     vocabulary = score_files.vocabulary_file("nicolinho/QRM-Gemma-2-27B")
     mirror.pin(score_files.PAPER, vocabulary, b"not here")
     assert reproduce_published(mirror.project / "notebooks") == 0
-    assert project == [
-        ("03_words", {"collection": "published-words", "signs": "bing"}),
-        ("06_items", {"collection": "published-items", "prompt": "GW"}),  # its name for the prompt `greatest`
-        ("09_scorecard", {"collection": "published"}),
-    ]
+    assert project() == ["03_words", "06_items", "09_scorecard"]
     figures_made = mirror.project / "figures" / "published"
     made = {path.relative_to(figures_made).as_posix() for path in figures_made.rglob("*") if path.suffix != ".html"}
     assert made - {"words", "items"} == {
@@ -338,18 +323,20 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
     }  # fmt: skip
     notebook = nbformat.read(figures_made / "words" / "03_words.ipynb", 4)
     assert "papermill" not in notebook.metadata
-    assert "published-words" in notebook.cells[2].outputs[0]["text"]
+    assert notebook.cells[2].outputs[0]["text"] == "{'signs': 'bing', 'collection': 'published-words'}"
+    notebook = nbformat.read(figures_made / "items" / "06_items.ipynb", 4)  # there `greatest` is called GW
+    assert notebook.cells[2].outputs[0]["text"] == "{'prompt': 'GW', 'collection': 'published-items'}"
     told = capsys.readouterr().out
     [missing] = [line for line in told.splitlines() if line.startswith("not to be had: published-vocabulary")]
     assert f"{vocabulary} of {score_files.PAPER} cannot be had" in missing
     assert "not to be had, so wordfreq instead: bnc.txt cannot be had; download it\n" in told
     assert "published-words: 10 reward models, 4 replies, 54 prompts.\nNotebooks: 1 run.\n" in told
     assert reproduce_published(mirror.project / "notebooks") == 0
-    assert len(project) == 3  # nothing has changed, so nothing is run again
+    assert project() == []  # nothing has changed
     (figures_made / "words" / "03_words.ipynb").unlink()
-    claims.keep(Collection("published-items"), "06", [claims.Claim("S4.tops", "n", corrected=5)])
+    claims.keep(ITEMS, "06", [claims.Claim("S4.tops", "n", corrected=5)])
     reproduce_published(mirror.project / "notebooks")
-    assert [name for name, _ in project[3:]] == ["03_words", "09_scorecard"]
+    assert project() == ["03_words", "09_scorecard"]
 
 
 def test_make_published_without_any_file_is_bad_input(mirror, project, capsys):
@@ -361,7 +348,7 @@ def test_make_published_without_any_file_is_bad_input(mirror, project, capsys):
     assert run.main(["published"]) == 2
     [told] = capsys.readouterr().err.splitlines()
     assert told.startswith("error: published-words: data/reward_model_scores/dict_MFD_20/") and "cannot be had" in told
-    assert project == []
+    assert project() == []
 
 
 def test_make_published_stops_at_a_corrupt_file(mirror, project, capsys):
@@ -370,11 +357,11 @@ def test_make_published_stops_at_a_corrupt_file(mirror, project, capsys):
     assert "gemma2-2B-rewardmodel-ft.csv is corrupt" in capsys.readouterr().err.lower().replace(
         "gemma2-2b", "gemma2-2B"
     )
-    assert project == []
+    assert project() == []
 
 
 def test_a_notebook_about_published_scores_only_is_not_reproduced_on_others(mirror, project):
-    jobs = plan(mirror.project / "notebooks", {}, "embedded")
+    jobs = plan(mirror.project / "notebooks", EMBEDDED)
     assert [job.name for job in jobs] == ["02_ends", "03_words", "09_scorecard"]
     assert jobs[1].parameters == {"collection": "embedded"}
 

@@ -1,20 +1,26 @@
 """The runner: the right notebooks for the right models, only what changed, and one line for whatever goes wrong."""
 
+import json
+import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import nbformat
 import pytest
+from conftest import recorded
 from nbformat import v4
+from papermill.exceptions import PapermillExecutionError
 
-from lib import ROOT, InputError, prompts, run, scores, scoring
+from lib import ROOT, InputError, run, scores, scoring
+from lib.collection import EMBEDDED, OWN
 from lib.files import lock
 from lib.models import reward_models
 from lib.prompts import read_prompts
-from lib.reproduce import runs
-from lib.reproduce.jobs import find_models, hash_of, plan, usual_collection
+from lib.reproduce import listings, one_model, runs
+from lib.reproduce.jobs import Job, find_models, plan, usual_collection
 from lib.reproduce.notebooks import (
     KERNEL,
     WIDGET_TYPE,
@@ -22,10 +28,11 @@ from lib.reproduce.notebooks import (
     find_notebooks,
     opening,
     parameters_of,
-    recorded,
     refresh,
     stripped,
 )
+from lib.reproduce.record import hash_of, imported_by
+from lib.reproduce.side_by_side import Running, next_of
 
 SCORE = """
 import numpy as np, pandas as pd
@@ -42,48 +49,34 @@ table = pd.DataFrame({"token_id": np.arange(10, dtype=np.int32), "token": texts,
 scores.write(table, scores.path_of(Collection(collection), name), {"prompts": {"greatest": "What is best?"}})
 """
 COMPARE = """
-from lib import ROOT, scores
+from lib import ROOT, display, scores
 from lib.collection import Collection
 tables = scores.read_all(Collection(collection))
 (ROOT / "figures" / collection / "bar.svg").write_text("<svg/>")
-scores.record(models=len(tables))
+display.record(models=len(tables))
 """
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch, write_notebook):
+def project(tmp_path, place_project_in, write_notebook):
     """A project folder of its own, with three small notebooks and three folders to stand for reward models."""
-    (tmp_path / "lib").mkdir()
-    for name in ("__init__.py", "scores.py"):
-        shutil.copy(ROOT / "lib" / name, tmp_path / "lib" / name)
+    shutil.copytree(ROOT / "lib", tmp_path / "lib", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "data").mkdir()
+    shutil.copy(ROOT / "data" / "reward_models.csv", tmp_path / "data")
     for name in ("tiny-a", "tiny-b", "broken", "figures/mine"):
         (tmp_path / name).mkdir(parents=True)
-    notebooks = tmp_path / "notebooks"
-    write_notebook(notebooks / "00_train.ipynb", "1 / 0")
-    write_notebook(notebooks / "01_score.ipynb", SCORE, parameters='collection = "embedded"\nmodel = "tiny-a"')
-    write_notebook(notebooks / "02_compare.ipynb", COMPARE)
-    for module in (run, scores):
-        monkeypatch.setattr(module, "ROOT", tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # so that a notebook's kernel imports this copy of lib
+    write_notebook(tmp_path / "notebooks" / "00_train.ipynb", "1 / 0")
+    parameters = 'collection = "embedded"\nmodel = "tiny-a"'
+    write_notebook(tmp_path / "notebooks" / "01_score.ipynb", SCORE, parameters=parameters)
+    write_notebook(tmp_path / "notebooks" / "02_compare.ipynb", COMPARE)
+    place_project_in(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def executed(monkeypatch):
-    """Executes notebooks in this process, which is quick; lists what was executed."""
-    names = []
-
-    def execute(notebook, output, parameters):
-        names.append(output.stem)
-        output.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(notebook, output)
-        known = dict(parameters)
-        for cell in nbformat.read(notebook, 4).cells[2:]:
-            exec(cell.source.replace("scores.record", "dict"), known)
-
-    monkeypatch.setattr(runs, "execute", execute)
-    monkeypatch.setattr("lib.ROOT", run.ROOT)
-    return names
+def executed(project, executing_in_forks):
+    """Executes notebooks without kernels, which is quick; says what was executed since it was last asked, sorted."""
+    return lambda: sorted(executing_in_forks())
 
 
 def reproduce(project, *models, collection=None):
@@ -153,23 +146,61 @@ def test_unknown_and_ambiguous_models_are_refused():
 
 
 def test_each_model_has_its_own_job_where_the_notebook_has_a_model(project):
-    jobs = plan(project / "notebooks", {"a": "x/a", "b": "x/b"}, "mine")
+    jobs = plan(project / "notebooks", OWN, {"a": "x/a", "b": "x/b"})
     assert [(job.name, job.parameters) for job in jobs] == [
         ("01_score-a", {"collection": "mine", "model": "x/a"}),
         ("01_score-b", {"collection": "mine", "model": "x/b"}),
         ("02_compare", {"collection": "mine"}),
     ]
-    first = plan(project / "notebooks", {"a": "a"}, "embedded")[0]
+    first = plan(project / "notebooks", EMBEDDED, {"a": "a"})[0]
     assert (first.name, first.parameters) == ("00_train", {"collection": "embedded"})
+
+
+def test_what_waits_for_what(project, write_notebook):
+    for name in ("07_search", "08_language", "09_scorecard"):
+        parameters = 'collection = "x"\nmodel = "x"' if name == "07_search" else 'collection = "x"'
+        write_notebook(project / "notebooks" / f"{name}.ipynb", "1", parameters=parameters)
+    jobs = plan(project / "notebooks", EMBEDDED, {"a": "a", "b": "b"})
+    scored = ("01_score-a", "01_score-b")
+    assert {job.name: (job.needs, job.after) for job in jobs} == {
+        "00_train": ((), ()),
+        "01_score-a": (("00_train",), ()),
+        "01_score-b": (("00_train",), ()),
+        "02_compare": (("00_train",), scored),
+        "07_search-a": (("00_train", "01_score-a"), ()),
+        "07_search-b": (("00_train", "01_score-b"), ("07_search-a",)),  # the first one keeps what it finds again
+        "08_language": (("00_train",), (*scored, "07_search-a")),
+        "09_scorecard": (
+            ("00_train",),
+            ("00_train", *scored, "02_compare", "07_search-a", "07_search-b", "08_language"),
+        ),
+    }
+    assert [job.name for job in jobs if job.alone] == ["00_train"]
+    mine = plan(project / "notebooks", OWN, {"a": "a"})  # two large models at once might not fit into memory
+    assert [job.name for job in mine if job.alone] == ["01_score-a", "07_search-a"]
+
+
+def test_which_job_is_next():
+    first, second = (Job(Path(f"0{n}_x.ipynb"), OWN, "", {}, ()) for n in (1, 2))
+    waits = Job(Path("03_x.ipynb"), OWN, "", {}, (), after=("01_x",))
+    alone = Job(Path("04_x.ipynb"), OWN, "", {}, (), alone=True)
+    busy = [Running(first, None, None, 0, {})]
+    assert next_of([waits, second], [], [], 2) is second
+    assert next_of([waits, second], [], ["01_x"], 2) is waits
+    assert next_of([second], busy, [], 1) is None  # no core is free
+    assert next_of([alone, second], busy, [], 2) is None  # its turn comes before what is behind it
+    assert next_of([second], [Running(alone, None, None, 0, {})], [], 2) is None
+    assert next_of([], [], [], 2) is None
 
 
 # --- reproduce ----------------------------------------------------------------------------------------------------
 
 
-def test_a_failing_model_does_not_stop_the_others(project, capsys):
+def test_a_failing_model_does_not_stop_the_others(project, capsys, kernels):
     assert reproduce(project, "tiny-a", "broken", "tiny-b") == 1  # through papermill, in kernels
     told = capsys.readouterr().out
-    assert "[2/4] 01_score-broken ... failed: the weights are broken; download them again\n" in told
+    assert "] 01_score-broken: failed: the weights are broken; download them again  (" in told
+    assert "[4/4] 02_compare: " in told and "\r" not in told
     assert "\nfailed: 01_score-broken: the weights are broken; download them again\n" in told
     assert "2 reward models scored in collection 'mine'" in told
     assert "What is best?" in told
@@ -194,13 +225,16 @@ def test_the_index_links_every_page_and_figure(project, executed):
     assert "failed: the weights are broken; download them again" in index
 
 
+def change(path: Path, line: str) -> None:
+    path.write_text(f"{path.read_text()}{line}\n")
+
+
 def test_what_is_unchanged_is_not_run_again(project, executed):
     notebooks, table = project / "notebooks", project / "data/scores/mine/tiny-a.parquet"
 
     def again():
-        executed.clear()
         assert reproduce(project, "tiny-a", "tiny-b") == 0
-        return executed
+        return executed()
 
     everything = ["01_score-tiny-a", "01_score-tiny-b", "02_compare"]
     assert again() == everything
@@ -224,25 +258,28 @@ def test_what_is_unchanged_is_not_run_again(project, executed):
     assert again() == ["02_compare"]
     (project / "data/prompts.csv").write_text("prompt,text\n")
     assert again() == everything
-    with (project / "lib/scores.py").open("a") as file:
-        file.write("# changed\n")
+    change(project / "lib/scores.py", "# a comment")
+    assert again() == []
+    change(project / "lib/scores.py", "changed = True")
     assert again() == everything
+    change(project / "lib/figures.py", "changed = True")  # which none of them imports
+    assert again() == []
     (project / "data/cache/runs/mine/state.json").write_text("{half")  # the record is lost
     assert again() == everything
 
 
 def test_a_failed_notebook_runs_again(project, executed):
     assert reproduce(project, "tiny-a", "broken") == 1
-    executed.clear()
+    executed()
     assert reproduce(project, "tiny-a", "broken") == 1
-    assert executed == ["01_score-broken"]
+    assert executed() == ["01_score-broken"]
 
 
 def test_later_notebooks_skip_a_model_that_failed(project, executed, write_notebook, capsys):
     write_notebook(project / "notebooks/07_search.ipynb", "1", parameters='model = "x"')
     assert reproduce(project, "tiny-a", "broken") == 2
-    assert executed == ["01_score-tiny-a", "01_score-broken", "02_compare", "07_search-tiny-a"]
-    assert "skipped: 07_search-broken: 01_score failed for it" in capsys.readouterr().out
+    assert executed() == ["01_score-broken", "01_score-tiny-a", "02_compare", "07_search-tiny-a"]
+    assert "skipped: 07_search-broken: 01_score-broken failed" in capsys.readouterr().out
 
 
 def test_two_runs_of_one_collection_exclude_each_other(project, executed):
@@ -250,12 +287,69 @@ def test_two_runs_of_one_collection_exclude_each_other(project, executed):
         with pytest.raises(InputError, match="is writing .*state.json"):
             reproduce(project, "tiny-a")
         assert reproduce(project, "tiny-a", collection="another") == 0
-    assert executed == ["01_score-tiny-a", "02_compare"]
+    assert executed() == ["01_score-tiny-a", "02_compare"]
 
 
 def test_other_models_do_not_go_into_the_embedded_collection():
-    assert usual_collection(["R-Gem-2B"]) == "mine"
-    assert usual_collection(find_models(["paper"])) == "mine"
+    assert usual_collection(["R-Gem-2B"]) == OWN
+    assert usual_collection(find_models(["paper"])) == OWN
+    assert usual_collection(find_models([])) == EMBEDDED
+
+
+def test_a_job_may_lack_only_what_it_wrote_itself(project, executed, write_notebook):
+    """Jobs side by side write into one folder, so what appears meanwhile is told apart by its name."""
+    drawn = "from lib.collection import Collection\nimport time\n"
+    drawn += "(Collection(collection).figures / f'01_bar_{model[-6:]}.png').touch()\ntime.sleep(0.5)"
+    parameters = 'collection = "x"\nmodel = "x"'
+    write_notebook(project / "notebooks" / "01_score.ipynb", drawn, parameters=parameters)
+    write_notebook(project / "notebooks" / "02_compare.ipynb", COMPARE.replace("scores.read_all", "str"))
+    assert reproduce(project, "tiny-a", "tiny-b") == 0
+    record = json.loads((project / "data/cache/runs/mine/state.json").read_text())
+    assert {name: values["wrote"] for name, values in record.items()} == {
+        "01_score-tiny-a": ["01_bar_tiny-a.png"], "01_score-tiny-b": ["01_bar_tiny-b.png"], "02_compare": ["bar.svg"],
+    }  # fmt: skip
+
+
+def test_a_process_that_dies_is_a_failed_job(project, executed, write_notebook, capsys):
+    parameters = 'collection = "x"\nmodel = "x"'
+    write_notebook(project / "notebooks" / "01_score.ipynb", "import os\nos._exit(3)", parameters=parameters)
+    assert reproduce(project, "tiny-a") == 2  # and 02_compare has no scores
+    assert (
+        "01_score-tiny-a: failed: its process ended with code 3, perhaps for want of memory" in capsys.readouterr().out
+    )
+
+
+def test_an_interrupted_run_ends_its_kernels_and_keeps_what_is_done(project, write_notebook, kernels):
+    """Through the command line, as `make reproduce` is stopped."""
+    sleeping = "import os, time\nfrom lib import ROOT\n(ROOT / 'pid').write_text(str(os.getpid()))\ntime.sleep(600)"
+    write_notebook(project / "notebooks" / "02_compare.ipynb", sleeping)
+    command = [sys.executable, "-m", "lib.run", "reproduce", "--models", str(project / "tiny-a")]
+    process = subprocess.Popen(command, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    pid = project / "pid"
+    assert eventually(lambda: pid.is_file() and pid.read_text() or process.poll() is not None)
+    process.terminate()  # SIGTERM; Ctrl-C does the same
+    assert process.communicate(timeout=30)[1] == "\ninterrupted; the same command goes on from here\n"
+    assert process.returncode == 130
+    assert eventually(lambda: not is_alive(int(pid.read_text())))
+    record = json.loads((project / "data/cache/runs/mine/state.json").read_text())
+    assert list(record) == ["01_score-tiny-a"]
+
+
+def eventually(condition, seconds: float = 300):
+    """Whether the condition holds within this time."""
+    end = time.monotonic() + seconds
+    while not (holds := condition()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return holds
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    return not (state.is_file() and state.read_text().split(")")[-1].split()[0] == "Z")  # a zombie has ended
 
 
 # --- score --------------------------------------------------------------------------------------------------------
@@ -306,7 +400,7 @@ def test_score_passes_on_what_was_asked(project, score_table, monkeypatch, capsy
 
     monkeypatch.setattr(scoring, "score_vocabulary", score_vocabulary)
     monkeypatch.setattr(reward_models, "load", lambda name, **options: (name, options["dtype"]))
-    monkeypatch.setattr(prompts, "read_prompts", {"best": {"best": "What is best?"}}.get)
+    monkeypatch.setattr("lib.prompts.read_prompts", {"best": {"best": "What is best?"}}.get)
     folder = str(project / "tiny-a")
     command = ["score", folder, "--prompts", "best", "--reply-mode", "ids", "--bos", "double", "--collection", "ids"]
     assert run.main([*command, "--dtype", "float32"]) == 0
@@ -324,13 +418,13 @@ def test_score_passes_on_what_was_asked(project, score_table, monkeypatch, capsy
 
 def test_score_takes_one_model():
     with pytest.raises(InputError, match="'paper' names 10 reward models"):
-        run.score("paper", {})
+        one_model.score("paper", {})
 
 
 # --- committed notebooks ------------------------------------------------------------------------------------------
 
 
-def test_committed_notebooks_are_refreshed_in_place(project, write_notebook, capsys):
+def test_committed_notebooks_are_refreshed_in_place(project, write_notebook, capsys, kernels):
     folder = project / "notebooks"
     for path in folder.glob("*.ipynb"):
         path.unlink()
@@ -370,13 +464,12 @@ def test_widgets_and_notes_of_the_run_are_stripped():
 # --- command line -------------------------------------------------------------------------------------------------
 
 
-def test_bad_input_is_one_line_and_exit_code_2():
-    command = [sys.executable, "-m", "lib.run", "reproduce", "--models", "R-Gem-2C"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: unknown reward model 'R-Gem-2C'; did you mean 'R-Gem-2B'?")
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stdout == ""
+def test_bad_input_is_one_line_and_exit_code_2(capsys):
+    assert run.main(["reproduce", "--models", "R-Gem-2C"]) == 2
+    told = capsys.readouterr()
+    assert told.err.startswith("error: unknown reward model 'R-Gem-2C'; did you mean 'R-Gem-2B'?")
+    assert len(told.err.splitlines()) == 1
+    assert told.out == ""
 
 
 def test_exit_codes_tell_failure_from_bad_input(monkeypatch, capsys):
@@ -386,24 +479,57 @@ def test_exit_codes_tell_failure_from_bad_input(monkeypatch, capsys):
 
         return command
 
-    monkeypatch.setattr(run, "reproduce", lambda **options: 3)
+    monkeypatch.setattr(runs, "reproduce", lambda **options: 3)
     assert run.main(["reproduce"]) == 1
-    monkeypatch.setattr(run, "reproduce", lambda **options: 0)
+    monkeypatch.setattr(runs, "reproduce", lambda **options: 0)
     assert run.main(["reproduce"]) == 0
-    monkeypatch.setattr(run, "reproduce", raising(OSError(28, "No space left on device", "x.png")))
+    monkeypatch.setattr(runs, "reproduce", raising(OSError(28, "No space left on device", "x.png")))
     assert run.main(["reproduce"]) == 2
     assert capsys.readouterr().err == "error: [Errno 28] No space left on device: 'x.png'\n"
-    monkeypatch.setattr(run, "reproduce", raising(KeyboardInterrupt()))
+    monkeypatch.setattr(runs, "reproduce", raising(KeyboardInterrupt()))
     assert run.main(["reproduce"]) == 130
     assert "interrupted" in capsys.readouterr().err
 
 
 def test_causes_are_one_line():
-    error = run.PapermillExecutionError(1, 1, "x", "ValueError", "first\nsecond", [])
+    error = PapermillExecutionError(1, 1, "x", "ValueError", "first\nsecond", [])
     assert cause_of(error) == "ValueError: first"
     assert cause_of(InputError("mend it")) == "mend it"
     assert cause_of(OSError("gone")) == "OSError: gone"
     assert cause_of(RuntimeError()) == "RuntimeError: no message"
+
+
+def test_a_command_loads_only_what_it_needs():
+    code = "import sys, lib.run\ntry:\n    lib.run.main(['score', '--help'])\nexcept SystemExit:\n    pass\n"
+    code += "from lib.reproduce import one_model, runs\nprint(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for module in ("seaborn", "matplotlib", "statsmodels", "sklearn", "papermill", "nbconvert"):
+        assert f" {module} " not in loaded, module
+
+
+def test_listings_name_what_there_is(capsys):
+    assert run.main(["ls"]) == 0
+    told = capsys.readouterr().out
+    for name in ("R-Gem-2B", "A-Gem-96", "published-words", "figures/published/words", "worst", "04_framing_effects"):
+        assert name in told
+    assert run.main(["ls", "prompts"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split() == ["prompt", "text"]
+    assert set(listings.LISTINGS) == set(run.LISTS)
+
+
+# --- what is hashed -----------------------------------------------------------------------------------------------
+
+
+def test_the_code_of_a_notebook_is_all_that_it_imports(tmp_path, monkeypatch):
+    monkeypatch.setattr("lib.reproduce.record.ROOT", tmp_path)
+    files = {"lib/__init__.py": "", "lib/a.py": "import os\ndef f():\n    from lib.room import b", "lib/other.py": "",
+             "lib/room/__init__.py": "", "lib/room/b.py": "from lib import a"}  # fmt: skip
+    for name, source in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(source)
+    names = [file.relative_to(tmp_path).as_posix() for file in imported_by("import lib.a")]
+    assert names == ["lib/__init__.py", "lib/a.py", "lib/room/__init__.py", "lib/room/b.py"]
+    assert imported_by("import os\nfrom library import a") == []
 
 
 def test_files_and_folders_are_hashed_by_name_and_content(tmp_path):

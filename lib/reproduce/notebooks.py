@@ -1,4 +1,7 @@
-"""One notebook: its parameters, its execution by papermill, and what of it is committed."""
+"""One notebook: its parameters, its execution by papermill, its page, and what of it is committed.
+
+papermill and nbconvert are imported where they are used: both take a second, and most commands need neither.
+"""
 
 import ast
 import re
@@ -7,11 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
-import papermill
-from papermill.exceptions import PapermillExecutionError
 
 from lib import ROOT, InputError
-from lib.display import RECORD_TYPE
 from lib.files import replacing
 
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
@@ -50,13 +50,16 @@ def opening(notebook: Path) -> tuple[str, str]:
     return first_line.lstrip("# ").strip() or notebook.stem, question[0].strip() if question else ""
 
 
-def execute(notebook: Path, output: Path, parameters: dict) -> nbformat.NotebookNode:
+def execute(notebook: Path, output: Path, parameters: dict, progress: bool = False) -> nbformat.NotebookNode:
     """The notebook as executed with these parameters, from a fresh kernel in the notebook's folder; kept in `output`.
 
-    Raises what papermill raises when a cell fails; `output` then holds the notebook as far as it got.
+    progress: show the bars inside the notebook, on a terminal. Raises what papermill raises when a cell fails; `output`
+    then holds the notebook as far as it got. This process's folder changes meanwhile, so one at a time in a process.
     """
+    import papermill
+
     output.parent.mkdir(parents=True, exist_ok=True)
-    log = sys.stderr if sys.stderr.isatty() else None  # progress bars inside the notebook, where somebody watches
+    log = sys.stderr if progress and sys.stderr.isatty() else None
     return papermill.execute_notebook(
         notebook, output, parameters, kernel_name="python3", cwd=notebook.parent, progress_bar=False, stderr_file=log,
         extra_arguments=QUIET,
@@ -65,11 +68,19 @@ def execute(notebook: Path, output: Path, parameters: dict) -> nbformat.Notebook
 
 def cause_of(error: BaseException) -> str:
     """Why a notebook failed, in one line."""
-    if isinstance(error, PapermillExecutionError):
-        lines = str(error.evalue).strip().splitlines() or ["no message"]
-        return lines[0] if error.ename == "InputError" else f"{error.ename}: {lines[0]}"
-    lines = str(error).strip().splitlines() or ["no message"]
-    return lines[0] if isinstance(error, InputError) else f"{type(error).__name__}: {lines[0]}"
+    raised, text = getattr(error, "ename", type(error).__name__), getattr(error, "evalue", str(error))
+    first = (text.strip().splitlines() or ["no message"])[0]
+    return first if raised == InputError.__name__ else f"{raised}: {first}"
+
+
+def write_page(executed: Path, page: Path, title: str) -> None:
+    """Write an executed notebook as one HTML file."""
+    import nbconvert
+
+    notebook = nbformat.read(executed, 4)
+    body, _ = nbconvert.HTMLExporter().from_notebook_node(notebook, {"metadata": {"name": title}})
+    with replacing(page) as part:
+        part.write_text(body, encoding="utf-8")
 
 
 # --- the committed notebooks --------------------------------------------------------------------------------------
@@ -85,14 +96,20 @@ def refresh(names: Sequence[str] = (), folder: Path = ROOT / "notebooks") -> int
     for number, path in enumerate(chosen, start=1):
         print(f"[{number}/{len(chosen)}] {path.name} ...", end=" ", flush=True)
         try:
-            executed = execute(path, ROOT / "data" / "cache" / "runs" / "committed" / path.name, {})
-            with replacing(path) as part:
-                nbformat.write(stripped(executed), part)
+            executed = ROOT / "data" / "cache" / "runs" / "committed" / path.name
+            execute(path, executed, {}, progress=True)
+            write_stripped(executed, path)
             print("done", flush=True)
         except Exception as error:  # whatever stops one notebook, the others are still refreshed
             failed += 1
             print(f"failed: {cause_of(error)}", flush=True)
     return failed
+
+
+def write_stripped(executed: Path, path: Path) -> None:
+    """Write an executed notebook without its run-time metadata (see `stripped`)."""
+    with replacing(path) as part:
+        nbformat.write(stripped(nbformat.read(executed, 4)), part)
 
 
 def stripped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
@@ -119,11 +136,6 @@ def _without_run_time(output: nbformat.NotebookNode) -> nbformat.NotebookNode | 
     return output
 
 
-# --- numbers that notebooks state ---------------------------------------------------------------------------------
-
-
-def recorded(notebook) -> dict:
-    """The named numbers that an executed notebook (an nbformat node) recorded; of one name, the last."""
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    found = [output["data"].get(RECORD_TYPE, {}) for output in outputs if "data" in output]
-    return {name: value for numbers in found for name, value in numbers.items()}
+if __name__ == "__main__":  # python -m lib.reproduce.notebooks FILE ...: strips these, as before a commit
+    for name in sys.argv[1:]:
+        write_stripped(Path(name), Path(name))

@@ -1,58 +1,48 @@
-"""What a run shows: pages of notebooks, an index of them, and a summary in words."""
+"""What a run shows: an index of the pages of its notebooks, and a summary in words."""
 
 import html
 from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
-import nbconvert
-import nbformat
 import pandas as pd
 
 from lib import ROOT, scores
 from lib.collection import Collection
 from lib.display import show_token
 from lib.files import replacing
-from lib.reproduce.jobs import Job, Places, Result
+from lib.reproduce.jobs import Job
 from lib.reproduce.notebooks import opening
-
-# --- one notebook -------------------------------------------------------------------------------------------------
-
-
-def write_page(executed: Path, page: Path, title: str) -> None:
-    """Write an executed notebook as one HTML file."""
-    notebook = nbformat.read(executed, 4)
-    body, _ = nbconvert.HTMLExporter().from_notebook_node(notebook, {"metadata": {"name": title}})
-    with replacing(page) as part:
-        part.write_text(body, encoding="utf-8")
-
+from lib.reproduce.record import Result, written
 
 # --- what was found -----------------------------------------------------------------------------------------------
 
 
-def summary(collection: str, models: list[str], jobs: list[Job], results: dict[str, Result], places: Places) -> str:
+def summary(collection: Collection, models: list[str], jobs: list[Job], results: dict[str, Result]) -> str:
     """One screen in words: what was scored, the top and bottom tokens of each model, what failed, where to look."""
     lines = ["", *scored(collection, models), ""]
     lines += outcome(jobs, results)
-    lines.append(f"Look at {shown_path(places.figures / 'index.html')}: every notebook as a page, with its figures.")
+    lines.append(
+        f"Look at {shown_path(collection.figures / 'index.html')}: every notebook as a page, with its figures."
+    )
     return "\n".join(lines)
 
 
 def outcome(jobs: list[Job], results: dict[str, Result]) -> list[str]:
     """What failed and why, a line each, and how many notebooks ran."""
     causes = [(results[job.name].status, job.name, results[job.name].cause) for job in jobs]
-    count = Counter(result.status for result in results.values())
-    ran = ", ".join(f"{n} {status}" for status, n in count.most_common()) or "none"
-    return [*(": ".join(line) for line in causes if line[2]), f"Notebooks: {ran}."]
+    counts = Counter(result.status for result in results.values())
+    counted = ", ".join(f"{n} {status}" for status, n in counts.most_common()) or "none"
+    return [*(": ".join(line) for line in causes if line[2]), f"Notebooks: {counted}."]
 
 
 def shown_path(path: Path) -> str:
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
-def scored(collection: str, models: list[str]) -> list[str]:
+def scored(collection: Collection, models: list[str]) -> list[str]:
     """What was scored, and per model the three best and worst replies to the first prompt."""
-    paths = {name: scores.path_of(Collection(collection), name) for name in models}
+    paths = {name: scores.path_of(collection, name) for name in models}
     tables = {name: scores.read(path) for name, path in paths.items() if path.is_file()}
     if not tables:
         return [f"No reward model of collection '{collection}' was scored."]
@@ -97,18 +87,18 @@ figure {{ display: inline-block; margin: 0 1rem 1rem 0; }} img {{ max-width: 30r
 """
 
 
-def write_index(collection: str, jobs: list[Job], results: dict[str, Result], places: Places) -> None:
+def write_index(collection: Collection, jobs: list[Job], results: dict[str, Result]) -> None:
+    """Write the page that links every notebook's page, with how it went, and all figures and tables."""
     title = html.escape(f"What reward models value: collection {collection}")
-    rows = "\n".join(_row(job, results[job.name], places) for job in jobs)
-    figures = "\n".join(map(_figure, places.written()))
-    with replacing(places.figures / "index.html") as part:
+    rows = "\n".join(_row(job, results[job.name]) for job in jobs)
+    figures = "\n".join(map(_figure, written(collection)))
+    with replacing(collection.figures / "index.html") as part:
         part.write_text(INDEX.format(title=title, rows=rows, figures=figures), encoding="utf-8")
 
 
-def _row(job: Job, result: Result, places: Places) -> str:
+def _row(job: Job, result: Result) -> str:
     title, question = map(html.escape, opening(job.notebook))
-    page = places.page(job)
-    linked = f'<a href="{quote(page.name)}">{title}</a>' if page.is_file() else title
+    linked = f'<a href="{quote(job.page.name)}">{title}</a>' if job.page.is_file() else title
     status = html.escape(": ".join(filter(None, [result.status, result.cause])))
     cells = [linked, question, html.escape(job.model), f'<span class="{result.status}">{status}</span>']
     return "<tr><td>" + "<td>".join([*cells, f"{result.seconds:.0f}"]) + "</tr>"

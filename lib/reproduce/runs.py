@@ -1,31 +1,19 @@
-"""Runs: a collection reproduced, notebook after notebook; what is unchanged is not run again."""
+"""Runs: a collection reproduced, notebooks side by side; what is unchanged is not run again."""
 
-import sys
-import time
+import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import nbformat
-
 from lib import ROOT, InputError, downloads, lexicons, scores
-from lib.collection import ITEMS, VOCABULARY, WORDS
-from lib.files import lock, replacing
+from lib.collection import ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
+from lib.files import lock
 from lib.published import score_files
-from lib.reproduce.jobs import (
-    PUBLISHED,
-    Job,
-    Places,
-    Result,
-    find_models,
-    hash_of,
-    key_of,
-    plan,
-    plan_published,
-    project_files,
-    usual_collection,
-)
-from lib.reproduce.notebooks import cause_of, execute, opening, stripped
-from lib.reproduce.pages import outcome, shown_path, summary, write_index, write_page
+from lib.reproduce.jobs import Job, find_models, plan, usual_collection
+from lib.reproduce.pages import outcome, shown_path, summary, write_index
+from lib.reproduce.progress import Progress
+from lib.reproduce.record import Result, is_unchanged, keep_results, key_of, read_results, state_of, written
+from lib.reproduce.side_by_side import Running, ending, first_to_end, next_of, start
 
 # --- reproduce ----------------------------------------------------------------------------------------------------
 
@@ -34,15 +22,12 @@ def reproduce(models: Sequence[str] = (), collection: str | None = None, folder:
     """Run the notebooks for these reward models; the number of jobs that failed. Unchanged jobs are not run again.
 
     collection: None takes `embedded` for the embedded reward models and `mine` for others. A notebook that fails is
-    named at the end, and the others still run.
+    named at the end, and those that do not need it still run.
     """
-    found = find_models(models)
-    collection = collection or usual_collection(found)
-    jobs, places = plan(folder, found, collection), Places(collection)
-    with lock(places.state):
-        results = run_all(jobs, places)
-        write_index(collection, jobs, results, places)
-    print(summary(collection, list(found), jobs, results, places))
+    to_load = find_models(models)
+    study = Collection(collection) if collection else usual_collection(to_load)
+    jobs, results = _run_collection(study, plan(folder, study, to_load))
+    print(summary(study, list(to_load), jobs, results))
     return sum(result.status in ("failed", "skipped") for result in results.values())
 
 
@@ -51,40 +36,43 @@ def reproduce_published(folder: Path = ROOT / "notebooks") -> int:
 
     What cannot be had is told in a line, and the rest goes on. InputError if nothing can be had, or a file is corrupt.
     """
-    had = _import_published()
-    values = {"signs": _first_of("bing", "bing stand-in"), "frequencies": _first_of("bnc", "wordfreq")}
-    prompts = {ITEMS.name: {"prompt": "GW"}}  # there it is what `greatest` is in the others, word for word
-    failed, told = 0, []
-    for collection in [*had, PUBLISHED]:
-        jobs = plan_published(folder, collection, values | prompts.get(collection, {}))
-        places = Places(collection)
-        with lock(places.state):
-            results = run_all(jobs, places)
-            write_index(collection, jobs, results, places)
-        told += [f"{collection}: {had.get(collection, 'the claims of all of them')}.", *outcome(jobs, results)]
+    imported = _import_published()
+    values = {"signs": _first_of("bing", "bing stand-in"), "frequency": _first_of("bnc", "wordfreq")}
+    prompts = {ITEMS: {"prompt": "GW"}}  # there it is what `greatest` is in the others, word for word
+    failed, lines = 0, []
+    for study in [*imported, PUBLISHED]:
+        jobs, results = _run_collection(study, plan(folder, study, values=values | prompts.get(study, {})))
+        lines += [f"{study}: {imported.get(study, 'the claims of all of them')}.", *outcome(jobs, results)]
         failed += sum(result.status == "failed" for result in results.values())
-    told.append(f"Look at {shown_path(Places(PUBLISHED).figures)}: figures, executed notebooks, claims.csv.")
-    print("\n".join(["", *told]))
+    lines.append(f"Look at {shown_path(PUBLISHED.figures)}: figures, executed notebooks, claims.csv.")
+    print("\n".join(["", *lines]))
     return failed
 
 
-def _import_published() -> dict[str, str]:
+def _run_collection(study: Collection, jobs: list[Job]) -> tuple[list[Job], dict[str, Result]]:
+    with lock(state_of(study)):
+        results = run_all(study, jobs)
+        write_index(study, jobs, results)
+    return jobs, results
+
+
+def _import_published() -> dict[Collection, str]:
     """Collection -> what it holds, in words, for the collections that can be had."""
-    importers = {WORDS.name: score_files.import_words, ITEMS.name: score_files.import_items,
-                 VOCABULARY.name: score_files.import_vocabulary}  # fmt: skip
-    had, missing = {}, []
-    for collection, importer in importers.items():
+    importers = {WORDS: score_files.import_words, ITEMS: score_files.import_items,
+                 VOCABULARY: score_files.import_vocabulary}  # fmt: skip
+    imported, missing = {}, []
+    for study, importer in importers.items():
         try:
             paths = list(importer().values())
             table = scores.read(paths[0])
             prompts = scores.prompt_names(table)
-            had[collection] = f"{len(paths)} reward models, {len(table):,} replies, {len(prompts)} prompts"
+            imported[study] = f"{len(paths)} reward models, {len(table):,} replies, {len(prompts)} prompts"
         except downloads.Unreachable as error:
-            missing.append(f"not to be had: {collection}: {error}")
-    if not had:
+            missing.append(f"not to be had: {study}: {error}")
+    if not imported:
         raise InputError(missing[0].removeprefix("not to be had: "))
     print(*missing, sep="\n", end="\n" if missing else "", flush=True)
-    return had
+    return imported
 
 
 def _first_of(name: str, instead: str) -> str:
@@ -97,54 +85,62 @@ def _first_of(name: str, instead: str) -> str:
         return instead
 
 
-def run_all(jobs: list[Job], places: Places) -> dict[str, Result]:
-    known, results, project = places.known(), {}, hash_of(project_files())
-    failed_models = {}
-    for number, job in enumerate(jobs, start=1):
-        print(f"[{number}/{len(jobs)}] {job.name} ...", end="\n" if sys.stderr.isatty() else " ", flush=True)
-        if job.model in failed_models:
-            result = Result("skipped", cause=f"{failed_models[job.model]} failed for it")
-        else:
-            result = _run(job, places, known.get(job.name), project)
-        if result.status == "failed" and job.model:
-            failed_models[job.model] = job.notebook.stem
-        results[job.name] = result
-        # A job that failed must run next time, so only the others are remembered.
-        known = {name: one for name, one in (known | {job.name: result}).items() if one.key}
-        places.keep(known)
-        print(_told(result), flush=True)
-    return results
+# --- all jobs of a collection -------------------------------------------------------------------------------------
 
 
-def _told(result: Result) -> str:
-    done = f"{result.seconds:.0f} s" if result.status == "run" else result.status
-    return f"{done}: {result.cause}" if result.cause else done
+def run_all(study: Collection, jobs: list[Job], processes: int | None = None) -> dict[str, Result]:
+    """Run the jobs, side by side where they do not wait for each other; how each went, by name, in their order.
+
+    processes: how many at once, None for as many as there are cores. The record is written as each job ends.
+    """
+    record, results, running = read_results(study), {}, []
+    progress = Progress(jobs, record, processes or os.cpu_count() or 1)
+    waiting = progress.longest_first(jobs)
+    with ending(running):
+        while waiting or running:
+            job = next_of(waiting, running, results, progress.processes)
+            if job:
+                waiting.remove(job)
+                result = _without_running(job, record.get(job.name), results)
+                if not result:
+                    running.append(start(job, written(study)))
+                    continue
+            else:
+                one = first_to_end(running)
+                running.remove(one)
+                job, result = one.job, _result_of(one, jobs)
+            results[job.name] = result
+            # A job that failed must run next time, so only the others are remembered.
+            record = {name: known for name, known in (record | {job.name: result}).items() if known.key}
+            keep_results(study, record)
+            progress.tell(job, result, waiting, running)
+    return {job.name: results[job.name] for job in jobs}
 
 
-def _run(job: Job, places: Places, known: Result | None, project: str) -> Result:
-    if known and _is_unchanged(job, places, known, project):
-        return Result("unchanged", known.seconds, key=known.key, wrote=tuple(known.wrote))
-    before, start = places.written(), time.monotonic()
-    status, cause, key = "run", "", ""
-    places.executed(job).unlink(missing_ok=True)
-    try:
-        execute(job.notebook, places.executed(job), job.parameters)
-        key = key_of(job, project)
-    except Exception as error:  # whatever stops one notebook, the others still run, and the cause is told
-        status, cause = "failed", cause_of(error)
-    if places.executed(job).is_file():  # a failed notebook is shown as far as it got
-        write_page(places.executed(job), places.page(job), opening(job.notebook)[0])
-        if status == "run" and places.shows_notebooks:
-            _keep_notebook(places.executed(job), places.figures / f"{job.name}.ipynb")
-    wrote = tuple(name for name, when in places.written().items() if before.get(name) != when)
-    return Result(status, round(time.monotonic() - start, 1), cause, key, wrote)
+def _without_running(job: Job, earlier: Result | None, results: dict[str, Result]) -> Result | None:
+    """How a job ends that need not or cannot run; None for one that has to."""
+    for name in job.needs:
+        if results[name].status in ("failed", "skipped"):
+            return Result("skipped", cause=f"{name} {results[name].status}")
+    if earlier and is_unchanged(job, earlier):
+        return Result("unchanged", earlier.seconds, key=earlier.key, wrote=tuple(earlier.wrote))
+    return None
 
 
-def _keep_notebook(executed: Path, path: Path) -> None:
-    with replacing(path) as part:
-        nbformat.write(stripped(nbformat.read(executed, 4)), part)
+def _result_of(one: Running, jobs: list[Job]) -> Result:
+    status, cause = one.ended()
+    wrote = [name for name, when in written(one.job.collection).items() if one.before.get(name) != when]
+    others = {job.model for job in jobs} - {one.job.model, ""}
+    wrote = tuple(name for name in wrote if _may_be_of(one.job, name, others))
+    return Result(status, round(one.seconds, 1), cause, key_of(one.job) if status == "run" else "", wrote)
 
 
-def _is_unchanged(job: Job, places: Places, known: Result, project: str) -> bool:
-    there = places.page(job).is_file() and all((places.figures / name).is_file() for name in known.wrote)
-    return there and known.key == key_of(job, project)
+def _may_be_of(job: Job, name: str, others: set[str]) -> bool:
+    """Whether a file that appeared while the job ran may be its own, and not that of a job beside it.
+
+    Names of figures begin with their notebook's number; those about one model end with its nickname.
+    """
+    stem = Path(name).stem
+    if re.match(r"\d\d_", stem) and not stem.startswith(job.number):
+        return False
+    return not job.model or stem.endswith(f"_{job.model}") or not stem.endswith(tuple(f"_{other}" for other in others))

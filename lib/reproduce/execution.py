@@ -1,0 +1,51 @@
+"""What the process of one job does. It loads no models and no tables, so that such processes are small and quick."""
+
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from lib.reproduce import notebooks
+
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A notebook to execute, where to write it and its page, and where to keep it without run-time metadata, if at all.
+
+    alone: on all cores; else on one thread.
+    """
+
+    notebook: Path
+    parameters: dict
+    executed: Path
+    page: Path
+    shown: Path | None
+    alone: bool
+
+
+def answer(connection: Connection, task: Task) -> None:
+    """In a process of its own: carry out the task, and answer with status and cause."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process, and the first one ends the others
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # in order, so that the kernel ends with this process
+    if not task.alone:
+        os.environ.update(dict.fromkeys(THREADS, "1"))  # of the kernel, which is started from here
+    connection.send(outcome(task))
+
+
+def outcome(task: Task) -> tuple[str, str]:
+    """Execute a notebook and write its page; its status, run or failed, and the cause of a failure."""
+    task.executed.unlink(missing_ok=True)
+    status, cause = "run", ""
+    try:
+        notebooks.execute(task.notebook, task.executed, task.parameters, progress=task.alone)
+    except Exception as error:  # whatever stops one notebook, the others still run, and the cause is told
+        status, cause = "failed", notebooks.cause_of(error)
+    if task.executed.is_file():  # a failed notebook is shown as far as it got
+        notebooks.write_page(task.executed, task.page, notebooks.opening(task.notebook)[0])
+        if status == "run" and task.shown:
+            notebooks.write_stripped(task.executed, task.shown)
+    return status, cause

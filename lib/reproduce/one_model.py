@@ -1,0 +1,36 @@
+"""One model: scored over its whole vocabulary, or run here and compared with its published scores."""
+
+from pathlib import Path
+
+from lib import InputError, scores, scoring
+from lib.collection import Collection
+from lib.models import reward_models
+from lib.published import verify
+from lib.reproduce.jobs import find_models, usual_collection
+from lib.reproduce.pages import scored, shown_path
+
+
+def score(
+    name: str, prompts: dict[str, str], collection: str | None = None, *, reply_mode: str = "text", bos: str = "single",
+    **options,
+) -> Path:  # fmt: skip
+    """Score the whole vocabulary of a reward model; the path of the score table. options: as of reward_models.load."""
+    if len(models := find_models([name])) != 1:
+        raise InputError(f"'{name}' names {len(models)} reward models; score one, or run: make reproduce MODELS={name}")
+    [(nickname, load)] = models.items()
+    study = Collection(collection) if collection else usual_collection([nickname])
+    path = scores.path_of(study, nickname)
+    model = reward_models.load(load, **options)
+    scoring.score_vocabulary(model, prompts, path, reply_mode=reply_mode, bos=bos)
+    print("\n".join([*scored(study, [nickname]), f"The score table is {shown_path(path)}."]))
+    return path
+
+
+def verify_model(name: str, **options) -> bool:
+    """Print how a real model, run here, compares with its published scores; whether a setting reproduces them.
+
+    options: as of lib.published.verify.verify.
+    """
+    report = verify.verify(name, **options)
+    print("\n".join(verify.lines(report)))
+    return bool(report.reproduced)

@@ -1,0 +1,143 @@
+"""The record of a collection's runs: how each job went, what it wrote, and whether anything changed since."""
+
+import ast
+import functools
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import nbformat
+
+from lib import ROOT
+from lib.collection import Collection
+from lib.files import hash_of_code, replacing
+from lib.reproduce.jobs import Job
+
+MADE = ("scores", "models", "cache")  # the folders of data/ that runs make
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a job went. status: run, unchanged, failed or skipped; wrote: names of the figures and tables it wrote.
+
+    key: of what it depended on and made (see key_of); '' where it has to run again.
+    """
+
+    status: str
+    seconds: float = 0.0
+    cause: str = ""
+    key: str = ""
+    wrote: tuple[str, ...] = ()
+
+
+# --- what was run -------------------------------------------------------------------------------------------------
+
+
+def state_of(collection: Collection) -> Path:
+    """The file that holds the record."""
+    return collection.runs / "state.json"
+
+
+def read_results(collection: Collection) -> dict[str, Result]:
+    """How the jobs of earlier runs went, by job name; nothing where the record cannot be read."""
+    try:
+        return {name: Result(**values) for name, values in json.loads(state_of(collection).read_text()).items()}
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def keep_results(collection: Collection, results: dict[str, Result]) -> None:
+    with replacing(state_of(collection)) as part:
+        part.write_text(json.dumps({name: asdict(result) for name, result in results.items()}, indent=1))
+
+
+def written(collection: Collection) -> dict[str, int]:
+    """The figures and tables now there, with the time each was written."""
+    files = [path for path in collection.figures.rglob("*") if path.is_file() and path.suffix != ".html"]
+    return {path.relative_to(collection.figures).as_posix(): path.stat().st_mtime_ns for path in sorted(files)}
+
+
+# --- what is unchanged --------------------------------------------------------------------------------------------
+
+
+def is_unchanged(job: Job, earlier: Result) -> bool:
+    """Whether all that the job made is there, and nothing of that and of what it depends on has changed since."""
+    made = [job.page, *(job.collection.figures / name for name in earlier.wrote)]
+    return all(path.is_file() for path in made) and earlier.key == key_of(job)
+
+
+def key_of(job: Job) -> str:
+    """A hash of all that a job depends on and all that it made: cells, code and tables, models and scores."""
+    cells = [[c.cell_type, c.source, c.metadata.get("tags", [])] for c in nbformat.read(job.notebook, 4).cells]
+    imported = imported_by("\n".join(source for kind, source, _ in cells if kind == "code"))
+    code = [[file.relative_to(ROOT).as_posix(), _code(file, file.stat().st_mtime_ns)] for file in imported]
+    text = json.dumps([cells, job.parameters, code, hash_of(tables()), hash_of(job.artefacts)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def tables() -> list[Path]:
+    """What any notebook may depend on besides code: the tables that the project owns, and the pinned versions."""
+    own = [path for path in (ROOT / "data").rglob("*") if path.relative_to(ROOT / "data").parts[0] not in MADE]
+    return sorted([ROOT / "requirements.lock", *filter(Path.is_file, own)])
+
+
+def hash_of(paths: Iterable[Path]) -> str:
+    """A hash of the names and contents of files, and of the files in folders; whatever is absent is left out."""
+    digest = hashlib.sha256()
+    for path in paths:
+        inside = sorted(path.rglob("*")) if path.is_dir() else [path]
+        for file in inside:
+            if file.is_file() and not file.name.startswith(".") and file.suffix != ".lock":
+                digest.update(f"{file.relative_to(path.parent)}\0".encode())
+                digest.update(_content(file, file.stat().st_mtime_ns, file.stat().st_size))
+    return digest.hexdigest()
+
+
+@functools.cache
+def _content(file: Path, written_at: int, size: int) -> bytes:
+    """The hash of a file's content; the same large files belong to many jobs, so each is read once."""
+    return hashlib.sha256(file.read_bytes()).digest()
+
+
+@functools.cache
+def _code(file: Path, written_at: int) -> str:
+    return hash_of_code([file])
+
+
+# --- the code that a notebook runs --------------------------------------------------------------------------------
+
+
+def imported_by(source: str) -> list[Path]:
+    """The files of lib/ that this code imports, directly or through each other, in order of their names."""
+    files, waiting = set(), set(_files_named_in(source))
+    while waiting:
+        file = waiting.pop()
+        files.add(file)
+        waiting |= set(_imports_of(file, file.stat().st_mtime_ns)) - files
+    return sorted(files)
+
+
+@functools.cache
+def _imports_of(file: Path, written_at: int) -> tuple[Path, ...]:
+    return tuple(_files_named_in(file.read_text(encoding="utf-8")))
+
+
+def _files_named_in(source: str) -> Iterable[Path]:
+    for name in _names_in(ast.parse(source)):
+        place = ROOT.joinpath(*name.split("."))
+        for file in (place.with_suffix(".py"), place / "__init__.py"):
+            if name.split(".")[0] == "lib" and file.is_file():
+                yield file
+
+
+def _names_in(tree: ast.AST) -> Iterable[str]:
+    """Dotted names of all that is imported, and of the packages around it; an import in a function counts too."""
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{name}" for name in names]
+        for name in names:
+            parts = name.split(".")
+            yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
