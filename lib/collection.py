@@ -98,8 +98,8 @@ class Collection:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The nicknames of the models that it has score tables of, in alphabetical order."""
-        return tuple(sorted(path.stem for path in self.scores.glob("*.parquet")))
+        """The nicknames of the models that it has score tables of, in the order of their files' names."""
+        return tuple(path.stem for path in sorted(self.scores.glob("*.parquet")))  # resampling goes by this order
 
     @property
     def holds_papers_models(self) -> bool:
