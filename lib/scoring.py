@@ -282,8 +282,8 @@ def score_vocabulary(
         tokens = tokens[tokens["token_id"].isin(token_ids)].reset_index(drop=True)
     settings = _settings(model, reply_mode, bos, tokens)
     with lock(path):
-        table, known = _table_so_far(path, settings, prompts, overwrite)
-        missing = {name: prompt for name, prompt in prompts.items() if name not in known}
+        table, scored = _table_so_far(path, settings, prompts, overwrite)
+        missing = {name: prompt for name, prompt in prompts.items() if name not in scored}
         if not missing:
             return table
         shards = path.with_name(f"{path.stem}.{_hash(settings)}.shards")
@@ -294,7 +294,7 @@ def score_vocabulary(
                 table = with_inputs(table if len(table) else tokens, inputs)
                 rewards = _score_in_shards(model, name, inputs, tokens, shards, tokens_per_batch, bar)
                 table = table.assign(**{name: rewards[inputs.group]})
-        scores.write(table, path, settings | _run_metadata(model, known | prompts, started))
+        scores.write(table, path, settings | _run_metadata(model, scored | prompts, started))
         shutil.rmtree(shards, ignore_errors=True)
     return scores.read(path)
 

@@ -38,9 +38,9 @@ def registry() -> pd.DataFrame:
 
 def base_of(reward_model: str) -> str:
     """The nickname of the language model that a reward model was made from; '' where none is known."""
-    known = _registry()["reward_models"]
-    found = known.index[[reward_model in names.split() for names in known]]
-    return found[0] if len(found) else ""
+    made_from = _registry()["reward_models"]
+    bases = made_from.index[[reward_model in names.split() for names in made_from]]
+    return bases[0] if len(bases) else ""
 
 
 # --- loading ------------------------------------------------------------------------------------------------------
@@ -174,9 +174,9 @@ def score_vocabulary(model: LanguageModel, prompts: dict[str, str], path: Path |
     table = as_score_table(table)
     unnamed = {}
     for name, prompt in prompts.items():
-        found = log_probabilities(next_token_logits(model, prompt))
-        table[name] = found[ids]
-        unnamed[name] = max(0.0, 1.0 - float(np.exp(found[ids], dtype=float).sum()))
+        of_outputs = log_probabilities(next_token_logits(model, prompt))  # (output rows,)
+        table[name] = of_outputs[ids]
+        unnamed[name] = max(0.0, 1.0 - float(np.exp(of_outputs[ids], dtype=float).sum()))
     metadata = _metadata(model, prompts) | {"unnamed": unnamed}
     if path is not None:
         with lock(path):
@@ -228,8 +228,8 @@ def forms(table: pd.DataFrame, words: list[str], prompts: list[str]) -> pd.DataF
     for word in words:
         for form, text in _spellings(word).items():
             for prompt in prompts:
-                found = float(of_text.loc[text, prompt]) if text in of_text.index else np.nan
-                rows.append([word, form, text, prompt, found])
+                log_probability = float(of_text.loc[text, prompt]) if text in of_text.index else np.nan
+                rows.append([word, form, text, prompt, log_probability])
     return pd.DataFrame(rows, columns=["word", "form", "text", "prompt", "log_probability"])
 
 

@@ -54,10 +54,10 @@ class Setting:
 class Report:
     """How the settings of one model compare with what was published.
 
-    told: what was run, in lines. table: a row per setting and prompt, as of `compared`, in the order of running.
+    notes: what was run, in lines. table: a row per setting and prompt, as of `compared`, in the order of running.
     """
 
-    told: list[str]
+    notes: list[str]
     table: pd.DataFrame
 
     @property
@@ -88,7 +88,8 @@ def verify(
     entry = _one_of_the_ten(name)
     items = spread_sample(_published(entry["nickname"]), sample, seed)
     prompts = items.attrs["metadata"]["prompts"]
-    told, rows = [], []
+    notes: list[str] = []
+    rows: list[dict] = []
     for head, attention in tqdm(readings(entry), unit=" loads", desc=entry["nickname"], disable=None):
         named = head if head == "urm_helpfulness" else None  # any other is read from the checkpoint, and checked
         with _enough_memory(entry, dtype):
@@ -98,9 +99,12 @@ def verify(
                         for prompt, text in prompts.items()}  # fmt: skip
                 setting = str(Setting(head, attention, bos))
                 rows += [{"setting": setting} | row for row in compared(items, ours, entry["dtype"], model.dtype)]
-            told = told or [_what_runs(entry, model, items, prompts, seed), *_what_is_no_setting(entry, model, prompts)]
+            notes = notes or [
+                _what_runs(entry, model, items, prompts, seed),
+                *_what_is_no_setting(entry, model, prompts),
+            ]
             del model  # before the next one is loaded
-    return Report(told, pd.DataFrame(rows))
+    return Report(notes, pd.DataFrame(rows))
 
 
 def _one_of_the_ten(name: str) -> dict:
@@ -196,12 +200,12 @@ def _what_runs(entry: dict, model, items: pd.DataFrame, prompts: dict[str, str],
 
 def _what_is_no_setting(entry: dict, model, prompts: dict[str, str]) -> list[str]:
     """What need not be run twice, and why."""
-    told = []
+    notes = []
     if entry["attention"] != "eager":
-        told.append("Its architecture has no soft-capping, so attention is no setting here.")
+        notes.append("Its architecture has no soft-capping, so attention is no setting here.")
     if len(bos_modes(model, prompts)) == 1:
-        told.append("Its template brings no bos of its own, so single and double bos are one input.")
-    return told
+        notes.append("Its template brings no bos of its own, so single and double bos are one input.")
+    return notes
 
 
 def lines(report: Report) -> list[str]:
@@ -213,7 +217,7 @@ def lines(report: Report) -> list[str]:
             f"{row.setting:{width}}  {row.prompt:6}  {row.largest:18.6f}  {row.median:17.6f}  {row.tau:6.3f}  "
             f"{show_token(row.item, 30).replace('␣', ' ')}"
         )
-    return [*report.told, "", *shown, "", _tolerance(report), verdict(report)]
+    return [*report.notes, "", *shown, "", _tolerance(report), verdict(report)]
 
 
 def _tolerance(report: Report) -> str:
@@ -227,16 +231,16 @@ def _tolerance(report: Report) -> str:
 
 def verdict(report: Report) -> str:
     """One sentence: the setting that reproduces the published scores; or that none does, and which is nearest."""
-    found, [nearest, *_] = report.reproduced, report.nearest
+    reproduced, [nearest, *_] = report.reproduced, report.nearest
     at = report.table[report.table["setting"] == nearest]
     far = f"median difference {at['median'].max():.2g}, largest {at['largest'].max():.2g}, tau {at['tau'].min():.3f}"
-    if len(found) == 1:
+    if len(reproduced) == 1:
         return f"The published scores are reproduced with {nearest} ({far})."
-    if found:
-        others = "; ".join(found[1:])
+    if reproduced:
+        others = "; ".join(reproduced[1:])
         return (
-            f"The published scores are reproduced best with {found[0]} ({far}), but this precision does not tell it "
-            f"from: {others}."
+            f"The published scores are reproduced best with {reproduced[0]} ({far}), but this precision does not tell "
+            f"it from: {others}."
         )
     return f"No setting reproduces the published scores; the nearest is {nearest} ({far}){_by_prompt(report)}."
 
@@ -244,5 +248,6 @@ def verdict(report: Report) -> str:
 def _by_prompt(report: Report) -> str:
     """The prompts under which some setting does reproduce them: the published files were not all made alike."""
     rows = report.table[report.table["within"]]
-    told = [f"{prompt} with {', or '.join(found['setting'])}" for prompt, found in rows.groupby("prompt", sort=False)]
-    return f"; by itself, {'; '.join(told)}" if told else ""
+    settings = rows.groupby("prompt", sort=False)["setting"]
+    clauses = [f"{prompt} with {', or '.join(of_prompt)}" for prompt, of_prompt in settings]
+    return f"; by itself, {'; '.join(clauses)}" if clauses else ""
