@@ -16,6 +16,7 @@ from lib.models.reward_models import load
 from lib.search import longer_replies, searches
 from lib.search.gcg import METHODS, Settings
 from lib.search.objective import DIRECTIONS, Objective, RoundTrip, allowed_ids, texts_of
+from lib.search.optimality import Exhausted, all_pairs
 from lib.search.searches import search
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -83,42 +84,40 @@ def without_seconds(found):
 
 
 @pytest.fixture(scope="module")
-def truth(folders, models):
-    """An alphabet, and the oracle's reward of each reply of two of its tokens on the smooth model, first by second."""
+def exhausted(folders, models):
+    """direction -> an objective over the smooth model's replies of two tokens, whose rewards are the oracle's."""
     ids = alphabet(models("smooth"))
-    pairs = [[first, second] for first in ids.tolist() for second in ids.tolist()]
-    return ids, oracle.rewards(folders("smooth"), PROMPT, pairs, reply_mode="ids", batch=128).reshape(32, 32)
+    rewards = oracle.rewards(folders("smooth"), PROMPT, all_pairs(ids).tolist(), reply_mode="ids", batch=128)
+    truth = rewards.reshape(32, 32).astype(np.float32)
+    return {direction: Exhausted(models("smooth"), PROMPT, direction, ids, truth) for direction in DIRECTIONS}
 
 
-def hits(model, truth, direction, method, **settings):
+def hits(objective, method, **settings):
     """In how many of six searches of a tenth of all replies the true optimum is found."""
-    ids, rewards = truth
-    best = rewards.max() if direction == "optimal" else rewards.min()
-    objective = Objective(model, PROMPT, direction, ids)
     settings = Settings(method, budget=102, width=17, **settings)
-    found = [search(objective, start, replace(settings, seed=i)).reward for i, start in enumerate(starts(ids, 6))]
-    gaps = np.abs(np.array(found) - best)
-    assert not ((gaps > 1e-5) & (gaps < 1e-4)).any()  # a hit is not a matter of rounding
-    return int((gaps < 1e-5).sum())
+    results = [
+        search(objective, start, replace(settings, seed=seed))
+        for seed, start in enumerate(starts(objective.allowed, 6))
+    ]
+    return sum(result.reward == objective.optimum for result in results)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_the_true_optimum_of_all_pairs_is_found(models, truth, direction):
-    model = models("smooth")
-    assert hits(model, truth, direction, "round robin") >= 5
-    assert hits(model, truth, direction, "Faster-GCG") >= 5
-    assert hits(model, truth, direction, "GCG", top_k=4) >= 4
-    assert hits(model, truth, direction, "random") <= 2  # by chance one in ten
+def test_the_true_optimum_of_all_pairs_is_found(exhausted, direction):
+    objective = exhausted[direction]
+    assert hits(objective, "round robin") >= 5
+    assert hits(objective, "Faster-GCG") >= 5
+    assert hits(objective, "GCG", top_k=4) >= 4
+    assert hits(objective, "random") <= 2  # by chance one in ten
 
 
-def test_the_wrong_sign_costs_the_pessimal_search_alone(models, truth):
-    assert hits(models("smooth"), truth, "optimal", "Faster-GCG, wrong sign") >= 5
-    assert hits(models("smooth"), truth, "pessimal", "Faster-GCG, wrong sign") <= 1
-    for start in starts(truth[0], 2):
+def test_the_wrong_sign_costs_the_pessimal_search_alone(exhausted):
+    assert hits(exhausted["optimal"], "Faster-GCG, wrong sign") >= 5
+    assert hits(exhausted["pessimal"], "Faster-GCG, wrong sign") <= 1
+    for start in starts(exhausted["optimal"].allowed, 2):
         ways = {
             (direction, method): search(objective, start, Settings(method, budget=60, width=12)).trace
-            for direction in DIRECTIONS
-            for objective in [Objective(models("smooth"), PROMPT, direction, truth[0])]
+            for direction, objective in exhausted.items()
             for method in ("Faster-GCG", "Faster-GCG, wrong sign")
         }
         assert ways["optimal", "Faster-GCG"] == ways["optimal", "Faster-GCG, wrong sign"]
@@ -131,7 +130,7 @@ def test_the_least_reward_is_minus_the_greatest_of_the_negated_model(models, met
     negated = replace(model, head=type(model.head)(model.backbone.config))
     with torch.no_grad():
         negated.head.score.weight.copy_(-model.head.score.weight)
-    ids, settings = alphabet(model), Settings(method, budget=120, width=16)
+    ids, settings = alphabet(model), Settings(method, budget=70, width=16)
     for start in starts(ids, 2, length=3):
         worst = search(Objective(model, PROMPT, "pessimal", ids), start, settings)
         best = search(Objective(negated, PROMPT, "optimal", ids), start, settings)
@@ -278,7 +277,7 @@ def test_the_budget_holds_the_incumbent_only_improves_and_the_seed_decides(objec
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_search_stops_once_it_has_reached_its_goal(models, direction):
-    model, settings = models("linear_gemma2"), Settings(budget=200, width=8)
+    model, settings = models("linear_gemma2"), Settings(budget=100, width=8)
     objective = Objective(model, PROMPT, direction, alphabet(model))
     start = starts(objective.allowed, 1)[0]
     whole = search(objective, start, settings)
@@ -296,7 +295,7 @@ def test_another_seed_searches_elsewhere(models, method):
     asked = []
     for seed in (0, 0, 1):
         objective = Recorded(models("linear_gemma2"), PROMPT, "optimal", alphabet(models("linear_gemma2")))
-        search(objective, objective.allowed[:2], Settings(method, budget=200, width=8, patience=2, seed=seed))
+        search(objective, objective.allowed[:2], Settings(method, budget=100, width=8, patience=2, seed=seed))
         asked.append(objective.asked)
     assert asked[0] == asked[1] != asked[2]
 
@@ -413,7 +412,7 @@ def test_short_replies_also_try_the_best_tokens_so_far_together(models):
 @pytest.mark.parametrize("length", [4, 9])
 def test_a_stalled_search_starts_afresh_near_the_best_only_where_replies_are_long(models, length):
     objective = Recorded(models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama")))
-    search(objective, starts(objective.allowed, 1, length)[0], Settings(budget=400, width=8, patience=1))
+    search(objective, starts(objective.allowed, 1, length)[0], Settings(budget=240, width=8, patience=1))
     altered, so_far = [], objective.batches[0]
     for batch in objective.batches[1:-1]:  # the last one may be cut short
         if len(batch) == 1:  # a step has six swaps and two replies that combine them
