@@ -48,8 +48,8 @@ def rounds(number: float, row: Declared, n: int | None) -> bool:
 
 
 def bound(number: float, row: Declared, n: int | None) -> bool:
-    """p lies on the printed side (< or >) of a bound: as published, which must hold first, of the printed one;
-    corrected, of `limit`, which is not stricter than .05, since a corrected test is asked for significance only."""
+    """p lies on the printed side (< or >) of a bound: as published, of the printed one, which must hold first;
+    corrected, of `limit`, in which .05 stands for any stricter bound: it is asked for significance only."""
     return number < row.limit if str(row.printed).startswith("<") else number > row.limit
 
 
