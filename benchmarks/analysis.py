@@ -37,8 +37,8 @@ def rewards(texts: int) -> pd.DataFrame:
 def similarity_and_traits() -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
     """A matrix of ten models and four more that could explain it, random and symmetric."""
     drawn = np.random.default_rng(0).random((5, len(MODELS), len(MODELS)))
-    first, *others = [pd.DataFrame(one + one.T, MODELS, MODELS) for one in drawn]
-    return first, {f"trait {i}": one for i, one in enumerate(others)}
+    similarity, *traits = [pd.DataFrame(square + square.T, MODELS, MODELS) for square in drawn]
+    return similarity, {f"trait {i}": trait for i, trait in enumerate(traits)}
 
 
 def write_vocabulary(path: Path, tokens: int) -> Path:

@@ -87,7 +87,7 @@ def put_words(mirror: Mirror, moral=("love", "null", "hate"), nouns=("NA", "love
         folder = "data/reward_model_scores"
         paths = f"{folder}/dict_MFD_20/MFD20{end}", f"{folder}/dict_big2_nouns/big2{end}"
         contents = words_csv(moral, first + 10 * k), words_csv(nouns, first + 10 * k + 0.5)
-        files[name] = [mirror.put(score_files.FOLLOW_UP, *one) for one in zip(paths, contents, strict=True)]
+        files[name] = [mirror.put(score_files.FOLLOW_UP, *file) for file in zip(paths, contents, strict=True)]
     return files
 
 
