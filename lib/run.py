@@ -27,14 +27,12 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     added = commands.add_parser("reproduce", help="run the notebooks for reward models, write pages and figures")
     added.add_argument(
-        "--models", nargs="+", default=[], metavar="MODEL", help="nicknames, hub ids, folders; or: paper"
+        "--models", nargs="+", default=[], metavar="MODEL", help="nicknames, hub ids, folders, or: paper"
     )
     added.add_argument("--collection", help=WHERE)
     added = commands.add_parser("score", help="score every token of one reward model's vocabulary")
     added.add_argument("name", metavar="MODEL", help="nickname, hub id or folder")
-    added.add_argument(
-        "--prompts", help="names from data/prompts.csv, or a csv with columns prompt,text (default: all)"
-    )
+    added.add_argument("--prompts", help="names from data/prompts.csv, or a csv with columns prompt,text; default: all")
     added.add_argument("--reply-mode", choices=["text", "ids"], default="text", help="by the template, or spliced in")
     added.add_argument("--bos", choices=["single", "double"], default="single", help="double: as the paper's code did")
     added.add_argument("--collection", help=WHERE)

@@ -11,13 +11,6 @@ from multiprocessing.process import BaseProcess
 from lib.reproduce import execution
 from lib.reproduce.jobs import Job
 
-THREADS = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
 # From a server process that has imported papermill once; where there is none (Windows) each process imports it anew.
 START = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 
