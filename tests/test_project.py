@@ -182,6 +182,11 @@ def test_code_cells_are_short(notebook):
     assert statistics.median(lengths) <= 4
 
 
+def test_stripping_a_committed_notebook_changes_no_byte(tmp_path):
+    notebooks.write_stripped(NOTEBOOKS[0], tmp_path / "again.ipynb")
+    assert (tmp_path / "again.ipynb").read_bytes() == NOTEBOOKS[0].read_bytes()
+
+
 def test_a_committed_notebook_is_executed_and_holds_no_run_time_metadata(notebook):
     assert notebooks.stripped(notebook) == notebook, "run: make notebooks"
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
