@@ -461,6 +461,12 @@ def test_widgets_and_notes_of_the_run_are_stripped():
     assert plain.cells[0].outputs[0].metadata == {}
 
 
+def test_the_cell_of_injected_parameters_has_the_same_id_each_time():
+    cells = [v4.new_code_cell("model = 1", metadata={"tags": ["injected-parameters"]}) for _ in range(2)]
+    one, other = (stripped(v4.new_notebook(cells=[cell])) for cell in cells)
+    assert cells[0].id != cells[1].id and one == other
+
+
 # --- command line -------------------------------------------------------------------------------------------------
 
 

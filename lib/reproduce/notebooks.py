@@ -16,6 +16,7 @@ from lib.files import replacing
 
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 QUIET = ["--IPKernelApp.log_level=50"]  # a kernel's remarks on its own transport are not for the terminal
+INJECTED = "injected-parameters"  # papermill's tag of the cell that it puts in
 WIDGET_TYPE = "application/vnd.jupyter.widget-view+json"
 
 
@@ -115,11 +116,14 @@ def write_stripped(executed: Path, path: Path) -> None:
 def stripped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """The notebook with its outputs but without what differs from run to run or from machine to machine.
 
-    Dropped: times, papermill's notes, the kernel's and language's details, widgets, and progress bars.
+    Dropped: times, papermill's notes and the id that it draws, the kernel's and language's details, widgets, and
+    progress bars.
     """
     plain = nbformat.from_dict({**notebook, "metadata": KERNEL | {"language_info": {"name": "python"}}})
     for cell in plain.cells:
         tags = cell.metadata.get("tags")
+        if tags and INJECTED in tags:
+            cell.id = INJECTED  # papermill draws another one each time
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
         if cell.cell_type == "code":
             cell.outputs = [output for output in map(_without_run_time, cell.outputs) if output]
