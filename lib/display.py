@@ -198,10 +198,10 @@ class Table(Shown):
 CSS = """<style>
 .tokens { overflow-x: auto; }
 .tokens td, .tokens th { text-align: right; vertical-align: top; white-space: nowrap; }
-.tokens .left { text-align: left; }
+.tokens table td.left, .tokens table th.left { text-align: left; white-space: normal; max-width: 45em; }
 .tokens caption { caption-side: top; text-align: left; font-weight: bold; }
 .tokens small { opacity: .7; }
-.token { unicode-bidi: isolate; font-family: monospace; }
+.token { unicode-bidi: isolate; font-family: monospace; white-space: nowrap; }
 .token i { opacity: .5; font-style: normal; }
 .token.offensive { filter: blur(.35em); cursor: pointer; }
 .token.offensive:hover, .token.offensive:focus, .token.offensive:active { filter: none; }
