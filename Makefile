@@ -3,6 +3,8 @@ PYTHON ?= python3
 PY := .venv/bin/python
 INSTALLED := .venv/.installed
 SOURCES := lib tests notebooks benchmarks
+# Two files of tests at a time, each on one thread, in the order that tests/conftest.py gives them.
+TESTS := OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 # Threads that wait for each other give way to other work; otherwise a busy machine is many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
@@ -24,11 +26,11 @@ reproduce: $(INSTALLED) ## score and analyse: make reproduce [MODELS="R-Gem-2B R
 published: $(INSTALLED) ## the notebooks on the scores that the authors published: make published [DATA_MIRROR=folder]
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run published
 
-quick: lint ## check style, and run the tests that load no notebook and train nothing (about a minute)
-	@$(PY) -m pytest -q -n 2 --dist loadfile -m "not slow"
+quick: lint ## check style and types, and run the tests that load no notebook and train nothing (about a minute)
+	@$(TESTS) -m "not slow"
 
 test: $(INSTALLED) ## run the whole test suite (about 6 minutes; 3 more where the small models are not trained yet)
-	@$(PY) -m pytest -q -n 2 --dist loadfile
+	@$(TESTS)
 
 score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLY=text|ids] [COLLECTION=mine]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make score MODEL=<nickname, hub id or folder>" >&2; exit 2; }

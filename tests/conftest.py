@@ -12,19 +12,37 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib.display import RECORD_TYPE
-from lib.reproduce import notebooks, side_by_side
-
-SLOW_FILES = ("test_notebooks.py",)
-SLOW_FIXTURES = {"kernels"}
+# Left out by `make quick`: what executes notebooks, trains or searches, and what waits for another process or draws
+# many samples. A test that asks for the fixture `kernels` is slow too.
+SLOW_FILES = {
+    "notebooks",
+    "cores",
+    "embedded_language_models",
+    "embedded_reward_models",
+    "fluency",
+    "gcg",
+    "optimality",
+}
+SLOW_TESTS = {
+    "test_a_command_loads_only_what_it_needs",
+    "test_what_scores_loads_nothing_that_draws_or_fits",
+    "test_a_run_refuses_a_second_writer_and_once_killed_goes_on_to_the_same_table",
+    "test_make_published_runs_each_notebook_on_the_collections_that_it_names",
+    "test_intervals_of_b_cover_the_truth",
+    "test_shuffled_names_are_significant_as_published_and_not_when_corrected",
+    "test_published_words_are_2260",
+    "test_golden_rows_of_the_published_items",
+}
 
 
 def pytest_collection_modifyitems(items):
-    """Mark what executes notebooks or trains models as slow, and take it first: what takes longest ends a run last."""
+    """Mark the slow tests, and take the longest files first, so that none of them is still running at the end."""
     for item in items:
-        if item.path.name in SLOW_FILES or SLOW_FIXTURES & set(item.fixturenames):
+        in_file = item.path.stem.removeprefix("test_") in SLOW_FILES
+        if in_file or item.originalname in SLOW_TESTS or "kernels" in item.fixturenames:
             item.add_marker("slow")
-    items.sort(key=lambda item: item.path.name not in SLOW_FILES)
+    first = ("notebooks", "gcg", "reward_models", "run", "scoring")
+    items.sort(key=lambda item: first.index(name) if (name := item.path.stem.removeprefix("test_")) in first else 9)
 
 
 AWKWARD = ["null", "None", "NA", "nan", "NaN", "NULL", "", " ", "\n", "\ufffd", "\x1c", "a\u202eb", '"', ",", "love"]
@@ -70,6 +88,8 @@ def write_notebook() -> Callable[..., Path]:
 
 def recorded(notebook) -> dict:
     """The named numbers that an executed notebook (an nbformat node) recorded; of one name, the last."""
+    from lib.display import RECORD_TYPE  # here, so that the process that only hands out tests does not wait for lib
+
     outputs = [output["data"] for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]
     return {name: value for data in outputs for name, value in data.get(RECORD_TYPE, {}).items()}
 
@@ -88,7 +108,7 @@ def place_project_in(monkeypatch) -> Callable[[Path], None]:
             monkeypatch.setattr(f"lib.reproduce.{module}.ROOT", folder)
         monkeypatch.setattr("lib.ROOT", folder)
         monkeypatch.setenv("PYTHONPATH", str(folder))
-        monkeypatch.setattr(side_by_side, "START", "fork")  # a fork knows what is replaced here
+        monkeypatch.setattr("lib.reproduce.side_by_side.START", "fork")  # a fork knows what is replaced here
 
     return place
 
@@ -124,6 +144,6 @@ def executing_in_forks(monkeypatch, tmp_path) -> Callable[[], list[str]]:
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(f"<title>{title}</title>")
 
-    monkeypatch.setattr(notebooks, "execute", execute)
-    monkeypatch.setattr(notebooks, "write_page", write_page)
+    monkeypatch.setattr("lib.reproduce.notebooks.execute", execute)
+    monkeypatch.setattr("lib.reproduce.notebooks.write_page", write_page)
     return executed
