@@ -100,11 +100,15 @@ def _shared_prefix(backbone: PreTrainedModel) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Prefix:
-    """What the backbone computed on a prefix: keys and values per layer, (kv_heads, length, d) each, and the gate."""
+    """What the backbone computed on a prefix: keys and values per layer, (kv_heads, length, d) each, and the gate.
+
+    hidden: its output at every position, (length, d).
+    """
 
     length: int
     shared: list[tuple[Tensor, Tensor]]
     gate: Tensor | None
+    hidden: Tensor
 
 
 def read_prefix(model: RewardModel, inputs: Inputs) -> Prefix:
@@ -115,7 +119,8 @@ def read_prefix(model: RewardModel, inputs: Inputs) -> Prefix:
     hidden = model.backbone(input_ids=ids, past_key_values=cache, use_cache=True).last_hidden_state[0]  # (prefix, d)
     shared = [_keys_and_values(layer, length) for layer in cache.layers]
     head, position = model.head, conversation.gate_position
-    return Prefix(length, shared, None if head is None or position is None else head.gate(hidden[position].float()))
+    gate = None if head is None or position is None else head.gate(hidden[position].float())
+    return Prefix(length, shared, gate, hidden[:length])
 
 
 def _keys_and_values(layer: Any, length: int) -> tuple[Tensor, Tensor]:
@@ -180,18 +185,41 @@ class Scorer:
         ids = torch.as_tensor(suffix, device=self.model.device)[None]
         embeddings = self.model.backbone.get_input_embeddings()(ids).detach().requires_grad_()
         with one_thread(self.small):
-            return torch.autograd.grad(self._rewards(embeddings).sum(), embeddings)[0][0].float()
+            return torch.autograd.grad(self._rewards(embeddings, ids).sum(), embeddings)[0][0].float()
 
-    def _rewards(self, suffixes: Tensor) -> Tensor:
+    def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
+        """Rewards, (batch,). suffixes: (batch, length) ids, or (batch, length, d) embeddings of these `ids`."""
         head, prefix = self.model.head, self.prefix
         if head is None or prefix is None:
             return self._classifier_rewards(suffixes)
         apart = self.shares_prefix and self._fits_window(prefix, suffixes.shape[1])
-        hidden = hidden_after(self.model, prefix, suffixes) if apart else self._whole(suffixes)  # (batch, d)
+        read_at = self._read_at(suffixes if ids is None else ids)
+        hidden = self._apart(prefix, suffixes, read_at) if apart else self._whole(suffixes, read_at)  # (batch, d)
         return head(hidden.float(), prefix.gate)  # (batch,)
 
-    def _whole(self, suffixes: Tensor) -> Tensor:
-        return self.model.backbone(**self._with_prefix(suffixes), use_cache=False).last_hidden_state[:, -1]
+    def _read_at(self, ids: Tensor) -> Tensor | None:
+        """Which token each reward is read at, (batch,) counted from the start of the suffix; None: at the last one.
+
+        Negative where nothing but pad follows the prefix, which then is read instead.
+        """
+        pad = self.model.pad_token_id
+        if pad is None or self.model.read_at != "last_not_pad" or not (ids[:, -1] == pad).any():
+            return None
+        whole = self._with_prefix(ids)["input_ids"]
+        positions = torch.arange(whole.shape[1], device=ids.device)
+        return (positions * (whole != pad)).argmax(1) - len(self.inputs.prefix_ids)
+
+    def _apart(self, prefix: Prefix, suffixes: Tensor, read_at: Tensor | None) -> Tensor:
+        if read_at is None:
+            return hidden_after(self.model, prefix, suffixes)
+        hidden = hidden_after(self.model, prefix, suffixes, read_at.clamp(min=0))
+        return torch.where((read_at < 0)[:, None], prefix.hidden[read_at.clamp(max=-1)], hidden)
+
+    def _whole(self, suffixes: Tensor, read_at: Tensor | None = None) -> Tensor:
+        hidden = self.model.backbone(**self._with_prefix(suffixes), use_cache=False).last_hidden_state
+        if read_at is None:
+            return hidden[:, -1]
+        return hidden[torch.arange(len(hidden), device=hidden.device), len(self.inputs.prefix_ids) + read_at]
 
     def _with_prefix(self, suffixes: Tensor) -> dict[str, Tensor]:
         prefix = torch.tensor([self.inputs.prefix_ids], device=suffixes.device)
@@ -311,6 +339,7 @@ def _settings(model: RewardModel, reply_mode: str, bos: str, tokens: pd.DataFram
         "head": model.head_name,
         "dtype": model.dtype,
         "attention": model.attention,
+        "read_at": model.read_at,
         "reply_mode": reply_mode,
         "bos": bos,
         "date": conversations.DATE,
@@ -392,6 +421,12 @@ def _score_in_shards(
 def _announced(scorer: Scorer) -> Scorer:
     if not scorer.shares_prefix:
         tqdm.write(f"{scorer.model.nickname}: every conversation is read whole, which is exact but slower")
+    model, closing = scorer.model, scorer.inputs.conversation.closing_ids
+    if model.read_at == "last_not_pad" and closing[-1:] == (model.pad_token_id,):
+        tqdm.write(
+            f"{model.nickname}: what closes a reply is the pad token, so rewards are read at the last token that is "
+            "not pad, as transformers does; read_at='last' reads them at the closing token"
+        )
     return scorer
 
 

@@ -33,6 +33,7 @@ ARCHITECTURES = {  # config.architectures[0] of the checkpoints whose head is no
     "qrm_gemma": "Gemma2ForQuantileSequenceClassification",
     "urm": "LlamaForSequenceClassificationWithNormal_Weights",
 }
+READ_AT = ("last", "last_not_pad")
 
 
 @cache
@@ -64,6 +65,7 @@ class RewardModel:
 
     name: how it was asked for. revision: the commit on the hub, or a hash of the weights for a folder.
     head: None for encoders (BERT, DeBERTa), whose backbone is the whole model with its own classifier.
+    read_at: where a conversation is read: at its "last" token, at its "last_not_pad" one, or "pooled" by an encoder.
     """
 
     name: str
@@ -77,6 +79,12 @@ class RewardModel:
     tokenizer: PreTrainedTokenizerBase
     backbone: PreTrainedModel
     head: Head | None
+    read_at: str = "last"
+
+    @property
+    def pad_token_id(self) -> int | None:
+        """The id of the token that the checkpoint's configuration calls padding; None if it names none."""
+        return pad_token_id(self.backbone.config)
 
     @property
     def causal(self) -> bool:
@@ -107,6 +115,7 @@ def load(
     dtype: str | None = None,
     attention: str | None = None,
     head: str | None = None,
+    read_at: str | None = None,
 ) -> RewardModel:
     """The reward model of that nickname, hub id or folder, ready to score.
 
@@ -115,6 +124,7 @@ def load(
     attention: None takes the right one ("eager" for Gemma-2, whose soft-capping sdpa drops; "sdpa" otherwise);
     "uncapped" runs Gemma-2 without soft-capping, as the authors' code did.
     head: None reads it from the checkpoint; "urm_helpfulness" reads URM as the paper's code did.
+    read_at: "last" token or "last_not_pad"; None takes the rule of the checkpoint's own class, see read_at_for.
     Raises InputError, one line with the remedy, for anything that is not there, not open, or not a reward model.
     """
     name = str(name)
@@ -126,6 +136,7 @@ def load(
     head_name = head or head_name_of(config, set(keys))
     _check_head_name(name, head_name, entry["head"], config)
     attention = checkpoints.set_attention(config, attention)
+    read_at = read_at_for(head_name, config, read_at)
     tokenizer = _tokenizer(folder, head_name)
     load_parts = _load_classifier if head_name == "classifier" else _load_backbone_and_head
     backbone, head_module = load_parts(folder, config, keys, head_name, dtype, attention)
@@ -133,7 +144,7 @@ def load(
         attention = backbone.config._attn_implementation
     model = RewardModel(
         name, entry["nickname"], entry["hub_id"], revision, head_name, dtype, attention, device, tokenizer,
-        checkpoints.ready(backbone, device), head_module and head_module.to(device).eval(),
+        checkpoints.ready(backbone, device), head_module and head_module.to(device).eval(), read_at,
     )  # fmt: skip
     model.conversation("Why?")  # a template that cannot be used is told now, not after the first prompt
     return model
@@ -169,6 +180,30 @@ def _check_head_name(name: str, head_name: str, expected: str, config: PreTraine
         )
     if head_name == "urm_helpfulness" and architecture != ARCHITECTURES["urm"]:
         raise InputError(f"{name}: head 'urm_helpfulness' reads URM only; leave head out")
+
+
+def pad_token_id(config: PreTrainedConfig) -> int | None:
+    """The id of the padding token as transformers' classes for decoders look it up; None if there is none."""
+    return getattr(config.get_text_config(), "pad_token_id", None)
+
+
+def read_at_for(head_name: str, config: PreTrainedConfig, wanted: str | None = None) -> str:
+    """Where a model with this head reads a conversation: "last", "last_not_pad" or "pooled".
+
+    wanted: one of READ_AT, or None for the rule that the checkpoint was trained and is used with. InputError for
+    another one, for one that the model cannot follow, and for an encoder, which pools in its own way.
+    """
+    if wanted is not None and (wanted not in READ_AT or head_name == "classifier"):
+        raise InputError(f"read_at must be 'last' or 'last_not_pad', and left out for an encoder, not {wanted!r}")
+    if wanted == "last_not_pad" and pad_token_id(config) is None:
+        raise InputError("read_at 'last_not_pad' needs a pad_token_id in config.json; name one there, or say 'last'")
+    if wanted is not None or head_name == "classifier":
+        return wanted or "pooled"
+    # transformers' classes for decoders with one linear head take the rightmost token that is not pad, in padded and
+    # in unpadded input alike. It has no class for the other heads. The code that they were released with takes the
+    # token before the first pad; where the conversation itself holds no pad that is the last one, and where it does,
+    # as after a system turn that ends in the pad token, it would not see the reply at all.
+    return "last_not_pad" if head_name == "linear" and pad_token_id(config) is not None else "last"
 
 
 def _tokenizer(folder: Path, head_name: str) -> PreTrainedTokenizerBase:
