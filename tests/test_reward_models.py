@@ -807,9 +807,13 @@ def test_a_nickname_whose_checkpoint_has_another_head_is_refused(hub, checkpoint
         load("N-Lla-8B", device="cpu")
 
 
-def test_a_folder_is_identified_by_its_weights(checkpoint):
-    same, shared, other = (cpu(checkpoint("armorm", **o)) for o in ({}, {"pad": "mismatch"}, {"seed": 1}))
-    assert same.revision == shared.revision != other.revision
+def test_a_folder_is_identified_by_all_that_is_read(checkpoint, tmp_path):
+    same, padded, other = (cpu(checkpoint("armorm", **o)) for o in ({}, {"pad": "mismatch"}, {"seed": 1}))
+    copy = shutil.copytree(checkpoint("armorm"), tmp_path / "copy")
+    (copy / "README.md").write_text("no part of it")
+    (copy / "training.json").write_text("{}")
+    assert load(str(copy), device="cpu").revision == same.revision
+    assert len({same.revision, padded.revision, other.revision}) == 3
 
 
 def test_registry_lists_the_papers_models_and_current_ones():

@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError
 from safetensors import SafetensorError, safe_open
+from tqdm import tqdm
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -27,6 +28,10 @@ from transformers.utils import logging as transformers_logging
 from lib import ROOT, InputError
 
 AutoClass = type[AutoModel] | type[AutoModelForSequenceClassification] | type[AutoModelForCausalLM]
+# What a checkpoint is read from: configuration, weights, tokenizer and templates.
+READ = ("*.json", "*.safetensors", "*.model", "*.jinja", "*.txt", "*.tiktoken")
+TEMPLATES = "additional_chat_templates/*.jinja"
+NOT_READ = ("training.json", "generation_config.json")  # no reward depends on them
 COMPUTED = ("rotary_emb.inv_freq", "attn.bias", "masked_bias")  # tensors of old checkpoints that models now compute
 
 
@@ -57,15 +62,14 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
 
 
 def fetch(hub_id: str, revision: str) -> tuple[Path, str]:
-    """The folder that holds the checkpoint, and its resolved revision."""
+    """The folder that holds the checkpoint, and its revision: a commit on the hub, or a hash of what is read there."""
     folder = Path(hub_id)
     if folder.is_dir():
-        return folder, _weights_hash(folder)
+        return folder, _hash_of(folder)
     if folder.is_absolute():
         raise InputError(f"no reward model in {folder}; if it is an embedded one, make it with: make reproduce")
-    patterns = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
     try:
-        folder = Path(huggingface_hub.snapshot_download(hub_id, revision=revision or None, allow_patterns=patterns))
+        folder = Path(huggingface_hub.snapshot_download(hub_id, revision=revision or None, allow_patterns=list(READ)))
     except Exception as error:  # the network fails in many ways; each is told in one line
         raise InputError(_why_not_fetched(hub_id, error)) from error
     return folder, folder.name
@@ -84,11 +88,17 @@ def _why_not_fetched(hub_id: str, error: Exception) -> str:
     return f"the model hub cannot be reached for {hub_id}; connect, unset HF_HUB_OFFLINE, or give a local folder"
 
 
-def _weights_hash(folder: Path) -> str:
+def _hash_of(folder: Path) -> str:
+    """A hash of every file of the folder that can change a reward, by name and content."""
+    files = {path for pattern in (*READ, TEMPLATES) for path in folder.glob(pattern) if path.is_file()}
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.safetensors")):
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
+    try:
+        for path in sorted(file for file in files if file.name not in NOT_READ):
+            digest.update(f"{path.relative_to(folder)}\0".encode())
+            with path.open("rb") as content:
+                digest.update(hashlib.file_digest(content, "sha256").digest())
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); make it readable") from error
     return f"sha256:{digest.hexdigest()[:16]}"
 
 
@@ -151,21 +161,49 @@ def architecture_of(config: PreTrainedConfig) -> str:
 
 
 def tensor_files(folder: Path) -> dict[str, Path]:
-    """Which safetensors file holds each tensor of the checkpoint. InputError if one is missing or cut short."""
-    index = folder / "model.safetensors.index.json"
-    listed = set(json.loads(index.read_text())["weight_map"].values()) if index.is_file() else set()
-    files = sorted({*folder.glob("*.safetensors"), *(folder / name for name in listed)})
-    if not files:
-        pickled = "only pickled weights, which can run code," if list(folder.glob("*.bin*")) else "no weights"
-        raise InputError(f"{folder} holds {pickled} and no safetensors; convert them, or download them again")
+    """Which safetensors file holds each tensor, of the files that transformers reads; of others it is told.
+
+    InputError if one is missing or cut short, or if two hold a tensor of one name.
+    """
+    files = _weight_files(folder)
+    if others := sorted({path.name for path in folder.glob("*.safetensors")} - {path.name for path in files}):
+        tqdm.write(f"{folder}: {', '.join(others)} is not part of the checkpoint, and is not read")
     file_of: dict[str, Path] = {}  # a tensor's name -> its file
     for path in files:
         try:
             with safe_open(path, "pt") as tensors:
-                file_of |= dict.fromkeys(tensors.keys(), path)
+                keys = tensors.keys()
         except (SafetensorError, OSError) as error:
             raise InputError(f"{path} is not a whole safetensors file ({first_line(error)}); download it") from error
+        if twice := sorted(file_of.keys() & set(keys)):
+            raise InputError(f"{folder}: two files hold the tensor {twice[0]}; download the checkpoint again")
+        file_of |= dict.fromkeys(keys, path)
     return file_of
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """model.safetensors, or without it those of the index: the files that transformers reads, and in its order."""
+    whole, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if whole.is_file():
+        return [whole]
+    if index.is_file():
+        return _files_of(index)
+    if others := sorted(path.name for path in folder.glob("*.safetensors")):
+        raise InputError(f"{folder} holds {others[0]}, but neither model.safetensors nor its index; download them")
+    pickled = "only pickled weights, which can run code," if list(folder.glob("*.bin*")) else "no weights"
+    raise InputError(f"{folder} holds {pickled} and no safetensors; convert them, or download them again")
+
+
+def _files_of(index: Path) -> list[Path]:
+    """The files that an index lists, in order of their names; InputError if it is broken or leads out of its folder."""
+    try:
+        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        inside = all(Path(name).name == name and name.endswith(".safetensors") for name in names)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        names, inside = set(), False
+    if not names or not inside:
+        raise InputError(f"{index} does not say in which safetensors file each tensor is; download it again")
+    return [index.with_name(name) for name in sorted(names)]
 
 
 def set_attention(config: PreTrainedConfig, attention: str | None) -> str:

@@ -50,8 +50,8 @@ def base_of(reward_model: str) -> str:
 class LanguageModel:
     """A loaded causal language model, in eval mode on `device`.
 
-    name: how it was asked for. revision: the commit on the hub, or a hash of the weights for a folder. tuned: whether
-    prompts go through its chat template (instruction-tuned) or into the plain frame (pretrained).
+    name: how it was asked for. revision: the commit on the hub, or for a folder a hash of all that is read. tuned:
+    whether prompts go through its chat template (instruction-tuned) or into the plain frame (pretrained).
     """
 
     name: str

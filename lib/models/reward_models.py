@@ -63,7 +63,7 @@ def rows_of(nicknames: Iterable[str]) -> pd.DataFrame:
 class RewardModel:
     """A loaded reward model: backbone in its own dtype, head in fp32, both in eval mode on `device`.
 
-    name: how it was asked for. revision: the commit on the hub, or a hash of the weights for a folder.
+    name: how it was asked for. revision: the commit on the hub, or for a folder a hash of all that is read.
     head: None for encoders (BERT, DeBERTa), whose backbone is the whole model with its own classifier.
     read_at: where a conversation is read: at its "last" token, at its "last_not_pad" one, or "pooled" by an encoder.
     """

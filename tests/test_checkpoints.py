@@ -1,0 +1,147 @@
+"""Checkpoints in folders: what identifies them, which files are read, and what is refused in one line."""
+
+import json
+import shutil
+
+import pytest
+import tiny
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from lib import InputError, scoring
+from lib.models import checkpoints
+from lib.models.reward_models import load
+
+PROMPT = "What, in one word, is the greatest thing ever?"
+REPLIES = ["love", "war", "a b"]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    return tiny.make_checkpoint(tmp_path_factory.mktemp("original"), "linear_llama")
+
+
+@pytest.fixture(scope="module")
+def sharded(tmp_path_factory):
+    return tiny.make_checkpoint(tmp_path_factory.mktemp("sharded"), "linear_llama", shards=3)
+
+
+@pytest.fixture
+def folder(original, tmp_path):
+    """A copy of a tiny checkpoint, to be spoiled."""
+    return shutil.copytree(original, tmp_path / "model")
+
+
+def refused(folder, *words: str, **options) -> None:
+    """Expects that loading is refused in one line that holds these words."""
+    with pytest.raises(InputError) as caught:
+        load(str(folder), device="cpu", **options)
+    message = str(caught.value)
+    assert "\n" not in message and len(message) < 400
+    for word in words:
+        assert word in message, message
+
+
+def rewards(folder):
+    return scoring.score_replies(load(str(folder), device="cpu"), PROMPT, REPLIES).tolist()
+
+
+# --- identity -----------------------------------------------------------------------------------------------------
+
+
+def edit(file, **fields):
+    file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+
+
+EDITS = {
+    "rope_theta": lambda f: edit(f / "config.json", rope_theta=10.0),
+    "rms_norm_eps": lambda f: edit(f / "config.json", rms_norm_eps=0.5),
+    "normaliser": lambda f: edit(f / "tokenizer.json", normalizer={"type": "Lowercase"}),
+    "bos_token": lambda f: edit(f / "tokenizer_config.json", bos_token="<|end_of_text|>"),
+    "template": lambda f: (f / "chat_template.jinja").write_text(tiny.TEMPLATES["llama3"]),
+    "other template": lambda f: (
+        (f / "additional_chat_templates").mkdir(),
+        (f / "additional_chat_templates" / "rag.jinja").write_text("{{ 1 }}"),
+    ),
+}
+
+
+@pytest.mark.parametrize("change", EDITS)
+def test_an_edited_folder_is_another_model_and_its_table_is_not_kept(folder, tmp_path, change):
+    prompts, path = {"greatest": PROMPT}, tmp_path / "table.parquet"
+    before = load(str(folder), device="cpu")
+    scoring.score_vocabulary(before, prompts, path, token_ids=[5, 6], progress=False)
+    EDITS[change](folder)
+    after = load(str(folder), device="cpu")
+    assert after.revision != before.revision
+    with pytest.raises(InputError, match="other settings .*revision"):
+        scoring.score_vocabulary(after, prompts, path, token_ids=[5, 6], progress=False)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_any_byte_of_what_is_read_changes_the_revision(original, data):
+    file = data.draw(st.sampled_from(sorted(path for path in original.iterdir() if path.suffix != ".py")))
+    content = file.read_bytes()
+    at, bit = data.draw(st.integers(0, len(content) - 1)), data.draw(st.integers(0, 7))
+    _, revision = checkpoints.fetch(str(original), "")
+    try:
+        file.write_bytes(content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :])
+        assert checkpoints.fetch(str(original), "")[1] != revision
+    finally:
+        file.write_bytes(content)
+    assert checkpoints.fetch(str(original), "")[1] == revision
+
+
+# --- which files are read -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["model_ema.safetensors", "a.safetensors", "model-00001-of-00002.safetensors"])
+def test_weights_that_transformers_does_not_read_are_told_and_not_read(folder, capsys, name):
+    expected = rewards(folder)
+    tensors = load_file(folder / "model.safetensors")
+    save_file({key: tensor + 1 for key, tensor in tensors.items()}, folder / name, metadata={"format": "pt"})
+    assert rewards(folder) == expected
+    assert f"{name} is not part of the checkpoint, and is not read" in "".join(capsys.readouterr())
+
+
+def test_an_index_beside_whole_weights_is_not_read(folder, sharded):
+    expected = rewards(folder)
+    for file in sharded.glob("model*"):
+        shutil.copy(file, folder)
+    assert rewards(folder) == expected
+
+
+def test_only_the_files_of_the_index_are_read(sharded, tmp_path, original):
+    folder = shutil.copytree(sharded, tmp_path / "model")
+    tensors = load_file(original / "model.safetensors")
+    save_file({key: tensor + 1 for key, tensor in tensors.items()}, folder / "z.safetensors")
+    assert rewards(folder) == rewards(original)
+
+
+def test_weights_under_another_name_are_refused(folder):
+    (folder / "model.safetensors").rename(folder / "weights.safetensors")
+    refused(folder, "weights.safetensors", "neither model.safetensors nor its index")
+
+
+def test_a_tensor_that_two_files_hold_is_refused(sharded, tmp_path):
+    folder = shutil.copytree(sharded, tmp_path / "model")
+    first, second, _ = sorted(folder.glob("*.safetensors"))
+    one, two = load_file(first), load_file(second)
+    name = next(iter(two))
+    save_file(one | {name: torch.zeros_like(two[name])}, first, metadata={"format": "pt"})
+    refused(folder, "two files hold the tensor", name)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{ torn", "{}", "[]", "null", '{"weight_map": null}', '{"weight_map": {}}', '{"weight_map": {"a": 1}}']
+    + ['{"weight_map": {"a": "../model.safetensors"}}', '{"weight_map": {"a": "model.bin"}}', "[" * 100_000, "\xff"],
+    ids=lambda content: content[:30],
+)
+def test_a_broken_index_is_one_line(sharded, tmp_path, content):
+    folder = shutil.copytree(sharded, tmp_path / "model")
+    (folder / "model.safetensors.index.json").write_bytes(content.encode("latin-1"))
+    refused(folder, "model.safetensors.index.json", "download it again")
