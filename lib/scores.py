@@ -2,16 +2,19 @@
 
 Columns: token_id int32; token, text strings; reply_ids list<int32>, what was really fed for this token; input_group
 int32, equal where the model's input was identical; then one float32 column per prompt. The file's metadata says which
-model, revision and settings the rewards come from.
+model, revision and settings the rewards come from, and holds a digest of all this, so that a table that was damaged is
+refused.
 """
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lib import InputError
@@ -26,6 +29,7 @@ COLUMNS = {
     "input_group": pa.int32(),
 }
 METADATA_KEY = b"reward_model_values"
+DIGEST_KEY = b"sha256"  # of metadata and columns; tables that were written before there was one do without
 
 
 # --- files --------------------------------------------------------------------------------------------------------
@@ -47,37 +51,73 @@ def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
     schema = pa.schema(COLUMNS | {name: pa.float32() for name in prompt_names(table)})
     arrow = pa.Table.from_pandas(table, schema=schema, preserve_index=False)
     # Nothing but our own metadata, so that one content is one sequence of bytes whatever pandas wrote it.
-    arrow = arrow.replace_schema_metadata({METADATA_KEY: json.dumps(metadata, sort_keys=True)})
+    described = json.dumps(metadata, sort_keys=True).encode()
+    arrow = arrow.replace_schema_metadata({METADATA_KEY: described, DIGEST_KEY: _digest(arrow, described)})
     with replacing(path) as part:
-        pq.write_table(arrow, part)
+        pq.write_table(arrow, part, write_page_checksum=True)
 
 
 def read(path: Path) -> pd.DataFrame:
     """The score table in a file, in file order; `table.attrs["metadata"]` says what its rewards depend on.
 
-    Raises InputError, naming the file, if it is missing, corrupt, or a table of something else.
+    Raises InputError, naming the file, if it is missing, damaged, or a table of something else.
     """
     path = Path(path)
-    again = f"delete it and score again: make score MODEL={path.stem} COLLECTION={path.parent.name}"
+    scoring = f"make score MODEL={path.stem} COLLECTION={path.parent.name}"
     if not path.is_file():
-        raise InputError(
-            f"no scores for '{path.stem}' in {path.parent}; run: make score MODEL={path.stem} "
-            f"COLLECTION={path.parent.name}"
-        )
+        raise InputError(f"no scores for '{path.stem}' in {path.parent}; run: {scoring}")
+    again = f"delete it and score again: {scoring}"
     try:
-        arrow = pq.ParquetFile(path).read()
+        arrow, metadata = _opened(path)
+        table = arrow.replace_schema_metadata(None).to_pandas()
     except PermissionError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); make it readable") from error
-    except (pa.ArrowException, OSError) as error:
+    except InputError as error:
+        raise InputError(f"{path} is {error}; {again}") from error
+    except Exception as error:  # damaged bytes fail in many ways, and each of them means the same
         raise InputError(f"{path} is not a whole parquet file; {again}") from error
-    try:
-        metadata = json.loads((arrow.schema.metadata or {})[METADATA_KEY])
-    except (KeyError, ValueError) as error:
-        raise InputError(f"{path} is not a score table of this project (it has no metadata); {again}") from error
-    table = arrow.replace_schema_metadata(None).to_pandas()
     validate(table, str(path), again)
     table.attrs["metadata"] = metadata
     return table
+
+
+def _opened(path: Path) -> tuple[pa.Table, dict]:
+    """The table as it was written, and its metadata; InputError says what it is instead."""
+    arrow = pq.ParquetFile(path, page_checksum_verification=True).read()
+    held = dict(arrow.schema.metadata or {})
+    if METADATA_KEY not in held:
+        raise InputError("not a score table of this project (it has no metadata)")
+    # Without a digest only if there is nothing else: no damage makes a new table look like an old one.
+    if len(held) > 1 and held != {METADATA_KEY: held[METADATA_KEY], DIGEST_KEY: _digest(arrow, held[METADATA_KEY])}:
+        raise InputError("damaged: it does not hold what was written")
+    metadata = json.loads(held[METADATA_KEY])
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("prompts", {}), dict):
+        raise InputError("not a score table of this project (its metadata names no settings)")
+    return arrow, metadata
+
+
+def _digest(arrow: pa.Table, metadata: bytes) -> bytes:
+    """A hash, in hex, of metadata and columns: their names, types and values, whatever way a file keeps them."""
+    digest = hashlib.sha256(metadata)
+    for name, column in zip(arrow.column_names, arrow.columns, strict=True):
+        # A list's type names its values as well, and parquet calls them otherwise than arrow does.
+        held = column.type.value_type if pa.types.is_list(column.type) else column.type
+        digest.update(f"\0{name}\0{held}\0{len(column)}\0{column.null_count}\0".encode())
+        for part in _bytes_of(column):
+            digest.update(part)
+    return digest.hexdigest().encode()
+
+
+def _bytes_of(column: pa.ChunkedArray) -> Iterator[bytes]:
+    """The values of a column; of lists and texts the lengths come first, so that no two columns have the same bytes."""
+    if pa.types.is_list(column.type):
+        yield pc.list_value_length(column).to_numpy().tobytes()
+        yield pc.list_flatten(column).to_numpy().tobytes()
+    elif pa.types.is_string(column.type):
+        yield pc.binary_length(column).to_numpy().tobytes()
+        yield "".join(column.to_pylist()).encode()
+    else:
+        yield column.to_numpy().tobytes()
 
 
 def read_all(collection: Collection) -> dict[str, pd.DataFrame]:

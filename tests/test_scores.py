@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import AWKWARD
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lib import InputError, scores
 from lib.collection import Collection
@@ -81,7 +83,7 @@ def test_the_file_holds_the_contracts_types_and_no_other_metadata(score_table, p
         "int32",
         "float",
     ]
-    assert list(schema.metadata) == [b"reward_model_values"]
+    assert list(schema.metadata) == [b"reward_model_values", b"sha256"]
 
 
 def test_one_content_is_one_sequence_of_bytes(score_table, path):
@@ -188,6 +190,75 @@ def test_foreign_tables_are_refused_by_name(score_table, path):
     table = pa.table({"token_id": pa.array([1], pa.int32())}, metadata={"reward_model_values": json.dumps({})})
     pq.write_table(table, path)
     with refused("model.parquet is not a score table: column token is missing; delete it"):
+        scores.read(path)
+
+
+def flipped(content: bytes, bit: int) -> bytes:
+    """The same bytes but for one bit."""
+    return content[: bit // 8] + bytes([content[bit // 8] ^ 1 << bit % 8]) + content[bit // 8 + 1 :]
+
+
+def as_read(path) -> tuple:
+    """All that reading a table gives, or None where it is refused in one line."""
+    try:
+        table = scores.read(path)
+    except InputError as error:
+        assert "\n" not in str(error) and "model.parquet" in str(error)
+        return ()
+    return table.to_json(double_precision=15), list(table.dtypes), table.attrs["metadata"]
+
+
+def test_a_flipped_bit_is_refused_or_changes_nothing(score_table, path):
+    scores.write(score_table(groups=[0, 0, *range(1, 14)], greatest=[0.5, 0.5, *range(13)]), path, {"model": "m"})
+    whole, content = as_read(path), path.read_bytes()
+
+    @settings(max_examples=300, deadline=None)
+    @given(bit=st.integers(0, 8 * len(content) - 1))
+    def flip(bit):
+        path.write_bytes(flipped(content, bit))
+        assert as_read(path) in ((), whole)
+
+    flip()
+
+
+def test_a_flipped_bit_among_the_rewards_is_refused(score_table, path):
+    rewards = np.linspace(1, 2, len(AWKWARD), dtype=np.float32)
+    scores.write(score_table(greatest=rewards), path, {})
+    content = path.read_bytes()
+    at = content.index(rewards[3].tobytes())
+    path.write_bytes(flipped(content, 8 * at))
+    with refused("model.parquet is .*; delete it and score again: make score MODEL=model"):
+        scores.read(path)
+
+
+@pytest.mark.parametrize("change", [{"greatest": range(1, 16)}, {"texts": ["x", *AWKWARD[1:]]}])
+def test_another_tables_digest_is_refused(score_table, path, change):
+    scores.write(score_table(), path, {})
+    held = pq.read_schema(path).metadata
+    other = path.with_name("other.parquet")
+    scores.write(score_table(**change), other, {})
+    pq.write_table(pq.read_table(other).replace_schema_metadata(held), path)
+    with refused("model.parquet is damaged: it does not hold what was written; delete it and score again"):
+        scores.read(path)
+
+
+def test_a_table_from_before_there_were_digests_is_read(score_table, path):
+    scores.write(score_table(), path, {"model": "m"})
+    arrow = pq.read_table(path)
+    held = {b"reward_model_values": arrow.schema.metadata[b"reward_model_values"]}
+    pq.write_table(arrow.replace_schema_metadata(held), path)
+    assert scores.read(path).attrs["metadata"] == {"model": "m"}
+    for key in (b"sha257", b"extra"):
+        pq.write_table(arrow.replace_schema_metadata(held | {key: b"0"}), path)
+        with refused("model.parquet is damaged"):
+            scores.read(path)
+
+
+@pytest.mark.parametrize("metadata", ["[]", "3", "null", '"x"', '{"prompts": []}', '{"prompts": null}', "{ torn", ""])
+def test_metadata_that_names_no_settings_is_refused(score_table, path, metadata):
+    scores.write(score_table(), path, {})
+    pq.write_table(pq.read_table(path).replace_schema_metadata({"reward_model_values": metadata}), path)
+    with refused("model.parquet is not .*; delete it and score again"):
         scores.read(path)
 
 
