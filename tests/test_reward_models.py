@@ -288,7 +288,8 @@ def test_rewards_do_not_change_with_the_calendar(checkpoint, monkeypatch):
     before = scoring.score_replies(model, PROMPT, WORDS)
     monkeypatch.setattr(chat_template_utils, "datetime", NextCentury)
     turns = [{"role": "user", "content": PROMPT}, {"role": "assistant", "content": "love"}]
-    assert "05 Apr 2123" in model.tokenizer.apply_chat_template(turns, tokenize=False)  # the template would
+    plain = AutoTokenizer.from_pretrained(checkpoint("linear_llama", template="llama32"))
+    assert "05 Apr 2123" in plain.apply_chat_template(turns, tokenize=False)  # the template would
     assert "Today Date: 26 Jul 2024" in model.conversation(PROMPT).before
     assert (scoring.score_replies(model, PROMPT, WORDS) == before).all()
 

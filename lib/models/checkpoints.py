@@ -26,6 +26,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from lib import ROOT, InputError
+from lib.models import templates
 
 AutoClass = type[AutoModel] | type[AutoModelForSequenceClassification] | type[AutoModelForCausalLM]
 # What a checkpoint is read from: configuration, weights, tokenizer and templates.
@@ -221,9 +222,9 @@ def set_attention(config: PreTrainedConfig, attention: str | None) -> str:
 
 
 def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
-    """The checkpoint's tokenizer. InputError if it has none that transformers can open."""
+    """The checkpoint's tokenizer, its chat template confined. InputError if it has none that transformers can open."""
     try:
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        return templates.confine(AutoTokenizer.from_pretrained(folder, trust_remote_code=False))
     except (OSError, ValueError) as error:
         raise InputError(
             f"{folder} holds no tokenizer that transformers can open ({first_line(error)}); save tokenizer.json there"
