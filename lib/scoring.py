@@ -13,7 +13,6 @@ import datetime
 import hashlib
 import json
 import platform
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,9 +27,9 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import AttentionInterface, DynamicCache, PreTrainedModel
 
-from lib import InputError, scores
+from lib import InputError, scores, shards
 from lib.cores import one_thread
-from lib.files import lock, replacing
+from lib.files import lock
 from lib.models import conversations
 from lib.models.conversations import Inputs
 from lib.models.reward_models import RewardModel
@@ -312,19 +311,20 @@ def score_vocabulary(
     with lock(path):
         table, scored = _table_so_far(path, settings, prompts, overwrite)
         missing = {name: prompt for name, prompt in prompts.items() if name not in scored}
-        if not missing:
-            return table
-        shards = path.with_name(f"{path.stem}.{_hash(settings)}.shards")
-        with tqdm(unit=" replies", desc=model.nickname, disable=not progress) as bar:
-            for done, (name, prompt) in enumerate(missing.items()):
-                inputs = inputs_for(model, prompt, _replies(tokens, reply_mode), reply_mode=reply_mode, bos=bos)
-                bar.total = bar.n + len(inputs.suffixes) * (len(missing) - done)
-                table = with_inputs(table if len(table) else tokens, inputs)
-                rewards = _score_in_shards(model, name, inputs, tokens, shards, tokens_per_batch, bar)
-                table = table.assign(**{name: rewards[inputs.group]})
-        scores.write(table, path, settings | _run_metadata(model, scored | prompts, started))
-        shutil.rmtree(shards, ignore_errors=True)
-    return scores.read(path)
+        folder = path.with_name(f"{path.stem}.{_hash(settings)}.shards")
+        if missing:
+            columns: dict[str, np.ndarray] = {}
+            with tqdm(unit=" replies", desc=model.nickname, disable=not progress) as bar:
+                for done, (name, prompt) in enumerate(missing.items()):
+                    inputs = inputs_for(model, prompt, _replies(tokens, reply_mode), reply_mode=reply_mode, bos=bos)
+                    bar.total = bar.n + len(inputs.suffixes) * (len(missing) - done)
+                    table = with_inputs(table if len(table) else tokens, inputs)
+                    rewards = _score_in_shards(model, inputs, tokens, folder, tokens_per_batch, bar)
+                    columns[name] = rewards[inputs.group]
+            table = pd.concat([table, pd.DataFrame(columns, index=table.index)], axis=1)
+            scores.write(table, path, settings | _run_metadata(model, scored | prompts, started))
+        shards.remove(folder, (scored | prompts).values())
+    return scores.read(path) if missing else table
 
 
 def _replies(tokens: pd.DataFrame, reply_mode: str) -> list:
@@ -367,12 +367,20 @@ def _table_so_far(path: Path, settings: dict, prompts: dict, overwrite: bool) ->
     """The table at `path` and its prompts, if they are of these settings; else an empty one."""
     if not path.exists():
         return pd.DataFrame(), {}
-    table = scores.read(path)
+    try:
+        table = scores.read(path)
+    except InputError as error:
+        if not overwrite:
+            raise
+        tqdm.write(f"scored again, because {error}")
+        return pd.DataFrame(), {}
     metadata = table.attrs["metadata"]
+    scored = metadata.get("prompts", {})
     differ = [key for key, value in settings.items() if metadata.get(key) != value]
-    differ += [name for name, prompt in metadata["prompts"].items() if prompts.get(name, prompt) != prompt]
+    differ += [name for name, prompt in scored.items() if prompts.get(name, prompt) != prompt]
+    differ += ["prompts"] * (set(scored) != set(scores.prompt_names(table)))
     if not differ:
-        return table, metadata["prompts"]
+        return table, scored
     if overwrite:
         return pd.DataFrame(), {}
     raise InputError(
@@ -394,26 +402,21 @@ def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
 
 
 def _score_in_shards(
-    model: RewardModel,
-    name: str,
-    inputs: Inputs,
-    tokens: pd.DataFrame,
-    shards: Path,
-    tokens_per_batch: int | None,
-    bar: tqdm,
+    model: RewardModel, inputs: Inputs, tokens: pd.DataFrame, folder: Path, tokens_per_batch: int | None, bar: tqdm
 ) -> np.ndarray:
     """Rewards of the distinct inputs, (inputs,) float32; shards that an earlier run finished are read, not scored."""
     scorer = None
     rewards = np.empty(len(inputs.suffixes), dtype=np.float32)
     for number, shard in enumerate(_by_length(inputs.suffixes)):
-        file = shards / f"{name}-{_hash(inputs.conversation.prompt)}-{number:05d}.npy"
-        if file.exists():
-            rewards[shard] = np.load(file)
+        file = shards.path_of(folder, inputs.conversation.prompt, number)
+        finished = shards.read(file, len(shard))
+        if finished is not None:
+            rewards[shard] = finished
         else:
             scorer = scorer or _announced(Scorer(model, inputs, tokens_per_batch))
             rewards[shard] = scorer([inputs.suffixes[i] for i in shard])
             _refuse_non_finite(rewards, shard, inputs, tokens)
-            _write_shard(file, rewards[shard])
+            shards.write(file, rewards[shard])
         bar.update(len(shard))
     return rewards
 
@@ -438,8 +441,3 @@ def _refuse_non_finite(rewards: np.ndarray, shard: np.ndarray, inputs: Inputs, t
             f"the reward of token {token['token_id']} ({token['token']!r}) for the prompt "
             f"{inputs.conversation.prompt!r} is {rewards[bad[0]]}; load the model with dtype='bfloat16' or 'float32'"
         )
-
-
-def _write_shard(file: Path, rewards: np.ndarray) -> None:
-    with replacing(file) as part, open(part, "wb") as out:
-        np.save(out, rewards)

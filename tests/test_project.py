@@ -59,7 +59,7 @@ SECTIONS = {"search", "similarity", "framing", "alignment", "language", "embedde
 FLOORS = [
     {"lib", "files", "cores", "resampling", "words", "rules"},
     {"collection"},
-    {"downloads", "lexicons", "prompts", "scores", "rankings", "display"},
+    {"downloads", "lexicons", "prompts", "scores", "shards", "rankings", "display"},
     {"models"},
     {"scoring"},
     {"figures", "token_charts", "interval_charts", "claims", "findings"},

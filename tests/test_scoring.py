@@ -2,10 +2,13 @@
 
 import errno
 import functools
+import hashlib
+import io
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import oracle
@@ -13,8 +16,10 @@ import pandas as pd
 import pytest
 import tiny
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from lib import InputError, scores, scoring
+from lib import InputError, scores, scoring, shards
 from lib.models import conversations
 from lib.models.reward_models import load
 
@@ -201,6 +206,19 @@ def test_a_finished_table_is_not_scored_again_and_new_prompts_join_it(folders, t
     pd.testing.assert_frame_equal(scoring.score_vocabulary(model, PROMPTS, path, progress=False), both)
 
 
+def test_many_prompts_do_not_copy_the_table_for_each(folders, tmp_path, monkeypatch):
+    model, made = loaded(folders("linear_llama")), []
+    inputs = scoring.inputs_for(model, "Why?", [(5,), (6,)], reply_mode="ids")
+    monkeypatch.setattr(scoring, "inputs_for", lambda *given, **options: inputs)
+    monkeypatch.setattr(scoring, "_score_in_shards", lambda *given: np.zeros(2, dtype=np.float32))
+    plain = pd.DataFrame.assign
+    monkeypatch.setattr(pd.DataFrame, "assign", lambda *given, **new: (made.append(1), plain(*given, **new))[1])
+    prompts = {f"p{i}": f"Why {i}?" for i in range(400)}
+    table = scoring.score_vocabulary(model, prompts, tmp_path / "t.parquet", token_ids=[5, 6], progress=False)
+    assert scores.prompt_names(table) == list(prompts)
+    assert len(made) < 5  # each copies all columns that are there by then
+
+
 def test_a_table_of_other_settings_is_refused_unless_overwritten(folders, tmp_path):
     model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
     scoring.score_vocabulary(model, PROMPTS, path, progress=False)
@@ -230,35 +248,136 @@ def test_a_full_disk_loses_nothing(folders, tmp_path, monkeypatch):
     model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
     monkeypatch.setattr(scoring, "REPLIES_PER_SHARD", 100)
     whole = scoring.score_vocabulary(model, PROMPTS, tmp_path / "whole.parquet", progress=False)
-    save, saved = np.save, []
+    write, written = Path.write_bytes, []
 
-    def filling_up(file, array):
-        if len(saved) == 4:
+    def filling_up(file, content):
+        if len(written) == 4:
             raise OSError(errno.ENOSPC, "No space left on device")
-        saved.append(len(array))
-        save(file, array)
+        written.append(len(content))
+        return write(file, content)
 
-    monkeypatch.setattr(np, "save", filling_up)
+    monkeypatch.setattr(Path, "write_bytes", filling_up)
     with pytest.raises(InputError, match="disk is full.*free some space"):
         scoring.score_vocabulary(model, PROMPTS, path, progress=False)
-    monkeypatch.setattr(np, "save", save)
+    monkeypatch.setattr(Path, "write_bytes", write)
     assert len(list(tmp_path.glob("table.*.shards/*.npy"))) == 4
     pd.testing.assert_frame_equal(scoring.score_vocabulary(model, PROMPTS, path, progress=False), whole)
 
 
+@pytest.fixture
+def stopped_run(folders, tmp_path, monkeypatch):
+    """A model, the table that it gives, and the path of one of which only the shards are there."""
+    model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
+    monkeypatch.setattr(scoring, "REPLIES_PER_SHARD", 100)
+    whole = scoring.score_vocabulary(model, PROMPTS, tmp_path / "whole.parquet", progress=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(scores, "write", lambda *given: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            scoring.score_vocabulary(model, PROMPTS, path, progress=False)
+    return model, whole, path
+
+
+DAMAGES = {
+    "empty": lambda content: b"",
+    "cut": lambda content: content[:-9],
+    "without digest": lambda content: content[:-32],
+    "flipped": lambda content: content[:-40] + bytes([content[-40] ^ 1]) + content[-39:],
+    "longer": lambda content: content + b"0",
+    "text": lambda content: b"not a shard",
+    "of another length": lambda content: as_shard(np.zeros(7, dtype=np.float32)),
+    "of another type": lambda content: as_shard(np.zeros(100)),
+    "not finite": lambda content: as_shard(np.full(100, np.nan, dtype=np.float32)),
+    "not a number": lambda content: as_shard(np.full(100, "x")),
+}
+
+
+def as_shard(rewards) -> bytes:
+    """A shard as one is written."""
+    out = io.BytesIO()
+    np.save(out, rewards)
+    return out.getvalue() + hashlib.sha256(out.getvalue()).digest()
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_shard_is_dropped_told_and_scored_again(stopped_run, capsys, damage):
+    model, whole, path = stopped_run
+    file = sorted(path.parent.glob("table.*.shards/*.npy"))[1]
+    file.write_bytes(DAMAGES[damage](file.read_bytes()))
+    pd.testing.assert_frame_equal(scoring.score_vocabulary(model, PROMPTS, path, progress=False), whole)
+    assert f"{file} is damaged" in capsys.readouterr().out
+
+
+def test_any_damage_to_a_shard_is_seen(tmp_path):
+    file, rewards = tmp_path / "shard.npy", np.linspace(-1, 1, 50, dtype=np.float32)
+    shards.write(file, rewards)
+    content = file.read_bytes()
+    assert shards.read(file, 50).tolist() == rewards.tolist()
+
+    @settings(max_examples=200, deadline=None)
+    @given(bit=st.integers(0, 8 * len(content) - 1), cut=st.booleans())
+    def damage(bit, cut):
+        flipped = content[: bit // 8] + bytes([content[bit // 8] ^ 1 << bit % 8]) + content[bit // 8 + 1 :]
+        file.write_bytes(content[: bit // 8] if cut else flipped)
+        assert shards.read(file, 50) is None
+
+    damage()
+
+
+def test_shards_that_outlived_their_table_are_removed(stopped_run, monkeypatch):
+    model, whole, path = stopped_run
+    with monkeypatch.context() as patch:
+        patch.setattr(shards, "remove", lambda *given: 1 / 0)  # killed between writing and clearing up
+        with pytest.raises(ZeroDivisionError):
+            scoring.score_vocabulary(model, PROMPTS, path, progress=False)
+    assert path.exists()
+    [folder] = path.parent.glob("table.*.shards")
+    (folder / f".{next(folder.iterdir()).name}.part").write_bytes(b"half")
+    monkeypatch.setattr(scoring, "Scorer", None)  # anything scored from here on would fail
+    pd.testing.assert_frame_equal(scoring.score_vocabulary(model, PROMPTS, path, progress=False), whole)
+    assert not folder.exists()
+
+
+def test_shards_of_prompts_that_are_not_in_the_table_yet_are_kept(stopped_run):
+    model, _, path = stopped_run
+    scoring.score_vocabulary(model, {"greatest": PROMPTS["greatest"]}, path, progress=False)
+    [folder] = path.parent.glob("table.*.shards")
+    left = set(folder.iterdir())
+    assert left and left == {shards.path_of(folder, PROMPTS["worst"], number) for number in range(len(left))}
+
+
+@pytest.mark.parametrize("metadata", [{}, {"prompts": {}}, {"prompts": {"greatest": 3}}, {"settings": []}])
+def test_a_table_whose_metadata_names_no_settings_is_refused_or_scored_anew(folders, tmp_path, metadata):
+    model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
+    whole = scoring.score_vocabulary(model, PROMPTS, path, progress=False)
+    scores.write(whole, path, metadata)
+    with pytest.raises(InputError, match="holds scores of other settings .model, revision, .*or delete it"):
+        scoring.score_vocabulary(model, PROMPTS, path, progress=False)
+    again = scoring.score_vocabulary(model, PROMPTS, path, overwrite=True, progress=False)
+    pd.testing.assert_frame_equal(again, whole)
+
+
+def test_a_damaged_table_that_may_be_overwritten_is_scored_again(folders, tmp_path, capsys):
+    model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
+    whole = scoring.score_vocabulary(model, PROMPTS, path, progress=False)
+    path.write_bytes(path.read_bytes()[:-100])
+    again = scoring.score_vocabulary(model, PROMPTS, path, overwrite=True, progress=False)
+    pd.testing.assert_frame_equal(again, whole)
+    assert "scored again, because" in capsys.readouterr().out
+
+
 HALF_A_RUN = """
 import sys, time
-from lib import scoring
+from lib import scoring, shards
 from lib.models.reward_models import load
 scoring.REPLIES_PER_SHARD = 50
-written, write_shard = [], scoring._write_shard
+written, write_shard = [], shards.write
 def write_three(file, rewards):
     write_shard(file, rewards)
     written.append(file)
     if len(written) == 3:
         print("three shards", flush=True)
         time.sleep(600)
-scoring._write_shard = write_three
+shards.write = write_three
 scoring.score_vocabulary(load(sys.argv[1], device="cpu"), {"greatest": sys.argv[2]}, sys.argv[3], progress=False)
 """
 
@@ -288,8 +407,8 @@ def test_a_run_refuses_a_second_writer_and_once_killed_goes_on_to_the_same_table
     monkeypatch.setattr(scoring, "REPLIES_PER_SHARD", 50)
     prompts = {"greatest": PROMPTS["greatest"]}
     whole = scoring.score_vocabulary(model, prompts, tmp_path / "whole.parquet", progress=False)
-    written, plain = [], scoring._write_shard
-    monkeypatch.setattr(scoring, "_write_shard", lambda file, rewards: (written.append(file), plain(file, rewards)))
+    written, plain = [], shards.write
+    monkeypatch.setattr(shards, "write", lambda file, rewards: (written.append(file), plain(file, rewards)))
     resumed = scoring.score_vocabulary(model, prompts, path, progress=False)
     pd.testing.assert_frame_equal(resumed, whole, check_exact=True)
     assert written and not finished & set(written)  # what had been scored was not scored again

@@ -1,0 +1,57 @@
+"""Shards: rewards of a part of the replies, written as they are scored, so that a run that is stopped goes on there."""
+
+import contextlib
+import hashlib
+import io
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from lib.files import replacing
+
+DIGEST_BYTES = 32  # of the SHA-256 that ends a shard
+
+
+def path_of(folder: Path, prompt: str, number: int) -> Path:
+    """Where a shard is kept. By a hash of the prompt: its name may be anything, and its text is what is scored."""
+    return folder / f"{_prompt_hash(prompt)}-{number:05d}.npy"
+
+
+def write(file: Path, rewards: np.ndarray) -> None:
+    """Write the rewards, and after them a digest. InputError when the disk is full or the folder cannot be written."""
+    content = io.BytesIO()
+    np.save(content, rewards)
+    with replacing(file) as part:
+        part.write_bytes(content.getvalue() + hashlib.sha256(content.getvalue()).digest())
+
+
+def read(file: Path, length: int) -> np.ndarray | None:
+    """The rewards that an earlier run finished, (length,) float32; None if there are none, or not what was written.
+
+    The latter is told; they are then to be scored again.
+    """
+    if not file.exists():
+        return None
+    content = file.read_bytes()
+    saved, digest = content[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
+    if hashlib.sha256(saved).digest() == digest:
+        rewards = np.load(io.BytesIO(saved), allow_pickle=False)
+        if rewards.shape == (length,) and rewards.dtype == np.float32 and np.isfinite(rewards).all():
+            return rewards
+    tqdm.write(f"{file} is damaged, or of another size; its {length} replies are scored again")
+    return None
+
+
+def remove(folder: Path, prompts: Iterable[str]) -> None:
+    """Remove the shards of these prompts, and what a killed run left half written; the folder too, once it is empty."""
+    for prompt in prompts:
+        for file in [*folder.glob(f"{_prompt_hash(prompt)}-*"), *folder.glob(f".{_prompt_hash(prompt)}-*")]:
+            file.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # it is not there, or holds shards of other prompts
+        folder.rmdir()
+
+
+def _prompt_hash(prompt: str) -> str:
+    return hashlib.sha256(prompt.encode()).hexdigest()[:12]
