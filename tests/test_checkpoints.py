@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer
 
 from lib import InputError, scoring
 from lib.models import checkpoints
@@ -145,3 +146,93 @@ def test_a_broken_index_is_one_line(sharded, tmp_path, content):
     folder = shutil.copytree(sharded, tmp_path / "model")
     (folder / "model.safetensors.index.json").write_bytes(content.encode("latin-1"))
     refused(folder, "model.safetensors.index.json", "download it again")
+
+
+# --- one clear line -----------------------------------------------------------------------------------------------
+
+WRONG = [
+    ({"num_attention_heads": 5}, "multiple of the number of attention heads"),
+    ({"num_attention_heads": 0}, "config.json"),
+    ({"hidden_size": "x"}, "hidden_size"),
+    ({"hidden_size": -1}, "config.json"),
+    ({"vocab_size": -1}, "vocab_size is -1"),
+    ({"vocab_size": 3}, "no model can be built from config.json"),
+    ({"num_hidden_layers": 10**7}, "num_hidden_layers is 10000000"),
+    ({"num_hidden_layers": 0}, "num_hidden_layers is 0"),
+    ({"hidden_act": "nothing"}, "KeyError: 'nothing'"),
+    ({"hidden_act": 3}, "hidden_act"),
+    ({"torch_dtype": "float7"}, "float7"),
+    ({"torch_dtype": "int8"}, "dtype must be"),
+    ({"rope_scaling": {"rope_type": "nope", "factor": 2.0}}, "nope"),
+    ({"architectures": [3]}, "architecture 3"),
+    ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "is quantised"),
+    ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}, "is quantised"),
+    ({"quantization_config": 3}, "config.json"),
+    ({"transformers_weights": "other.safetensors"}, "model.safetensors"),
+]
+
+
+@pytest.mark.parametrize("fields, words", WRONG, ids=lambda value: "" if isinstance(value, str) else str(value)[:40])
+def test_a_config_that_describes_no_model_is_one_line(folder, fields, words):
+    edit(folder / "config.json", **fields)
+    refused(folder, words)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 50) | st.text(max_size=3),
+    lambda inside: st.lists(inside, max_size=2) | st.dictionaries(st.text(max_size=3), inside, max_size=2),
+    max_leaves=3,
+)
+FIELDS = ["hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size", "hidden_act"]
+FIELDS += ["rope_scaling", "rms_norm_eps", "pad_token_id", "architectures", "model_type", "num_labels", "torch_dtype"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(field=st.sampled_from(FIELDS), value=JSON)
+def test_no_field_of_a_config_is_a_traceback(original, field, value):
+    file = original / "config.json"
+    content = file.read_bytes()
+    try:
+        edit(file, **{field: value})
+        load(str(original), device="cpu")
+    except InputError as error:
+        assert "\n" not in str(error)
+    finally:
+        file.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[]", b"null", b"{ torn", b"\xff\xfe", b'{"model": {"type": "Nope"}}']
+)
+@pytest.mark.parametrize("name", ["tokenizer.json", "config.json"])
+def test_a_broken_file_is_one_line(folder, name, content):
+    (folder / name).write_bytes(content)
+    refused(folder, str(folder), ";")
+
+
+@pytest.mark.parametrize("name", ["XLNetTokenizer", 3])
+def test_a_tokenizer_class_that_cannot_be_opened_is_one_line(folder, name):
+    edit(folder / "tokenizer_config.json", tokenizer_class=name)
+    refused(folder, "no tokenizer that transformers can open")
+
+
+def test_tokens_without_an_embedding_are_one_line(folder):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    rows = len(tokenizer)
+    tokenizer.add_tokens(["<extra>", "<another>"])
+    tokenizer.save_pretrained(folder)
+    refused(folder, f"ids up to {rows + 1}, but the model only {rows} rows of embeddings")
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory"), torch.OutOfMemoryError("CUDA")]
+)
+def test_weights_that_do_not_fit_into_memory_are_one_line(folder, monkeypatch, error):
+    def starved(*given, **options):
+        raise error
+
+    monkeypatch.setattr(checkpoints.AutoModel, "from_pretrained", starved)
+    refused(folder, "does not fit into memory: its weights take 0.0 GB")
+    monkeypatch.undo()
+    monkeypatch.setattr(torch.nn.Module, "to", starved)
+    refused(folder, "the model does not fit on cpu: it takes 0.0 GB")

@@ -33,6 +33,7 @@ AutoClass = type[AutoModel] | type[AutoModelForSequenceClassification] | type[Au
 READ = ("*.json", "*.safetensors", "*.model", "*.jinja", "*.txt", "*.tiktoken")
 TEMPLATES = "additional_chat_templates/*.jinja"
 NOT_READ = ("training.json", "generation_config.json")  # no reward depends on them
+MOST_LAYERS, MOST_TOKENS = 1000, 10_000_000  # that any model may have; it is built before weights are looked at
 COMPUTED = ("rotary_emb.inv_freq", "attn.bias", "masked_bias")  # tensors of old checkpoints that models now compute
 
 
@@ -144,21 +145,37 @@ def dtype_for(wanted: str, device: str, config: PreTrainedConfig) -> str:
 
 
 def config_of(folder: Path) -> PreTrainedConfig:
-    """The checkpoint's configuration. InputError if it has none, or one that transformers does not know."""
+    """The checkpoint's configuration. InputError if it has none, or one that transformers cannot make sense of."""
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder} holds no config.json; give the folder of a saved transformers checkpoint")
     try:
-        return AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    except (ValueError, KeyError, OSError) as error:
+        with quiet_transformers():
+            config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    except Exception as error:  # what is not checked there fails in as many ways as there are fields
+        said = " ".join(str(error).split())
         raise InputError(
-            f"{folder}/config.json is not of an architecture that transformers knows ({first_line(error)}); "
+            f"{folder}/config.json is not of an architecture that transformers knows ({said[:150]}); "
             "give a *ForSequenceClassification checkpoint, or a newer transformers"
         ) from error
+    _refuse_config(folder, config)
+    return config
+
+
+def _refuse_config(folder: Path, config: PreTrainedConfig) -> None:
+    """InputError for a checkpoint that is quantised or read from other files than usual, or whose sizes cannot be."""
+    if getattr(config, "quantization_config", None) is not None:
+        raise InputError(f"{folder} is quantised, which changes rewards; give the checkpoint in its full precision")
+    if getattr(config, "transformers_weights", None) is not None:
+        raise InputError(f"{folder}/config.json names a weights file of its own; call it model.safetensors instead")
+    for name, most in (("num_hidden_layers", MOST_LAYERS), ("vocab_size", MOST_TOKENS)):
+        size = getattr(config.get_text_config(), name, 1)
+        if not isinstance(size, int) or not 1 <= size <= most:
+            raise InputError(f"{folder}/config.json: {name} is {size!r}, which no model has; download it again")
 
 
 def architecture_of(config: PreTrainedConfig) -> str:
     """The name of the class that the checkpoint was saved from; "none" if its configuration does not say."""
-    return (config.architectures or ["none"])[0]
+    return str((config.architectures or ["none"])[0])
 
 
 def tensor_files(folder: Path) -> dict[str, Path]:
@@ -225,7 +242,7 @@ def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
     """The checkpoint's tokenizer, its chat template confined. InputError if it has none that transformers can open."""
     try:
         return templates.confine(AutoTokenizer.from_pretrained(folder, trust_remote_code=False))
-    except (OSError, ValueError) as error:
+    except Exception as error:  # a broken file, or a class that is not there, fails in many ways
         raise InputError(
             f"{folder} holds no tokenizer that transformers can open ({first_line(error)}); save tokenizer.json there"
         ) from error
@@ -238,7 +255,7 @@ def from_safetensors(
 
     attention: as from set_attention; None leaves it to the architecture.
     """
-    with quiet_transformers():
+    with quiet_transformers(), _built_from(folder):
         model, report = kind.from_pretrained(
             folder, config=config, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False,
             attn_implementation="eager" if attention == "uncapped" else attention, output_loading_info=True,
@@ -247,9 +264,52 @@ def from_safetensors(
     return model, report
 
 
+@contextlib.contextmanager
+def _built_from(folder: Path) -> Iterator[None]:
+    """While this lasts, a failure to build a model is one line: too little memory, or a config.json that is wrong."""
+    try:
+        yield
+    except Exception as error:  # what a config may say wrong fails in as many ways as there are fields
+        if is_out_of_memory(error):
+            gigabytes = sum(path.stat().st_size for path in folder.glob("*.safetensors")) / 1e9
+            raise InputError(
+                f"{folder} does not fit into memory: its weights take {gigabytes:.1f} GB on disk, and twice that in "
+                "float32 if they are kept in half precision; use a GPU or a machine with more"
+            ) from error
+        raise InputError(
+            f"{folder}: no model can be built from config.json ({type(error).__name__}: {first_line(error)}); "
+            "correct it, or download the checkpoint again"
+        ) from error
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether it is for want of memory; torch has an error of its own for a GPU, and a plain one for a CPU."""
+    if isinstance(error, RuntimeError):
+        return isinstance(error, torch.OutOfMemoryError) or "memory" in str(error).lower()
+    return isinstance(error, MemoryError)
+
+
 def ready(model: PreTrainedModel, device: str) -> PreTrainedModel:
-    """The same model on the device and in eval mode."""
-    return model.to(device).eval()  # type: ignore[arg-type]  # transformers' type of `to` takes device for the model
+    """The same model on the device and in eval mode. InputError if it does not fit there."""
+    try:
+        return model.to(device).eval()  # type: ignore[arg-type]  # the type of `to` takes device for the model
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        gigabytes = model.get_memory_footprint() / 1e9
+        raise InputError(
+            f"the model does not fit on {device}: it takes {gigabytes:.1f} GB; use a larger one"
+        ) from error
+
+
+def refuse_larger_tokenizer(folder: Path, tokenizer: PreTrainedTokenizerBase, rows: int) -> None:
+    """InputError if the tokenizer has ids beyond the rows of the model's embedding table, as after adding tokens."""
+    largest = max(tokenizer.get_vocab().values())
+    if largest >= rows:
+        raise InputError(
+            f"{folder}: the tokenizer has ids up to {largest}, but the model only {rows} rows of embeddings; "
+            "give the tokenizer that the model was trained with"
+        )
 
 
 def refuse_unloaded(folder: Path, report: dict, extra: Iterable[str]) -> None:

@@ -140,6 +140,7 @@ def load(
     tokenizer = _tokenizer(folder, head_name)
     load_parts = _load_classifier if head_name == "classifier" else _load_backbone_and_head
     backbone, head_module = load_parts(folder, config, keys, head_name, dtype, attention)
+    checkpoints.refuse_larger_tokenizer(folder, tokenizer, len(backbone.get_input_embeddings().weight))  # type: ignore[arg-type]
     if attention != "uncapped":
         attention = backbone.config._attn_implementation
     model = RewardModel(
