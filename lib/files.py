@@ -5,6 +5,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -64,13 +65,16 @@ def lock(path: Path) -> Iterator[None]:
     """Hold the sole right to write `path`; a second writer gets an InputError that names the process holding it.
 
     The lock is the operating system's, on `<name>.lock`, so it ends with the process, however that ends. `.<name>.pid`
-    says which process holds it: elsewhere, because Windows lets nobody read a locked file.
+    says which process on which host holds it: elsewhere, because Windows lets nobody read a locked file. A symbolic
+    link in the place of either is not followed, so that nothing else is written.
     """
     path = Path(path)
     holder = path.with_name(f".{path.name}.pid")
     taken = FileLock(path.with_name(f"{path.name}.lock"), fallback_to_soft=False)  # a soft lock outlives its process
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if Path(taken.lock_file).is_symlink():
+            raise InputError(f"{taken.lock_file} is a symbolic link, which no lock of ours is; remove it")
         taken.acquire(blocking=False)
     except Timeout as error:
         raise InputError(
@@ -80,7 +84,9 @@ def lock(path: Path) -> Iterator[None]:
         raise InputError(_remedy(error, path) or f"{taken.lock_file} cannot be locked: {error.strerror}") from error
     try:
         with contextlib.suppress(OSError):  # on a full disk the number stays unknown; the lock itself needs no space
-            holder.write_text(str(os.getpid()))
+            holder.unlink(missing_ok=True)
+            with open(holder, "x", encoding="utf-8") as file:
+                file.write(f"{os.getpid()} on {socket.gethostname()}")
         yield
     finally:
         with contextlib.suppress(OSError):
@@ -89,8 +95,10 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def _process_in(holder: Path) -> str:
+    """What the file says of the process, in printable characters; "unknown" if nothing."""
     with contextlib.suppress(OSError):
-        return holder.read_text().strip() or "unknown"
+        said = holder.read_text(encoding="utf-8", errors="replace")[:100]
+        return "".join(c for c in said if c.isprintable()).strip() or "unknown"
     return "unknown"
 
 

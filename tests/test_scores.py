@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -319,7 +320,10 @@ def test_a_second_writer_is_refused_and_kill_frees_the_lock(score_table, path):
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True)
     try:
         assert holder.stdout.readline() == "held\n"
-        with refused(f"process {holder.pid} is writing .*model.parquet; wait until it ends"), lock(path):
+        with (
+            refused(f"process {holder.pid} on {socket.gethostname()} is writing .*model.parquet; wait until it ends"),
+            lock(path),
+        ):
             pass
     finally:
         holder.send_signal(signal.SIGKILL)
@@ -328,10 +332,34 @@ def test_a_second_writer_is_refused_and_kill_frees_the_lock(score_table, path):
     with lock(path):  # the kernel freed it with the process
         scores.write(score_table(), path, {})
     with lock(path):  # and it can be taken again
-        assert path.with_name(".model.parquet.pid").read_text() == str(os.getpid())
-        with refused(f"process {os.getpid()} is writing"), lock(path):
+        assert path.with_name(".model.parquet.pid").read_text() == f"{os.getpid()} on {socket.gethostname()}"
+        with refused(f"process {os.getpid()} on .* is writing"), lock(path):
             pass
     assert only(path, "model.parquet")
+
+
+@pytest.mark.parametrize("name", ["model.parquet.lock", ".model.parquet.pid"])
+@pytest.mark.parametrize("target", ["there", "not there"])
+def test_a_link_in_a_locks_place_changes_nothing_else(score_table, path, tmp_path, name, target):
+    precious, place = tmp_path / "precious", path.with_name(name)
+    if target == "there":
+        precious.write_text("kept")
+    path.parent.mkdir(parents=True)
+    place.symlink_to(precious)
+    if name.endswith(".lock"):
+        with refused("model.parquet.lock is a symbolic link, which no lock of ours is; remove it"), lock(path):
+            pass
+    else:
+        with lock(path):
+            assert not place.is_symlink() and place.read_text().startswith(str(os.getpid()))
+    assert precious.exists() == (target == "there") and (target != "there" or precious.read_text() == "kept")
+
+
+def test_what_a_lock_says_of_its_holder_cannot_act(path):
+    with lock(path):
+        path.with_name(".model.parquet.pid").write_text("\x1b[2J1 on h\n" + "x" * 1000)
+        with refused(r"process \[2J1 on hx{1,100} is writing"), lock(path):
+            pass
 
 
 def test_a_writer_that_is_killed_leaves_the_old_table(score_table, path):
