@@ -9,6 +9,8 @@ import oracle
 import pytest
 import tiny
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from lib import InputError, scoring
@@ -17,7 +19,7 @@ from lib.search import longer_replies, searches
 from lib.search.gcg import METHODS, Settings
 from lib.search.objective import DIRECTIONS, Objective, RoundTrip, allowed_ids, texts_of
 from lib.search.optimality import Exhausted, all_pairs
-from lib.search.searches import search
+from lib.search.searches import Trace, search
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 KINDS = list(tiny.KINDS)
@@ -335,11 +337,11 @@ def test_out_of_memory_halves_the_batch_for_good_and_finds_the_same(objective, m
     expected = search(objective, start, settings)
     plain, refused = objective.scorer._rewards, []
 
-    def starved(batch):
+    def starved(batch, *ids):
         if len(batch) > 10:
             refused.append(len(batch))
             raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 99 bytes")
-        return plain(batch)
+        return plain(batch, *ids)
 
     monkeypatch.setattr(objective.scorer, "_rewards", starved)
     found = search(objective, start, settings)
@@ -449,13 +451,42 @@ def test_a_trace_cut_within_a_row_loses_that_row_alone(models, tmp_path):
     whole, resumed = (Recorded(model, PROMPT, "optimal", alphabet(model, 20)) for _ in range(2))
     expected = search(whole, starts(whole.allowed, 1)[0], settings, traces=tmp_path)
     (path,) = tmp_path.iterdir()
-    assert path.stat().st_size == 90 * (2 * 4 + 4)  # two ids and a value each
-    path.write_bytes(path.read_bytes()[: 40 * 12 + 5])
+    assert path.stat().st_size == 90 * (2 * 4 + 4 + 4)  # two ids, a value and a checksum each
+    path.write_bytes(path.read_bytes()[: 40 * 16 + 5])
     found = search(resumed, starts(whole.allowed, 1)[0], settings, traces=tmp_path)
     assert resumed.asked == whole.asked[40:]
-    assert path.stat().st_size == 90 * 12
+    assert path.stat().st_size == 90 * 16
     assert (found.ids, found.evaluations) == (expected.ids, expected.evaluations)
     assert found.reward == pytest.approx(expected.reward, abs=1e-5)
+
+
+def test_damaged_rows_of_a_trace_are_told_and_scored_again(models, tmp_path, capsys):
+    model, budget = models("linear_gemma2"), Settings(budget=90, width=16)
+    whole, resumed = (Recorded(model, PROMPT, "optimal", alphabet(model, 20)) for _ in range(2))
+    start = starts(whole.allowed, 1)[0]
+    expected = search(whole, start, budget, traces=tmp_path)
+    (path,) = tmp_path.iterdir()
+    content = bytearray(path.read_bytes())
+    content[5 * 16 + 8 : 5 * 16 + 12] = np.float32(1e9).tobytes()  # the best reply by far, if it were believed
+    content[7 * 16 + 8 : 7 * 16 + 12] = np.float32(np.nan).tobytes()
+    content[9 * 16] ^= 1  # another reply
+    path.write_bytes(content)
+    found = search(resumed, start, budget, traces=tmp_path)
+    assert f"{path}: 3 of 90 rows are damaged, and are scored again" in capsys.readouterr().out
+    assert resumed.asked == [whole.asked[row] for row in (5, 7, 9)]
+    assert (found.ids, found.evaluations, path.stat().st_size) == (expected.ids, expected.evaluations, 90 * 16)
+
+
+@given(bit=st.integers(0, 8 * 16 - 1), row=st.integers(0, 9))
+def test_any_damage_to_a_row_of_a_trace_is_seen(tmp_path_factory, bit, row):
+    path = tmp_path_factory.getbasetemp() / "damaged.trace"
+    path.unlink(missing_ok=True)
+    trace, values = Trace(None, 2, path), np.arange(10, dtype=np.float32)
+    trace._write([(i, i + 1) for i in range(10)], values)
+    content = bytearray(path.read_bytes())
+    content[row * 16 + bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+    assert list(Trace(None, 2, path).value_of.values()) == [value for value in values if value != row]
 
 
 def test_searches_that_differ_keep_traces_of_their_own(models, tmp_path):
@@ -583,8 +614,8 @@ def test_a_vocabulary_without_the_wanted_tokens_is_refused(models, monkeypatch):
 def test_rewards_that_are_not_finite_stop_the_search_and_name_the_reply(objective, monkeypatch):
     plain, bad = objective.scorer._rewards, int(objective.allowed[5])
 
-    def poisoned(batch):
-        return plain(batch).where(batch[:, 0] != bad, torch.nan) if batch.ndim == 2 else plain(batch)
+    def poisoned(batch, *ids):
+        return plain(batch, *ids).where(batch[:, 0] != bad, torch.nan) if batch.ndim == 2 else plain(batch, *ids)
 
     monkeypatch.setattr(objective.scorer, "_rewards", poisoned)
     with pytest.raises(InputError, match=rf"the reply \[{bad}, \d+\] is not finite; load the model with dtype"):

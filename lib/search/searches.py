@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-import os
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from lib import ROOT, InputError
+from lib.files import replacing
 from lib.search.gcg import METHODS, Proposals, Settings
 from lib.search.objective import Objective, Reply, as_reply, texts_of
 
@@ -55,22 +56,32 @@ def starts(
 class Trace:
     """What a search scored, in order: evaluations, the best reply so far, and when it became that.
 
-    On disk at `path`, if one is given, as it is made. A search that is started again finds there what it scored before,
-    and scores only the rest.
+    On disk at `path`, if one is given, as it is made, each row with a checksum. A search that is started again finds
+    there what it scored before, and scores only the rest, and what was damaged meanwhile.
     """
 
     def __init__(self, objective: Objective, length: int, path: Path | None = None):
         self.objective, self.path = objective, path
-        self.row = np.dtype([("ids", "<i4", (length,)), ("value", "<f4")])
+        self.row = np.dtype([("ids", "<i4", (length,)), ("value", "<f4"), ("check", "<u4")])
         self.value_of: dict[Reply, float] = {}
         self.evaluations = 0
         self.best: tuple[Reply, float] = ((), -np.inf)
         self.improvements: list[tuple[int, float]] = []  # (evaluations, reward)
         if path is not None and path.exists():
-            whole = path.stat().st_size // self.row.itemsize * self.row.itemsize  # a killed run may leave half a row
-            os.truncate(path, whole)
-            rows = np.fromfile(path, dtype=self.row)
+            rows = self._whole_rows(path)
             self.value_of = dict(zip(map(as_reply, rows["ids"]), rows["value"].tolist(), strict=True))
+
+    def _whole_rows(self, path: Path) -> np.ndarray:
+        """The rows that are as they were written, (rows,); from now on the file holds these alone."""
+        content = path.read_bytes()
+        rows = np.frombuffer(content, dtype=self.row, count=len(content) // self.row.itemsize)
+        whole = rows[(rows["check"] == _checks(rows)) & np.isfinite(rows["value"])]
+        if len(whole) < len(rows):
+            tqdm.write(f"{path}: {len(rows) - len(whole)} of {len(rows)} rows are damaged, and are scored again")
+        if whole.nbytes < len(content):  # a killed run may also leave half a row
+            with replacing(path) as part:
+                part.write_bytes(whole.tobytes())
+        return whole
 
     def score(self, replies: np.ndarray) -> np.ndarray:
         """The values of the replies, (replies,) float32: as scored before, or scored now and written down."""
@@ -91,9 +102,17 @@ class Trace:
             return
         rows = np.zeros(len(replies), dtype=self.row)
         rows["ids"], rows["value"] = replies, values
+        rows["check"] = _checks(rows)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "ab") as file:
             file.write(rows.tobytes())
+
+
+def _checks(rows: np.ndarray) -> np.ndarray:
+    """The checksum (CRC-32) of each row of a trace but for that itself, (rows,)."""
+    size, content = rows.dtype.itemsize, rows.tobytes()
+    checks = (zlib.crc32(content[at : at + size - 4]) for at in range(0, len(content), size))
+    return np.fromiter(checks, dtype=np.uint32, count=len(rows))
 
 
 # --- the search ---------------------------------------------------------------------------------------------------
