@@ -30,7 +30,7 @@ from transformers import AttentionInterface, DynamicCache, PreTrainedModel
 from lib import InputError, scores, shards
 from lib.cores import one_thread
 from lib.files import lock
-from lib.models import conversations
+from lib.models import checkpoints, conversations
 from lib.models.conversations import Inputs
 from lib.models.reward_models import RewardModel
 
@@ -155,7 +155,8 @@ class Scorer:
         self.model, self.inputs = model, inputs
         self.small = torch.device(model.device).type == "cpu" and model.backbone.num_parameters() < SMALL
         self.tokens_per_batch = tokens_per_batch or TOKENS_PER_BATCH.get(torch.device(model.device).type, 4096)
-        with torch.no_grad():  # not inference_mode: gradients of replies pass through the prefix
+        # Not inference_mode: gradients of replies pass through the prefix
+        with checkpoints.enough_memory("read a prompt"), torch.no_grad():
             self.prefix = read_prefix(model, inputs) if model.causal else None
             self.shares_prefix = (
                 self.prefix is not None and self._fits_window(self.prefix, 1) and self._agrees_with_whole(self.prefix)
@@ -170,7 +171,7 @@ class Scorer:
             try:
                 with torch.inference_mode(), one_thread(self.small):
                     rewards.append(self._rewards(batch).float().cpu().numpy())
-            except RuntimeError as error:
+            except (RuntimeError, MemoryError) as error:
                 self._halve(error, len(batch))
                 continue
             done += len(batch)
@@ -253,10 +254,10 @@ class Scorer:
         window = getattr(self.model.backbone.config, "sliding_window", None)
         return window is None or prefix.length + length < window
 
-    def _halve(self, error: RuntimeError, batch: int) -> None:
-        out_of_memory = isinstance(error, torch.OutOfMemoryError) or "memory" in str(error).lower()
-        if batch == 1 or not out_of_memory:
-            raise error
+    def _halve(self, error: RuntimeError | MemoryError, batch: int) -> None:
+        if batch == 1 or not checkpoints.is_out_of_memory(error):
+            with checkpoints.enough_memory("read one reply"):
+                raise error
         self.tokens_per_batch = max(1, self.tokens_per_batch // 2)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()

@@ -166,6 +166,35 @@ def test_out_of_memory_halves_the_batch_and_remembers(folders, monkeypatch):
     assert max(batches[2:]) == 16  # never tried the larger ones again
 
 
+NO_MEMORY = [MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("can't allocate memory")]
+
+
+@pytest.mark.parametrize("error", NO_MEMORY, ids=lambda error: type(error).__name__)
+def test_every_want_of_memory_makes_smaller_batches_or_is_one_line(folders, tmp_path, monkeypatch, error):
+    model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
+    whole = scoring.score_vocabulary(model, PROMPTS, tmp_path / "whole.parquet", progress=False)
+    plain, largest, calls = scoring.Scorer._rewards, [20], []
+
+    def starved(self, batch, ids=None):
+        calls.append(len(batch))
+        if len(batch) > largest[0]:
+            raise error
+        return plain(self, batch, ids)
+
+    monkeypatch.setattr(scoring.Scorer, "_rewards", starved)
+    monkeypatch.setattr(scoring, "REPLIES_PER_SHARD", 100)
+    table = scoring.score_vocabulary(model, PROMPTS, path, progress=False)
+    np.testing.assert_allclose(table["worst"], whole["worst"], atol=1e-5)
+    largest[0] = 0
+    with pytest.raises(InputError, match="too little memory to read one reply;.* what was scored is kept"):
+        scoring.score_vocabulary(model, PROMPTS | {"best": "Why?"}, path, progress=False)
+    assert calls[-1] == 1
+    assert scores.prompt_names(scores.read(path)) == ["greatest", "worst"]
+    monkeypatch.setattr(scoring, "read_prefix", lambda *given: (_ for _ in ()).throw(error))
+    with pytest.raises(InputError, match="too little memory to read a prompt"):
+        scoring.score_replies(model, "Why?", ["love"])
+
+
 def test_another_error_is_not_taken_for_memory(folders, monkeypatch):
     model = loaded(folders("linear_llama"))
     inputs = scoring.inputs_for(model, PROMPTS["greatest"], [[5], [6]], reply_mode="ids")

@@ -289,6 +289,20 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError)
 
 
+@contextlib.contextmanager
+def enough_memory(what: str) -> Iterator[None]:
+    """While this lasts, running out of memory is one line. what: is done meanwhile, and cannot be done with less."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise InputError(
+            f"there is too little memory to {what}; free some, or use a larger machine, and run the same command "
+            "again: what was scored is kept"
+        ) from error
+
+
 def ready(model: PreTrainedModel, device: str) -> PreTrainedModel:
     """The same model on the device and in eval mode. InputError if it does not fit there."""
     try:
