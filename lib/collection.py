@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from lib import ROOT
-from lib.files import plain_name
+from lib import ROOT, names
 
 NOTICES = {
     "embedded": "These small reward models ship with the project. Their values were planted:\n"
@@ -29,7 +28,7 @@ class Collection:
     name: str
 
     def __post_init__(self):
-        plain_name(self.name)
+        names.checked(self.name, "a collection")
 
     def __str__(self) -> str:
         return self.name

@@ -7,6 +7,7 @@ from pathlib import Path
 from lib import ROOT, InputError, scores
 from lib.collection import EMBEDDED, OWN, Collection
 from lib.models import reward_models
+from lib.names import checked
 from lib.reproduce.notebooks import find_notebooks, parameters_of
 
 TRAINING = "00_"  # makes the embedded reward models, on all cores; it comes before any score, and only they need it
@@ -71,7 +72,7 @@ def find_models(names: Sequence[str]) -> dict[str, str]:
     wanted = [model for name in names for model in (groups.index[groups == name] if name in groups.values else [name])]
     models = {}
     for name in dict.fromkeys(wanted):
-        nickname = reward_models.find(name)["nickname"]
+        nickname = checked(reward_models.find(name)["nickname"], "a model")
         local = name not in groups.index and Path(name).is_dir()
         load = str(Path(name).resolve()) if local else name
         if models.setdefault(nickname, load) != load:
