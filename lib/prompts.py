@@ -4,14 +4,15 @@ A prompt goes by its name, which is a column of the score tables: `greatest`, `b
 and a cell of the grid is called adjective_superlative_style, such as `greatest_world_one`.
 """
 
+import csv
 import difflib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import pandas as pd
 
-from lib import ROOT, InputError
+from lib import ROOT, InputError, names
 from lib.scores import COLUMNS
 
 # 6 adjectives x 3 superlatives x 3 styles of asking for one word = 54 prompts, in the order of the published columns.
@@ -24,6 +25,7 @@ STYLES = {
     "single": "What, in a single word, is the {}?",
     "please": "What is the {}? Please answer in one word only.",
 }
+FIELDS = ["prompt", "text"]  # the columns of a prompt table
 PAPERS_OWN = {"greatest_ever_one": "greatest", "best_ever_one": "best", "worst_ever_one": "worst"}
 
 
@@ -34,26 +36,57 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
         return ours
     if Path(chosen).suffix == ".csv":
         return _prompt_table(Path(chosen))
-    names = [name.strip() for name in chosen.split(",")]
-    for name in names:
+    wanted = [name.strip() for name in chosen.split(",")]
+    for name in wanted:
         if name not in ours:
             near = difflib.get_close_matches(name, ours, n=1, cutoff=0)[0]
             raise InputError(f"unknown prompt '{name}'; did you mean '{near}'? Or give a csv with columns prompt,text")
-    return {name: ours[name] for name in names}
+    return {name: ours[name] for name in wanted}
 
 
 def _prompt_table(path: Path) -> dict[str, str]:
-    try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}); give a csv with columns prompt,text") from error
-    if not {"prompt", "text"} <= set(table.columns) or table.empty:
+    """Name -> prompt, from a csv with the columns prompt,text and nothing else; what is wrong is told with its line."""
+    rows = _rows(path)
+    if len(rows) < 2 or rows[0][1] != FIELDS:
         raise InputError(f"{path} has no columns prompt,text with a row; head it with: prompt,text")
-    wrong = [name for name in table["prompt"] if not name.strip() or name in COLUMNS]
-    wrong += table.loc[table["prompt"].duplicated(), "prompt"].tolist()
-    if wrong or not table["text"].str.strip().all():
-        raise InputError(f"{path}: each row needs a text and a name of its own, not one of {', '.join(COLUMNS)}")
-    return dict(zip(table["prompt"], table["text"], strict=True))
+    table: dict[str, str] = {}
+    for line, row in rows[1:]:
+        if problem := _problem(row, table):
+            raise InputError(f'{path} line {line}: {problem}; write each row as name,"text", the text in double quotes')
+        table[row[0]] = row[1]
+    return table
+
+
+def _rows(path: Path) -> list[tuple[int, list[str]]]:
+    """The rows of a csv that are not blank, each with the line on which it begins."""
+    rows, line = [], 1
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            for row in reader:
+                rows += [(line, row)] if row else []
+                line = reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(f"{path} line {line}: {error}; put the text in double quotes, a quote in it twice") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}); give a csv in UTF-8 with columns prompt,text") from error
+    return rows
+
+
+def _problem(row: list[str], earlier: Collection[str]) -> str:
+    """What is wrong with a row of a prompt table; '' for nothing."""
+    if len(row) != len(FIELDS):
+        return f"{len(row)} columns instead of 2, perhaps for a comma outside double quotes"
+    name, text = row
+    try:
+        names.checked(name, "a prompt")
+    except InputError as error:
+        return str(error).partition(";")[0]
+    if name in COLUMNS:
+        return f"a prompt needs a name of its own, not one of {', '.join(COLUMNS)}"
+    if name in earlier:
+        return f"a prompt needs a name of its own, and '{name}' is that of an earlier row"
+    return "" if text.strip() else "a prompt needs a text"
 
 
 # --- the grid -----------------------------------------------------------------------------------------------------
@@ -99,6 +132,6 @@ def with_polarity(prompts: Iterable[str]) -> list[str]:
 def _parts(prompt: str) -> tuple[str, str, str] | None:
     parts = tuple(prompt.split("_")) if "_" in prompt else (prompt, "ever", "one")
     is_cell = len(parts) == 3 and all(
-        part in names for part, names in zip(parts, (ADJECTIVES, SUPERLATIVES, STYLES), strict=True)
+        part in known for part, known in zip(parts, (ADJECTIVES, SUPERLATIVES, STYLES), strict=True)
     )
     return parts if is_cell else None

@@ -369,7 +369,7 @@ def test_prompts_are_chosen_by_name_or_file(tmp_path):
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("", "cannot be read"),
+        ("", "has no columns prompt,text"),
         ("a,b\n1,2\n", "has no columns prompt,text"),
         ("prompt,text\n", "has no columns prompt,text with a row"),
         ("prompt,text\na,x\na,y\n", "a name of its own"),
