@@ -3,9 +3,12 @@
 import argparse
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 
 from lib import InputError
+from lib.terminal import Visible
 
 EXAMPLES = """examples:
   python -m lib.run reproduce                                        everything on the small models that ship
@@ -84,7 +87,15 @@ def _run(command: str, **given) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code: 0 done, 1 something failed and the rest went on, 2 bad input."""
+    """Run one command; its exit code: 0 done, 1 something failed and the rest went on, 2 bad input.
+
+    Whatever is printed meanwhile, an error's message or a traceback too, goes to the terminal through `Visible`.
+    """
+    with redirect_stdout(Visible(sys.stdout)), redirect_stderr(Visible(sys.stderr, bars=True)):
+        return _exit_code(arguments)
+
+
+def _exit_code(arguments: Sequence[str] | None) -> int:
     given = vars(_parser().parse_args(arguments))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started ends too
     try:
@@ -95,6 +106,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\ninterrupted; the same command goes on from here", file=sys.stderr)
         return 130
+    except Exception:  # a mistake of ours: told whole, but by way of the stream on which nothing acts
+        traceback.print_exc()
+        return 1
 
 
 if __name__ == "__main__":

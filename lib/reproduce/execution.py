@@ -8,6 +8,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from lib.reproduce import notebooks
+from lib.terminal import Visible
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
@@ -31,6 +32,7 @@ def answer(connection: Connection, task: Task) -> None:
     """In a process of its own: carry out the task, and answer with status and cause."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process, and the first one ends the others
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # in order, so that the kernel ends with this process
+    sys.stderr = Visible(sys.stderr, bars=True)  # the kernel's bars, and a traceback of ours
     if not task.alone:
         os.environ.update(dict.fromkeys(THREADS, "1"))  # of the kernel, which is started from here
     connection.send(outcome(task))

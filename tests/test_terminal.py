@@ -1,0 +1,57 @@
+"""The terminal: nothing that is printed acts on it, whoever wrote it; bars move, and nothing else does."""
+
+import io
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tqdm import tqdm
+
+from lib import InputError, run
+from lib.reproduce import runs
+from lib.terminal import Visible, visible
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b1A\u202eevil\u2066\u200b\x08\x00\ud800\r"
+
+
+def acting(text: str) -> list[str]:
+    """Characters that act on a terminal or on the direction of a line, or that an encoder refuses."""
+    return [c for c in text if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
+
+
+@given(text=st.text(st.characters(categories=None)) | st.text("\x1b[]A\r\n\x9b0;m\u202e"))
+def test_nothing_in_a_text_acts_and_what_is_seen_stays(text):
+    shown = visible(text)
+    assert not acting(shown)
+    if "⟨" not in text:
+        assert "".join(filter(str.isprintable, re.sub("⟨U[^⟩]*⟩", "", shown))) == "".join(filter(str.isprintable, text))
+    assert visible("café נפת 爱 <b>") == "café נפת 爱 <b>"
+
+
+def test_bars_may_move_and_other_escapes_may_not():
+    out = io.StringIO()
+    for _ in tqdm(range(3), file=Visible(out, bars=True), position=1, mininterval=0):
+        pass
+    assert "\r" in out.getvalue() and "\x1b[A" in out.getvalue() and "⟨" not in out.getvalue()
+    Visible(out, bars=True).write("\x1b[2J")
+    assert out.getvalue().endswith("⟨U+001B⟩[2J")
+
+
+@pytest.mark.parametrize("error", [InputError(HOSTILE), OSError(HOSTILE), RuntimeError(HOSTILE), KeyError(HOSTILE)])
+def test_no_message_of_a_command_acts_on_the_terminal(monkeypatch, capsys, error):
+    def command(**options):
+        print(f"failed: {HOSTILE}")
+        raise error
+
+    monkeypatch.setattr(runs, "reproduce", command)
+    assert run.main(["reproduce"]) == (2 if isinstance(error, InputError | OSError) else 1)
+    told = capsys.readouterr()
+    assert not acting(told.out + told.err) and "owned" in told.out and "owned" in told.err
+
+
+def test_an_argument_that_is_refused_does_not_act_either(capsys):
+    with pytest.raises(SystemExit):
+        run.main(["reproduce", f"--{HOSTILE}"])
+    assert not acting(capsys.readouterr().err)
