@@ -45,34 +45,35 @@ MOST_ROWS = 500
 
 
 def show_token(
-    text: str, width: int = 40, *, hidden: bool = False, lacks: Callable[[str], bool] = lambda character: False
+    text: str, width: int = 40, *, blur: bool = True, lacks: Callable[[str], bool] = lambda character: False
 ) -> str:
     """A token as plain text that is safe anywhere and at most `width` columns wide; it holds no space or newline.
 
     Different texts are shown differently, unless they are cut: a cut one ends in `…⟨n⟩`, n being its length in
     characters. Characters of scripts written from right to left are shown by code point, since they reorder the line.
-    hidden: only the length, as `▒▒▒⟨n⟩`. lacks: further characters to show by code point, as those a font lacks.
+    blur: of an offensive token only the length is shown, as `▒▒▒⟨n⟩`. lacks: further characters to show by code point,
+    as those a font lacks.
     Raises InputError if width is under 10.
     """
     if width < NARROWEST:
         raise InputError(f"a token cannot be shown in {width} columns; choose a width of at least {NARROWEST}")
+    hidden = blur and is_offensive(text)
     return "".join(shown for shown, _ in _cut(text, width, hidden, lambda c: lacks(c) or _from_right_to_left(c)))
 
 
-def token_html(text: str, width: int = 40, *, blurred: bool | None = None) -> str:
+def token_html(text: str, width: int = 40, *, blur: bool = True) -> str:
     """A token as HTML that holds nothing but its visible text: no markup, formula or direction of its own.
 
-    blurred: whether it is blurred until hovered or focused; None blurs the offensive ones. The blur needs CSS on
-    the page, which every Table brings along.
+    blur: an offensive token is blurred until hovered or focused. That needs CSS on the page, which every Table
+    brings along.
     """
-    blurred = is_offensive(text) if blurred is None else blurred
     inside = "".join(
         f"<i>{_inert(shown)}</i>" if is_mark else _inert(shown)
         for shown, is_mark in _cut(text, width, False, lambda character: False)
     )
     # Both classes tell MathJax, old and new, to pass over the token; <bdi> keeps its direction to itself.
     name = "token tex2jax_ignore mathjax_ignore"
-    if not blurred:
+    if not (blur and is_offensive(text)):
         return f'<bdi class="{name}">{inside}</bdi>'
     hint = "offensive token: hover or click to read"
     return f'<bdi class="{name} offensive" tabindex="0" title="{hint}">{inside}</bdi>'
@@ -151,13 +152,29 @@ def _inert(text: str) -> str:
 
 
 def is_offensive(text: str) -> bool:
-    """Whether a word of the text is on the project's list, in any case, behind any mark of a word's beginning."""
+    """Whether a word of the text is on the project's list, in any case, behind any mark of a word's beginning.
+
+    Escape sequences of a terminal, escapes as code writes them (`\\n`) and invisible characters are no part of a word:
+    they are read as a gap, and as nothing.
+    """
     # Ġ and Ċ stand for a space and a newline in byte-level vocabularies; as letters they would hide the word.
     spaced = re.sub("[ĠĊ▁]", " ", text)
-    split = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", spaced)  # camelCase
-    return any(word_hash(word) in _offensive() for words in {spaced, split} for word in re.findall(WORD, words))
+    readings = {spaced, *(re.sub(ESCAPE, gap, spaced) for gap in (" ", "")), re.sub(UNSEEN, "", spaced)}
+    readings |= {re.sub(UNSEEN, "", re.sub(ESCAPE, "", spaced))}
+    readings |= {re.sub(r"(?<=[a-z])(?=[A-Z])", " ", reading) for reading in readings}  # camelCase
+    return any(word_hash(word) in _offensive() for reading in readings for word in re.findall(WORD, reading))
 
 
+ESCAPE = "|".join([
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]", r"\[[0-9;]+[A-Za-z]",  # colours; a token may begin behind the escape
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)", r"\x1b[ -/]*[0-~]",  # titles and links, and all others
+    r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]+\}|[0-7]{1,3}|[abefnrtv])",  # as code writes them
+])  # fmt: skip
+# Controls but for white space, what turns the direction of a line, and what says how the character before is drawn
+UNSEEN = (
+    r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u061c\u180e\u202a-\u202e\u2066-\u2069\ufe00-\ufe0f\ufeff"
+    r"\U000e0000-\U000e01ef]+"
+)
 WORD = r"(?:[^\W\d_]|[\u0300-\u036f\u00ad\u200b-\u200f\u2060])+"  # letters, with what is put between them to hide them
 
 
@@ -268,8 +285,8 @@ def _values(column: pd.Series) -> list[str]:
 
 
 def _plain(value) -> str:
-    """A name or a note: text as it is, but for what cannot be seen."""
-    return " ".join(show_token(word, 80) if word else "" for word in str(value).split(" "))
+    """A name or a note: text as it is, but for what cannot be seen; it is ours, and never hidden."""
+    return " ".join(show_token(word, 80, blur=False) if word else "" for word in str(value).split(" "))
 
 
 def _as_html(names, columns, tokens, left, caption, width, blur) -> str:
@@ -279,7 +296,7 @@ def _as_html(names, columns, tokens, left, caption, width, blur) -> str:
     def shown(value: str | None, is_token: bool) -> str:
         if not is_token:
             return _inert(value)
-        return "" if value is None else token_html(value, width, blurred=blur and is_offensive(value))
+        return "" if value is None else token_html(value, width, blur=blur)
 
     head = "".join(cell("th", _inert(name), on_left) for name, on_left in zip(names, left, strict=True))
     rows = [
@@ -298,7 +315,7 @@ def _as_text(names, columns, tokens, left, caption, width, blur) -> str:
     narrow = max(NARROWEST, min(width, 120 // max(1, sum(tokens))))
 
     def shown(value: str | None) -> str:
-        return "" if value is None else show_token(value, narrow, hidden=blur and is_offensive(value))
+        return "" if value is None else show_token(value, narrow, blur=blur)
 
     cells = [
         [name, *(map(shown, column) if is_token else column)]

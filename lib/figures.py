@@ -21,7 +21,7 @@ from PIL import Image
 
 from lib import ROOT
 from lib.collection import Collection
-from lib.display import is_offensive, show_token
+from lib.display import show_token
 from lib.files import plain_name, replacing
 
 FONT = "DejaVu Sans"  # comes with matplotlib, so a figure is the same on every machine
@@ -102,7 +102,7 @@ def label(token: str, width: int = 20, *, blur: bool = True) -> str:
 
     blur: an offensive token is hidden, and only its length told.
     """
-    shown = show_token(token, width, hidden=blur and is_offensive(token), lacks=_lacks)
+    shown = show_token(token, width, blur=blur, lacks=_lacks)
     return shown.replace("$", r"\$")
 
 

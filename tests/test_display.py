@@ -9,6 +9,8 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from IPython.core.formatters import DisplayFormatter
 
 from lib import ROOT, InputError
@@ -151,7 +153,7 @@ def test_too_narrow_a_width_names_the_remedy():
 
 @pytest.mark.parametrize("token", HOSTILE)
 def test_no_element_or_attribute_comes_from_a_token(token):
-    page = Page(token_html(token, 10_000, blurred=False))
+    page = Page(token_html(token, 10_000, blur=False))
     assert set(page.tags) <= {"bdi", "i", "span"}
     assert page.attributes == {("bdi", "class", "token tex2jax_ignore mathjax_ignore")}
     assert page.tags.count("bdi") == 1 and read_back(page.tokens[0]) == token
@@ -197,6 +199,39 @@ def test_inflections_and_disguises_of_a_word():
     ]
     forms += [f"{slur[:3]}\u200b{slur[3:]}", "".join(chr(ord(c) + 0xFEE0) for c in slur), f"_{stem}_", f"{stem}\n"]
     assert [form for form in forms if not is_offensive(form)] == []
+
+
+CSI = st.from_regex(r"(\x1b\[|\x9b)[0-9;?]{0,8}[A-Za-z]", fullmatch=True)
+OTHER_ESCAPES = st.sampled_from(
+    [
+        "\x1b]0;title\x07",
+        "\x1b]8;;x\x1b\\",
+        "\x1b(B",
+        "\x1bc",
+        "[31m",
+        "\\n",
+        "\\x1b",
+        "\\u202e",
+        "\\033",
+        "\x00",
+        "\u2066",
+    ]
+)
+ESCAPES = st.lists(CSI | OTHER_ESCAPES, min_size=1, max_size=3).map("".join)
+
+
+@given(before=ESCAPES, cut=st.integers(1, 4), between=ESCAPES, after=ESCAPES)
+def test_no_escape_sequence_hides_a_word(before, cut, between, after):
+    slur = printed(231158)[0]
+    assert is_offensive(before + slur) and is_offensive(slur + after)
+    assert is_offensive(f"{before}{slur[:cut]}{between}{slur[cut:]}")
+
+
+def test_what_is_shown_is_hidden_by_one_decision():
+    slur = printed(231158)[0]
+    assert show_token(f"\x1b[31m{slur}").startswith("▒▒▒⟨") and show_token(slur) == "▒▒▒⟨6⟩"
+    assert show_token(slur, blur=False) == slur and show_token("love") == "love"
+    assert "offensive" in token_html(slur) and "offensive" not in token_html(slur, blur=False)
 
 
 def test_words_that_name_a_group_are_not_offensive():

@@ -108,7 +108,7 @@ def test_a_table_comes_back_as_it_was(folder):
 
 @pytest.mark.parametrize("collection, name", [("..", "a"), ("a/b", "a"), ("a", "../a"), ("a", "a\n"), (".hidden", "a")])
 def test_a_name_cannot_leave_the_folder(folder, collection, name):
-    with pytest.raises(InputError, match="cannot name a .*; use letters"):
+    with pytest.raises(InputError, match="cannot name a .*; use "):
         save_table(pd.DataFrame({"a": [1]}), Collection(collection), name)
 
 

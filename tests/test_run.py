@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import pytest
 from conftest import recorded
 from nbformat import v4
@@ -19,7 +20,7 @@ from lib.collection import EMBEDDED, OWN
 from lib.files import lock
 from lib.models import reward_models
 from lib.prompts import read_prompts
-from lib.reproduce import listings, one_model, runs
+from lib.reproduce import listings, one_model, pages, runs
 from lib.reproduce.jobs import Job, find_models, plan, usual_collection
 from lib.reproduce.notebooks import (
     KERNEL,
@@ -212,6 +213,15 @@ def test_a_failing_model_does_not_stop_the_others(project, capsys, kernels):
     assert len(told.splitlines()) < 24
     notebook = nbformat.read(project / "data/cache/runs/mine/02_compare.ipynb", 4)
     assert recorded(notebook) == {"models": 2}
+
+
+def test_the_summary_hides_offensive_tokens(project, score_table):
+    table = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv", keep_default_na=False).set_index("token_id")
+    slur = table.loc[231158, "decoded"]
+    texts = ["good", "fair", "\x1b[31m" + slur, "dull", "bad", slur]
+    scores.write(score_table(texts, best=[5, 4, 6, 2, 1, 0]), scores.path_of(OWN, "a"), {"prompts": {"best": "What?"}})
+    told = "\n".join(pages.scored(OWN, ["a"]))
+    assert "▒▒▒⟨11⟩, good, fair" in told and "▒▒▒⟨6⟩, bad, dull" in told and slur not in told
 
 
 def test_the_index_links_every_page_and_figure(project, executed):
