@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import nbformat
 import pandas as pd
+import psutil
 import pytest
 from conftest import recorded
 from nbformat import v4
@@ -343,6 +345,31 @@ def test_an_interrupted_run_ends_its_kernels_and_keeps_what_is_done(project, wri
     assert eventually(lambda: not is_alive(int(pid.read_text())))
     record = json.loads((project / "data/cache/runs/mine/state.json").read_text())
     assert list(record) == ["01_score-tiny-a"]
+
+
+WAIT = "import time\n\ndef wait(path):\n    path.touch()\n    time.sleep(600)\n"
+IN_TWO_PROCESSES = """
+from lib import ROOT
+from lib.cores import each
+from waiting import wait
+list(each(wait, [ROOT / "first", ROOT / "second"], 2))
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed outright", "terminated"])
+def test_a_run_that_ends_leaves_no_process_behind(project, write_notebook, kernels, how):
+    """The kernel, the processes that train in it, and whatever starts processes."""
+    (project / "waiting.py").write_text(WAIT)
+    write_notebook(project / "notebooks" / "02_compare.ipynb", IN_TWO_PROCESSES)
+    command = [sys.executable, "-m", "lib.run", "reproduce", "--models", str(project / "tiny-a")]
+    process = subprocess.Popen(command, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    both = [project / "first", project / "second"]
+    assert eventually(lambda: all(path.is_file() for path in both) or process.poll() is not None)
+    started = psutil.Process(process.pid).children(recursive=True)
+    assert len(started) >= 5  # the server of processes, the notebook's, its kernel, and two that the kernel started
+    process.send_signal(how)
+    process.wait(30)
+    assert psutil.wait_procs(started, timeout=30)[1] == []
 
 
 def eventually(condition, seconds: float = 300):

@@ -1,8 +1,11 @@
 """What the process of one job does. It loads no models and no tables, so that such processes are small and quick."""
 
+import multiprocessing
 import os
 import signal
 import sys
+import threading
+import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -11,6 +14,7 @@ from lib.reproduce import notebooks
 from lib.terminal import Visible
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+TO_END = 10  # seconds that a kernel has to end in order
 
 
 @dataclass(frozen=True)
@@ -32,10 +36,21 @@ def answer(connection: Connection, task: Task) -> None:
     """In a process of its own: carry out the task, and answer with status and cause."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process, and the first one ends the others
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # in order, so that the kernel ends with this process
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     sys.stderr = Visible(sys.stderr, bars=True)  # the kernel's bars, and a traceback of ours
     if not task.alone:
         os.environ.update(dict.fromkeys(THREADS, "1"))  # of the kernel, which is started from here
     connection.send(outcome(task))
+
+
+def _end_with_parent() -> None:
+    """A run that is killed outright can tell nobody; its notebooks would go on, and so would what they train."""
+    run = multiprocessing.parent_process()
+    if run is not None:
+        run.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(TO_END)
+        os._exit(1)  # the kernel sees it, and so do the processes that the kernel has started
 
 
 def outcome(task: Task) -> tuple[str, str]:
