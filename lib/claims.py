@@ -160,15 +160,21 @@ def gather(collection: Collection) -> pd.DataFrame:
 
 
 def _target(collection: Collection) -> str:
-    return "published" if collection == PUBLISHED else "reproduce"
+    return "published" if collection.is_published else "reproduce"
 
 
 def _kept(collection: Collection) -> pd.DataFrame:
     paths = sorted(collection.claims.glob("*.csv"))
     texts = {column: str for column in COLUMNS if column not in NUMBERS}  # `paper` too: some numbers have a relation
     blank = {column: [""] for column in NUMBERS}
-    tables = [pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=blank) for path in paths]
-    tables = [table for table in tables if len(table)]
+    tables = []
+    for path in paths:
+        try:
+            table = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=blank)[COLUMNS]
+            tables += [table.astype(dict.fromkeys(NUMBERS, float))] if len(table) else []
+        except (OSError, ValueError, KeyError) as error:
+            again = f"to have its notebook write them again: make {_target(collection)}"
+            raise InputError(f"{path} holds no claims; {again}") from error
     return pd.concat(tables, ignore_index=True)[COLUMNS] if tables else pd.DataFrame(columns=COLUMNS)
 
 

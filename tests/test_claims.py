@@ -172,3 +172,11 @@ def test_numbers_are_shown_at_their_own_size():
     assert shown["p"].tolist() == ["4.321e-05", ""]
     assert shown["corrected"].tolist() == ["479.4", "-0.5"]
     assert shown["note"].tolist() == ["a", ""]
+
+
+@pytest.mark.parametrize("content", ["", "claim,quantity\nS2.tau,mean\n", "\0", "a,b\n1\n2,3,4\n"])
+def test_a_file_that_holds_no_claims_is_named_with_what_writes_it_again(kept, content):
+    claims.keep(Collection("published-words"), "03", [Claim("S2.tau", "mean")])
+    (Collection("published-words").claims / "04.csv").write_text(content)
+    with pytest.raises(InputError, match="04.csv holds no claims; .*: make published"):
+        claims.gather(Collection("published-words"))

@@ -56,6 +56,9 @@ from lib import ROOT, display, scores
 from lib.collection import Collection
 tables = scores.read_all(Collection(collection))
 (ROOT / "figures" / collection / "bar.svg").write_text("<svg/>")
+kept = Collection(collection).claims / "02.csv"
+kept.parent.mkdir(parents=True, exist_ok=True)
+kept.write_text("claims")
 display.record(models=len(tables))
 """
 
@@ -253,6 +256,14 @@ def test_what_is_unchanged_is_not_run_again(project, executed):
     assert again() == []
     (project / "figures/mine/bar.svg").unlink()  # a figure is gone
     assert again() == ["02_compare"]
+    (project / "figures/mine/bar.svg").write_text("")  # it was emptied
+    assert again() == ["02_compare"]
+    (project / "data/cache/claims/mine/02.csv").write_text("")  # so were its claims
+    assert again() == ["02_compare"]
+    (project / "data/cache/claims/mine/02.csv").unlink()
+    assert again() == ["02_compare"]
+    (project / "figures/mine/01_score-tiny-b.html").write_text("")  # a page is empty
+    assert again() == ["01_score-tiny-b"]
     (project / "figures/mine/01_score-tiny-b.html").unlink()  # a page is gone
     assert again() == ["01_score-tiny-b"]
     scores.write(scores.read(table).assign(greatest=scores.read(table)["greatest"] + 1), table, {"prompts": {}})
@@ -369,7 +380,10 @@ def test_a_run_that_ends_leaves_no_process_behind(project, write_notebook, kerne
     assert len(started) >= 5  # the server of processes, the notebook's, its kernel, and two that the kernel started
     process.send_signal(how)
     process.wait(30)
-    assert psutil.wait_procs(started, timeout=30)[1] == []
+    _, left = psutil.wait_procs(started, timeout=30)
+    for one in left:
+        one.kill()  # whether this fails or not, nothing is left
+    assert left == []
 
 
 def eventually(condition, seconds: float = 300):

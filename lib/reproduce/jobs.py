@@ -54,6 +54,12 @@ class Job:
         return self.collection.runs / f"{self.name}.ipynb"
 
     @property
+    def claims(self) -> tuple[Path, ...]:
+        """Where it leaves its claims for the scorecard, if it states any: those on one model beside the others."""
+        names = [self.number[:2], *([f"{self.number[:2]}-{self.model}"] if self.model else [])]
+        return tuple(self.collection.claims / f"{name}.csv" for name in names)
+
+    @property
     def shown(self) -> Path | None:
         """Where the executed notebook is kept for whoever cannot run it: beside the figures, on published scores."""
         return self.collection.figures / f"{self.name}.ipynb" if self.collection.is_published else None

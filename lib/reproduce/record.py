@@ -4,8 +4,8 @@ import ast
 import functools
 import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import nbformat
@@ -16,6 +16,7 @@ from lib.files import hash_of_code, replacing
 from lib.reproduce.jobs import Job
 
 MADE = ("scores", "models", "cache")  # the folders of data/ that runs make
+A_YEAR = 366 * 24 * 3600  # seconds; no job takes longer
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,25 @@ def state_of(collection: Collection) -> Path:
 
 
 def read_results(collection: Collection) -> dict[str, Result]:
-    """How the jobs of earlier runs went, by job name; nothing where the record cannot be read."""
+    """How the jobs of earlier runs went, by job name; nothing, and a line that says so, where that cannot be read."""
+    path = state_of(collection)
     try:
-        return {name: Result(**values) for name, values in json.loads(state_of(collection).read_text()).items()}
-    except (OSError, ValueError, TypeError):
+        return {name: _checked(values) for name, values in json.loads(path.read_bytes()).items()}
+    except FileNotFoundError:
         return {}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        print(f"{path} is no record of runs, so every notebook of '{collection}' runs again", flush=True)
+        return {}
+
+
+def _checked(values: Mapping) -> Result:
+    """A result as it was kept; ValueError or TypeError for anything else."""
+    result = Result(**values)
+    texts = (result.status, result.cause, result.key, *result.wrote)
+    inside = all(not Path(name).is_absolute() and ".." not in Path(name).parts for name in result.wrote)
+    if not (all(isinstance(text, str) for text in texts) and inside and 0 <= float(result.seconds) < A_YEAR):
+        raise ValueError("no result of a job")
+    return replace(result, seconds=float(result.seconds), wrote=tuple(result.wrote))
 
 
 def keep_results(collection: Collection, results: dict[str, Result]) -> None:
@@ -65,16 +80,20 @@ def written(collection: Collection) -> dict[str, int]:
 def is_unchanged(job: Job, earlier: Result) -> bool:
     """Whether all that the job made is there, and nothing of that and of what it depends on has changed since."""
     made = [job.page, *(job.collection.figures / name for name in earlier.wrote)]
-    return all(path.is_file() for path in made) and earlier.key == key_of(job)
+    return all(path.is_file() for path in made) and earlier.key == key_of(job, earlier.wrote)
 
 
-def key_of(job: Job) -> str:
-    """A hash of all that a job depends on and all that it made: cells, code and tables, models and scores."""
+def key_of(job: Job, wrote: Iterable[str]) -> str:
+    """A hash of all that a job depends on and all that it made: cells, code and tables, models, scores and claims.
+
+    wrote: names of the figures and tables that it wrote. One that was emptied or edited is to be made again.
+    """
     cells = [[c.cell_type, c.source, c.metadata.get("tags", [])] for c in nbformat.read(job.notebook, 4).cells]
     imported = imported_by("\n".join(source for kind, source, _ in cells if kind == "code"))
     code = [[file.relative_to(ROOT).as_posix(), _code(file, file.stat().st_mtime_ns)] for file in imported]
-    text = json.dumps([cells, job.parameters, code, hash_of(tables()), hash_of(job.artefacts)], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    made = [job.page, *job.claims, *(job.collection.figures / name for name in wrote)]
+    hashes = [hash_of(tables()), hash_of(job.artefacts), hash_of(made)]
+    return hashlib.sha256(json.dumps([cells, job.parameters, code, hashes], sort_keys=True).encode()).hexdigest()
 
 
 def tables() -> list[Path]:

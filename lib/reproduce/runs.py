@@ -132,7 +132,7 @@ def _result_of(one: Running, jobs: list[Job]) -> Result:
     wrote = [name for name, when in written(one.job.collection).items() if one.before.get(name) != when]
     others = {job.model for job in jobs} - {one.job.model, ""}
     wrote = tuple(name for name in wrote if _may_be_of(one.job, name, others))
-    return Result(status, round(one.seconds, 1), cause, key_of(one.job) if status == "run" else "", wrote)
+    return Result(status, round(one.seconds, 1), cause, key_of(one.job, wrote) if status == "run" else "", wrote)
 
 
 def _may_be_of(job: Job, name: str, others: set[str]) -> bool:
