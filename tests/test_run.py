@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pandas as pd
@@ -22,7 +23,7 @@ from lib.collection import EMBEDDED, OWN
 from lib.files import lock
 from lib.models import reward_models
 from lib.prompts import read_prompts
-from lib.reproduce import listings, one_model, pages, runs
+from lib.reproduce import listings, notebooks, one_model, pages, runs
 from lib.reproduce.jobs import Job, find_models, plan, usual_collection
 from lib.reproduce.notebooks import (
     KERNEL,
@@ -296,6 +297,46 @@ def test_a_failed_notebook_runs_again(project, executed):
     executed()
     assert reproduce(project, "tiny-a", "broken") == 1
     assert executed() == ["01_score-broken"]
+
+
+def test_a_full_disk_stops_one_notebook_and_is_told(project, executed, monkeypatch, capsys):
+    """What papermill leaves is half a file, and neither the record nor the index can be written."""
+    execute = notebooks.execute
+
+    def on_a_full_disk(notebook, output, parameters, progress=False):
+        execute(notebook, output, parameters, progress)
+        if output.stem == "01_score-tiny-b":
+            output.write_text('{"cells": [')
+            raise InputError("the disk is full: mend it")
+
+    def full(*of_a_run):
+        raise InputError("the disk is full, so it was not written")
+
+    monkeypatch.setattr(notebooks, "execute", on_a_full_disk)
+    monkeypatch.setattr(notebooks, "write_page", lambda executed, page, title: nbformat.read(executed, 4))
+    monkeypatch.setattr(runs, "keep_results", full)
+    monkeypatch.setattr(runs, "write_index", full)
+    assert reproduce(project, "tiny-a", "tiny-b") == 1
+    told = capsys.readouterr().out
+    assert "01_score-tiny-b: failed: the disk is full: mend it" in told and "NotJSON" not in told
+    assert told.count("the disk is full, so it was not written") == 4 and "Notebooks: 2 run, 1 failed." in told
+    assert executed() == ["01_score-tiny-a", "01_score-tiny-b", "02_compare"]
+
+
+def test_a_notebook_says_how_much_room_it_needs(tmp_path, write_notebook, monkeypatch):
+    notebook = write_notebook(tmp_path / "01_a.ipynb", "1" * 1_000_000)
+    output = tmp_path / "runs" / "01_a.ipynb"
+
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("papermill.execute_notebook", full)
+    with pytest.raises(InputError, match=r"disk is full: .*runs/01_a.ipynb, .* about 3 MB, and .* left; free some"):
+        notebooks.execute(notebook, output, {})
+    monkeypatch.setattr("papermill.execute_notebook", None)  # it is not even started
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=500_000))
+    with pytest.raises(InputError, match="about 3 MB, and 0.5 MB are left"):
+        notebooks.execute(notebook, output, {})
 
 
 def test_later_notebooks_skip_a_model_that_failed(project, executed, write_notebook, capsys):

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -56,13 +57,23 @@ def _end_with_parent() -> None:
 def outcome(task: Task) -> tuple[str, str]:
     """Execute a notebook and write its page; its status, run or failed, and the cause of a failure."""
     task.executed.unlink(missing_ok=True)
-    status, cause = "run", ""
-    try:
-        notebooks.execute(task.notebook, task.executed, task.parameters, progress=task.alone)
-    except Exception as error:  # whatever stops one notebook, the others still run, and the cause is told
-        status, cause = "failed", notebooks.cause_of(error)
+    cause = _cause(lambda: notebooks.execute(task.notebook, task.executed, task.parameters, progress=task.alone))
     if task.executed.is_file():  # a failed notebook is shown as far as it got
-        notebooks.write_page(task.executed, task.page, notebooks.opening(task.notebook)[0])
-        if status == "run" and task.shown:
-            notebooks.write_stripped(task.executed, task.shown)
-    return status, cause
+        unwritten = _cause(lambda: _write(task, whole=not cause))
+        cause = cause or unwritten
+    return ("failed", cause) if cause else ("run", "")
+
+
+def _write(task: Task, whole: bool) -> None:
+    notebooks.write_page(task.executed, task.page, notebooks.opening(task.notebook)[0])
+    if whole and task.shown:
+        notebooks.write_stripped(task.executed, task.shown)
+
+
+def _cause(step: Callable[[], object]) -> str:
+    """Why a step failed, '' if it did not. Whatever stops one notebook, the others still run, and the cause is told."""
+    try:
+        step()
+    except Exception as error:
+        return notebooks.cause_of(error)
+    return ""

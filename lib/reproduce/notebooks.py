@@ -5,6 +5,7 @@ papermill and nbconvert are imported where they are used: both take a second, an
 
 import ast
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,11 +13,13 @@ from pathlib import Path
 import nbformat
 
 from lib import ROOT, InputError
-from lib.files import replacing
+from lib.files import DISK_FULL, replacing
 
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 QUIET = ["--IPKernelApp.log_level=50"]  # a kernel's remarks on its own transport are not for the terminal
 INJECTED = "injected-parameters"  # papermill's tag of the cell that it puts in
+MB = 1_000_000
+COPIES = 3  # the executed notebook, its page, and its figures beside them: each about as large as the notebook
 WIDGET_TYPE = "application/vnd.jupyter.widget-view+json"
 
 
@@ -55,16 +58,33 @@ def execute(notebook: Path, output: Path, parameters: dict, progress: bool = Fal
     """The notebook as executed with these parameters, from a fresh kernel in the notebook's folder; kept in `output`.
 
     progress: show the bars inside the notebook, on a terminal. Raises what papermill raises when a cell fails; `output`
-    then holds the notebook as far as it got. This process's folder changes meanwhile, so one at a time in a process.
+    then holds the notebook as far as it got. InputError where its disk has no room, before anything is computed if that
+    can be seen. This process's folder changes meanwhile, so one at a time in a process.
     """
     import papermill
 
     output.parent.mkdir(parents=True, exist_ok=True)
+    needed = COPIES * notebook.stat().st_size
+    if shutil.disk_usage(output.parent).free < needed:
+        raise InputError(_no_room(output, needed))
     log = sys.stderr if progress and sys.stderr.isatty() else None
-    return papermill.execute_notebook(
-        notebook, output, parameters, kernel_name="python3", cwd=notebook.parent, progress_bar=False, stderr_file=log,
-        extra_arguments=QUIET,
-    )  # fmt: skip
+    try:
+        return papermill.execute_notebook(
+            notebook, output, parameters, kernel_name="python3", cwd=notebook.parent, progress_bar=False,
+            stderr_file=log, extra_arguments=QUIET,
+        )  # fmt: skip
+    except OSError as error:
+        if error.errno in DISK_FULL:
+            raise InputError(_no_room(output, needed)) from error
+        raise
+
+
+def _no_room(output: Path, needed: int) -> str:
+    free = shutil.disk_usage(output.parent).free
+    return (
+        f"the disk is full: {output}, its page and its figures take about {max(needed, MB) / MB:.0f} MB, and "
+        f"{free / MB:.1f} MB are left; free some space and run the same command again"
+    )
 
 
 def cause_of(error: BaseException) -> str:

@@ -1,8 +1,9 @@
 """Runs: a collection reproduced, notebooks side by side; what is unchanged is not run again."""
 
+import functools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lib import ROOT, InputError, downloads, lexicons, scores
@@ -52,8 +53,16 @@ def reproduce_published(folder: Path = ROOT / "notebooks") -> int:
 def _run_collection(study: Collection, jobs: list[Job]) -> tuple[list[Job], dict[str, Result]]:
     with lock(state_of(study)):
         results = run_all(study, jobs)
-        write_index(study, jobs, results)
+        _told(functools.partial(write_index, study, jobs, results))
     return jobs, results
+
+
+def _told(write: Callable[[], None]) -> None:
+    """Write what is beside the results; where that cannot be, as on a full disk, say so, and the run goes on."""
+    try:
+        write()
+    except InputError as error:
+        print(error, flush=True)
 
 
 def _import_published() -> dict[Collection, str]:
@@ -112,7 +121,7 @@ def run_all(study: Collection, jobs: list[Job], processes: int | None = None) ->
             results[job.name] = result
             # A job that failed must run next time, so only the others are remembered.
             record = {name: known for name, known in (record | {job.name: result}).items() if known.key}
-            keep_results(study, record)
+            _told(functools.partial(keep_results, study, record))
             progress.tell(job, result, waiting, running)
     return {job.name: results[job.name] for job in jobs}
 
