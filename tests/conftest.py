@@ -7,10 +7,15 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before huggingface_hub is import
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+
+# The same examples on every run and machine, and none too slow where other work is going on.
+hypothesis.settings.register_profile("steady", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("steady")
 
 # Left out by `make quick`: what executes notebooks, trains or searches, and what waits for another process or draws
 # many samples. A test that asks for the fixture `kernels` is slow too.
