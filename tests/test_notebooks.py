@@ -26,6 +26,7 @@ from lib.models import reward_models
 from lib.prompts import read_prompts
 from lib.reproduce import notebooks
 from lib.reproduce.execution import THREADS
+from lib.reproduce.record import MADE
 
 
 @dataclass(frozen=True)
@@ -154,9 +155,8 @@ class Project:
 
     def __init__(self, folder: Path, notebooks: Path, runs: dict[str, list[Run]], make: Iterable[Callable] = ()):
         self.folder, self.runs, self.make, self.done = folder, runs, make, {}
-        made = shutil.ignore_patterns("scores", "models", "cache", "__pycache__")
-        for name in ("lib", "data"):
-            shutil.copytree(ROOT / name, folder / name, ignore=made)
+        shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "data", folder / "data", ignore=shutil.ignore_patterns(*MADE))
         shutil.copytree(notebooks, folder / "notebooks")
 
     def execute(self, names: Iterable[str]) -> None:
