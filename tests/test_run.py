@@ -19,12 +19,12 @@ from nbformat import v4
 from papermill.exceptions import PapermillExecutionError
 
 from lib import ROOT, InputError, run, scores, scoring
-from lib.collection import EMBEDDED, OWN
+from lib.collection import EMBEDDED, OWN, Collection
 from lib.files import lock
 from lib.models import reward_models
 from lib.prompts import read_prompts
 from lib.reproduce import listings, notebooks, one_model, pages, runs
-from lib.reproduce.jobs import Job, find_models, plan, usual_collection
+from lib.reproduce.jobs import Job, find_models, plan, study_of
 from lib.reproduce.notebooks import (
     KERNEL,
     WIDGET_TYPE,
@@ -354,10 +354,25 @@ def test_two_runs_of_one_collection_exclude_each_other(project, executed):
     assert executed() == ["01_score-tiny-a", "02_compare"]
 
 
-def test_other_models_do_not_go_into_the_embedded_collection():
-    assert usual_collection(["R-Gem-2B"]) == OWN
-    assert usual_collection(find_models(["paper"])) == OWN
-    assert usual_collection(find_models([])) == EMBEDDED
+def test_other_models_do_not_go_into_the_embedded_collection(tmp_path):
+    assert study_of(find_models(["R-Gem-2B"])) == OWN
+    assert study_of(find_models(["paper"])) == OWN
+    assert study_of(find_models([])) == EMBEDDED
+    namesake = tmp_path / "A-Gem-96"
+    namesake.mkdir()
+    for foreign in (str(namesake), "somebody/A-Gem-96", "R-Gem-2B"):
+        assert study_of(find_models([foreign])) == OWN
+        with pytest.raises(InputError, match="'embedded' holds models with planted values, and .*COLLECTION=mine"):
+            study_of(find_models([foreign, "A-Lla-64"]), "embedded")
+    ships = {"A-Gem-96": str(ROOT / "data" / "models" / "A-Gem-96")}
+    assert study_of(ships, "embedded") == study_of(ships) == EMBEDDED
+    assert study_of(ships, "another") == Collection("another")
+
+
+@pytest.mark.parametrize("collection", ["published", "published-words", "published-mine"])
+def test_models_of_ones_own_do_not_join_the_published_ones(collection):
+    with pytest.raises(InputError, match="holds the scores that the authors published; .*COLLECTION=mine"):
+        study_of(find_models(["R-Gem-2B"]), collection)
 
 
 def test_a_job_may_lack_only_what_it_wrote_itself(project, executed, write_notebook):

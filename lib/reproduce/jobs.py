@@ -1,6 +1,6 @@
 """Jobs: which notebooks are to run for which models, and what each of them waits for."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,10 +86,26 @@ def find_models(names: Sequence[str]) -> dict[str, str]:
     return models
 
 
-def usual_collection(nicknames: Iterable[str]) -> Collection:
-    """Where these models' scores go unless a collection is named: the embedded models' own, or `mine`."""
-    groups = reward_models.registry()["group"]
-    return EMBEDDED if set(nicknames) <= set(groups.index[groups == GROUP]) else OWN
+def study_of(models: Mapping[str, str], collection: str | None = None) -> Collection:
+    """The collection that is named, else the embedded models' own or `mine`, as these models (as of find_models) ask.
+
+    InputError for a published collection, which holds the authors' scores and no other, and for models in `embedded`
+    that are not those that ship, whatever they are called: their values were not planted.
+    """
+    foreign = [nickname for nickname, load in models.items() if not _ships(nickname, load)]
+    study = Collection(collection) if collection else OWN if foreign else EMBEDDED
+    if study.is_published:
+        raise InputError(f"'{study}' holds the scores that the authors published; choose another: COLLECTION={OWN}")
+    if study.is_embedded and foreign:
+        raise InputError(f"'{study}' holds models with planted values, and {foreign[0]} is none of those that ship; "
+                         f"choose another: COLLECTION={OWN}")  # fmt: skip
+    return study
+
+
+def _ships(nickname: str, load: str) -> bool:
+    models = reward_models.registry()
+    places = models.loc[models["group"] == GROUP, "hub_id"]
+    return nickname in places.index and (load == nickname or Path(load) == (ROOT / places[nickname]).resolve())
 
 
 # --- plan ---------------------------------------------------------------------------------------------------------

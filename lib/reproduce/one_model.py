@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from lib import InputError, scores, scoring
-from lib.collection import Collection
 from lib.models import reward_models
 from lib.published import verify
-from lib.reproduce.jobs import find_models, usual_collection
+from lib.reproduce.jobs import find_models, study_of
 from lib.reproduce.pages import scored, shown_path
 
 
@@ -18,7 +17,7 @@ def score(
     if len(models := find_models([name])) != 1:
         raise InputError(f"'{name}' names {len(models)} reward models; score one, or run: make reproduce MODELS={name}")
     [(nickname, load)] = models.items()
-    study = Collection(collection) if collection else usual_collection([nickname])
+    study = study_of(models, collection)
     path = scores.path_of(study, nickname)
     model = reward_models.load(load, **options)
     scoring.score_vocabulary(model, prompts, path, reply_mode=reply_mode, bos=bos)

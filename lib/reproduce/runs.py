@@ -10,7 +10,7 @@ from lib import ROOT, InputError, downloads, lexicons, scores
 from lib.collection import ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
 from lib.files import lock
 from lib.published import score_files
-from lib.reproduce.jobs import Job, find_models, plan, usual_collection
+from lib.reproduce.jobs import Job, find_models, plan, study_of
 from lib.reproduce.pages import outcome, shown_path, summary, write_index
 from lib.reproduce.progress import Progress
 from lib.reproduce.record import Result, is_unchanged, keep_results, key_of, read_results, state_of, written
@@ -26,7 +26,7 @@ def reproduce(models: Sequence[str] = (), collection: str | None = None, folder:
     named at the end, and those that do not need it still run.
     """
     to_load = find_models(models)
-    study = Collection(collection) if collection else usual_collection(to_load)
+    study = study_of(to_load, collection)
     jobs, results = _run_collection(study, plan(folder, study, to_load))
     print(summary(study, list(to_load), jobs, results))
     return sum(result.status in ("failed", "skipped") for result in results.values())
@@ -37,7 +37,7 @@ def reproduce_published(folder: Path = ROOT / "notebooks") -> int:
 
     What cannot be had is told in a line, and the rest goes on. InputError if nothing can be had, or a file is corrupt.
     """
-    imported = _import_published()
+    imported, missing = _import_published()
     values = {"signs": _first_of("bing", "bing stand-in"), "frequency": _first_of("bnc", "wordfreq")}
     prompts = {ITEMS: {"prompt": "GW"}}  # there it is what `greatest` is in the others, word for word
     failed, lines = 0, []
@@ -45,6 +45,7 @@ def reproduce_published(folder: Path = ROOT / "notebooks") -> int:
         jobs, results = _run_collection(study, plan(folder, study, values=values | prompts.get(study, {})))
         lines += [f"{study}: {imported.get(study, 'the claims of all of them')}.", *outcome(jobs, results)]
         failed += sum(result.status == "failed" for result in results.values())
+    lines += missing
     lines.append(f"Look at {shown_path(PUBLISHED.figures)}: figures, executed notebooks, claims.csv.")
     print("\n".join(["", *lines]))
     return failed
@@ -65,8 +66,8 @@ def _told(write: Callable[[], None]) -> None:
         print(error, flush=True)
 
 
-def _import_published() -> dict[Collection, str]:
-    """Collection -> what it holds, in words, for the collections that can be had."""
+def _import_published() -> tuple[dict[Collection, str], list[str]]:
+    """Collection -> what it holds, in words, for the collections that can be had; and a line for each other."""
     importers = {WORDS: score_files.import_words, ITEMS: score_files.import_items,
                  VOCABULARY: score_files.import_vocabulary}  # fmt: skip
     imported, missing = {}, []
@@ -81,7 +82,7 @@ def _import_published() -> dict[Collection, str]:
     if not imported:
         raise InputError(missing[0].removeprefix("not to be had: "))
     print(*missing, sep="\n", end="\n" if missing else "", flush=True)
-    return imported
+    return imported, missing
 
 
 def _first_of(name: str, instead: str) -> str:
