@@ -6,6 +6,7 @@ A picture cannot be unblurred, so in charts an offensive token is hidden unless 
 
 import functools
 import io
+import re
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +18,7 @@ from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
+from pandas.api.types import is_numeric_dtype
 from PIL import Image
 
 from lib import ROOT
@@ -41,6 +43,9 @@ RC_PARAMS = {
 GREY = "#595959"
 POSITIVE, NEGATIVE, THIRD = "#d95f02", "#1f78b4", "#4d4d4d"  # told apart by lightness too
 SIDES = {"positive": POSITIVE, "negative": NEGATIVE}
+RUN_BY_SPREADSHEETS = re.compile(r"\s*[=+\-@＝＋－＠].*[(|!]", re.DOTALL)
+# Python's csv quotes a cell that holds a character of this, as it must a lone CR; the sequence itself is no text.
+ROW_END = "\r\udfff\n"
 TITLE_CHARACTERS = 6.5  # per inch of a chart's width
 DENSE_TITLE = 8.2  # as many as just fit, for charts of several panels, whose titles are long
 # From dark to light. Blue against orange is told apart by readers who confuse red and green, and by lightness too.
@@ -136,14 +141,25 @@ def save(figure: Figure, collection: Collection, name: str) -> Path:
 def save_table(frame: pd.DataFrame, collection: Collection, name: str) -> Path:
     """Write figures/<collection>/<name>.csv and say where; a named index is written, any other left out.
 
-    Tokens are written as they are: read them back with keep_default_na=False, show them with lib.display.
+    Tokens are written as they are, but for those that a spreadsheet would run (see `as_text`): read them back with
+    keep_default_na=False, show them with lib.display.
     """
     path = _path(collection, f"{name}.csv")
     named = any(level is not None for level in frame.index.names)
-    text = frame.to_csv(None, index=named, lineterminator="\n", float_format="%.7g")
+    frame = frame.apply(lambda column: column if is_numeric_dtype(column) else column.map(as_text))
+    frame = frame.rename(index=as_text, columns=as_text).rename_axis(index=as_text)
+    text = frame.to_csv(None, index=named, lineterminator=ROW_END, float_format="%.7g").replace(ROW_END, "\n")
     with replacing(path) as part:
         part.write_bytes(text.encode("utf-8", "backslashreplace"))
     return path
+
+
+def as_text(cell):
+    """The cell, behind an apostrophe if it is a text that a spreadsheet would run: a formula that calls anything.
+
+    That is one with a bracket, a `|` (another program) or a `!` (another sheet) behind its sign; `=None` stays.
+    """
+    return f"'{cell}" if isinstance(cell, str) and RUN_BY_SPREADSHEETS.match(cell) else cell
 
 
 def _png(figure: Figure, dpi: int) -> bytes:
