@@ -17,6 +17,7 @@ import pytest
 hypothesis.settings.register_profile("steady", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("steady")
 
+
 # Left out by `make quick`: what executes notebooks, trains or searches, and what waits for another process or draws
 # many samples. A test that asks for the fixture `kernels` is slow too.
 SLOW_FILES = {
@@ -109,7 +110,7 @@ def place_project_in(monkeypatch) -> Callable[[Path], None]:
     def place(folder: Path) -> None:
         for module in ("collection", "claims", "downloads", "figures", "prompts"):
             monkeypatch.setattr(f"lib.{module}.ROOT", folder)
-        for module in ("jobs", "record", "pages", "notebooks", "listings", "runs"):
+        for module in ("jobs", "record", "pages", "notebooks", "documents", "listings", "runs"):
             monkeypatch.setattr(f"lib.reproduce.{module}.ROOT", folder)
         monkeypatch.setattr("lib.ROOT", folder)
         monkeypatch.setenv("PYTHONPATH", str(folder))
@@ -150,5 +151,5 @@ def executing_in_forks(monkeypatch, tmp_path) -> Callable[[], list[str]]:
         page.write_text(f"<title>{title}</title>")
 
     monkeypatch.setattr("lib.reproduce.notebooks.execute", execute)
-    monkeypatch.setattr("lib.reproduce.notebooks.write_page", write_page)
+    monkeypatch.setattr("lib.reproduce.documents.write_page", write_page)
     return executed

@@ -23,7 +23,7 @@ from lib.collection import EMBEDDED, OWN, Collection
 from lib.files import lock
 from lib.models import reward_models
 from lib.prompts import read_prompts
-from lib.reproduce import listings, notebooks, one_model, pages, runs
+from lib.reproduce import documents, listings, notebooks, one_model, pages, runs
 from lib.reproduce.jobs import Job, find_models, plan, study_of
 from lib.reproduce.notebooks import (
     KERNEL,
@@ -313,7 +313,7 @@ def test_a_full_disk_stops_one_notebook_and_is_told(project, executed, monkeypat
         raise InputError("the disk is full, so it was not written")
 
     monkeypatch.setattr(notebooks, "execute", on_a_full_disk)
-    monkeypatch.setattr(notebooks, "write_page", lambda executed, page, title: nbformat.read(executed, 4))
+    monkeypatch.setattr(documents, "write_page", lambda executed, page, title: nbformat.read(executed, 4))
     monkeypatch.setattr(runs, "keep_results", full)
     monkeypatch.setattr(runs, "write_index", full)
     assert reproduce(project, "tiny-a", "tiny-b") == 1

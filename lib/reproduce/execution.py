@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from lib.reproduce import notebooks
+from lib.reproduce import documents, notebooks
 from lib.terminal import Visible
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -65,7 +65,7 @@ def outcome(task: Task) -> tuple[str, str]:
 
 
 def _write(task: Task, whole: bool) -> None:
-    notebooks.write_page(task.executed, task.page, notebooks.opening(task.notebook)[0])
+    documents.write_page(task.executed, task.page, notebooks.opening(task.notebook)[0])
     if whole and task.shown:
         notebooks.write_stripped(task.executed, task.shown)
 

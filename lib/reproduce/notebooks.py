@@ -1,6 +1,6 @@
-"""One notebook: its parameters, its execution by papermill, its page, and what of it is committed.
+"""One notebook: its parameters, its execution by papermill, and what of it is committed.
 
-papermill and nbconvert are imported where they are used: both take a second, and most commands need neither.
+papermill is imported where it is used: it takes a second, and most commands do not need it.
 """
 
 import ast
@@ -92,16 +92,6 @@ def cause_of(error: BaseException) -> str:
     raised, text = getattr(error, "ename", type(error).__name__), getattr(error, "evalue", str(error))
     first = (text.strip().splitlines() or ["no message"])[0]
     return first if raised == InputError.__name__ else f"{raised}: {first}"
-
-
-def write_page(executed: Path, page: Path, title: str) -> None:
-    """Write an executed notebook as one HTML file."""
-    import nbconvert
-
-    notebook = nbformat.read(executed, 4)
-    body, _ = nbconvert.HTMLExporter().from_notebook_node(notebook, {"metadata": {"name": title}})
-    with replacing(page) as part:
-        part.write_text(body, encoding="utf-8")
 
 
 # --- the committed notebooks --------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from lib import ROOT, scores
 from lib.collection import Collection
 from lib.display import show_token
 from lib.files import replacing
+from lib.reproduce.documents import without_folders
 from lib.reproduce.jobs import Job
 from lib.reproduce.notebooks import opening
 from lib.reproduce.record import Result, written
@@ -99,7 +100,7 @@ def write_index(collection: Collection, jobs: list[Job], results: dict[str, Resu
 def _row(job: Job, result: Result) -> str:
     title, question = map(html.escape, opening(job.notebook))
     linked = f'<a href="{quote(job.page.name)}">{title}</a>' if job.page.is_file() else title
-    status = html.escape(": ".join(filter(None, [result.status, result.cause])))
+    status = html.escape(without_folders(": ".join(filter(None, [result.status, result.cause]))))
     cells = [linked, question, html.escape(job.model), f'<span class="{result.status}">{status}</span>']
     return "<tr><td>" + "<td>".join([*cells, f"{result.seconds:.0f}"]) + "</tr>"
 
