@@ -10,7 +10,7 @@ TESTS := OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --no-loadscop
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce published verify quick test score ls lab lint notebooks
+.PHONY: help install reproduce published verify quick test drills score ls lab lint notebooks
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -31,6 +31,9 @@ quick: lint ## check style and types, and run the tests that load no notebook an
 
 test: $(INSTALLED) ## run the whole test suite (about 6 minutes; 3 more where the small models are not trained yet)
 	@$(TESTS)
+
+drills: $(INSTALLED) ## kill runs, fill their disk and take their memory: the same table each time (about 4 minutes)
+	@$(PY) -m pytest -q -o python_files='drill_*.py' tests/drills
 
 score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLY=text|ids] [COLLECTION=mine]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make score MODEL=<nickname, hub id or folder>" >&2; exit 2; }

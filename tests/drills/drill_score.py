@@ -1,0 +1,114 @@
+"""Drills of `score`, on demand (make drills): killed, on a full disk, out of memory, the table ends up the same.
+
+Each drill spoils runs on a tiny model, then runs once more undisturbed; the table is the one of a run that nothing
+disturbed, and between the two there was no table, or a whole one.
+"""
+
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import tiny
+
+from lib import ROOT, scores
+
+PROMPTS = "prompt,text\n" + "".join(f'p{i},"What, in one word, is thing number {i}?"\n' for i in range(60))
+CAN_MOUNT = bool(shutil.which("unshare")) and subprocess.run(["unshare", "-rm", "true"], check=False).returncode == 0
+MB = 2**20
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    return tiny.make_checkpoint(tmp_path_factory.mktemp("model"), "linear_llama")
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    """A copy of what `score` needs of the project; scores go into it."""
+    shutil.copytree(ROOT / "lib", tmp_path / "lib", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "data" / "scores").mkdir(parents=True)
+    for name in ("prompts.csv", "reward_models.csv", "offensive.txt"):
+        shutil.copy(ROOT / "data" / name, tmp_path / "data")
+    (tmp_path / "many.csv").write_text(PROMPTS)
+    return tmp_path
+
+
+def command(model: Path) -> list[str]:
+    return [sys.executable, "-m", "lib.run", "score", str(model), "--prompts", "many.csv"]
+
+
+def run(project: Path, model: Path, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(command(model), cwd=project, capture_output=True, text=True, check=False, **options)
+
+
+def table_in(project: Path) -> pd.DataFrame | None:
+    """The score table in a project, None if there is none; a half one is an InputError."""
+    paths = list((project / "data" / "scores" / "mine").glob("*.parquet"))
+    return scores.read(paths[0]) if paths else None
+
+
+@pytest.fixture(scope="module")
+def undisturbed(model, tmp_path_factory) -> tuple[pd.DataFrame, float]:
+    """The table of a run that nothing disturbed, and how many seconds it took."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "data", folder / "data", ignore=shutil.ignore_patterns("scores", "cache", "models"))
+    (folder / "many.csv").write_text(PROMPTS)
+    started = time.monotonic()
+    assert run(folder, model).returncode == 0
+    return table_in(folder), time.monotonic() - started
+
+
+def assert_ends_the_same(project: Path, model: Path, undisturbed: pd.DataFrame) -> None:
+    last = run(project, model)
+    assert last.returncode == 0, last.stderr
+    pd.testing.assert_frame_equal(table_in(project), undisturbed, check_exact=True)
+    left = [path.name for path in (project / "data" / "scores" / "mine").iterdir() if path.suffix != ".lock"]
+    assert [name for name in left if not name.endswith(".parquet")] == []
+
+
+def test_killed_at_any_moment(project, model, undisturbed):
+    table, seconds = undisturbed
+    moments = random.Random(0)
+    for _ in range(5):
+        process = subprocess.Popen(command(model), cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(seconds * moments.uniform(0.4, 1))
+        process.kill()
+        process.wait()
+        assert table_in(project) is None or len(table_in(project)) == len(table)
+    assert_ends_the_same(project, model, table)
+
+
+@pytest.mark.skipif(not CAN_MOUNT, reason="a small disk is mounted for this, which is not allowed here")
+def test_on_a_full_disk(project, model, undisturbed):
+    """In a namespace of its own: scores on a disk of 400 kB; what it holds is taken out again afterwards."""
+    kept = project / "kept"
+    kept.mkdir()
+    script = (
+        'mount -t tmpfs -o size=400k tmpfs data/scores && "$@"; code=$?; cp -a data/scores/. kept/; '
+        "umount data/scores; exit $code"
+    )
+    spoilt = subprocess.run(["unshare", "-rm", "sh", "-c", script, "sh", *command(model)], cwd=project,
+                            capture_output=True, text=True, check=False)  # fmt: skip
+    assert spoilt.returncode == 2, spoilt.stderr
+    [told] = [line for line in spoilt.stderr.splitlines() if line.startswith("error: ")]
+    assert "the disk is full" in told and "Traceback" not in spoilt.stderr
+    shutil.copytree(kept, project / "data" / "scores", dirs_exist_ok=True)
+    assert list(kept.rglob("*.npy")) and table_in(project) is None  # what was computed is there
+    assert_ends_the_same(project, model, undisturbed[0])
+
+
+@pytest.mark.parametrize("megabytes", [1500, 3000])
+def test_with_too_little_memory(project, model, undisturbed, megabytes):
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (megabytes * MB, megabytes * MB))
+
+    run(project, model, preexec_fn=limited)
+    assert table_in(project) is None or len(table_in(project)) == len(undisturbed[0])
+    assert_ends_the_same(project, model, undisturbed[0])
