@@ -22,14 +22,23 @@ hypothesis.settings.load_profile("steady")
 # many samples. A test that asks for the fixture `kernels` is slow too.
 SLOW_FILES = {
     "notebooks",
+    "checkpoints",
     "cores",
     "embedded_language_models",
     "embedded_reward_models",
     "fluency",
     "gcg",
     "optimality",
+    "read_at",
+    "templates",
 }
 SLOW_TESTS = {
+    "test_whole_awkward_vocabulary_equals_the_oracle",
+    "test_a_damaged_shard_is_dropped_told_and_scored_again",
+    "test_every_want_of_memory_makes_smaller_batches_or_is_one_line",
+    "test_whatever_the_file_holds_what_is_read_are_results",
+    "test_rewards_equal_the_oracle_for_every_prompt",
+    "test_two_runs_of_the_authors_own_are_within_the_tolerance_and_two_prompts_are_not",
     "test_a_command_loads_only_what_it_needs",
     "test_what_scores_loads_nothing_that_draws_or_fits",
     "test_a_run_refuses_a_second_writer_and_once_killed_goes_on_to_the_same_table",
