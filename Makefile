@@ -29,7 +29,7 @@ published: $(INSTALLED) ## the notebooks on the scores that the authors publishe
 quick: lint ## check style and types, and run the tests that load no notebook and train nothing (about a minute)
 	@$(TESTS) -m "not slow"
 
-test: $(INSTALLED) ## run the whole test suite (about 6 minutes; 3 more where the small models are not trained yet)
+test: $(INSTALLED) ## run the whole test suite (6 to 12 minutes; 3 more where the small models are not trained yet)
 	@$(TESTS)
 
 drills: $(INSTALLED) ## kill runs, fill their disk and take their memory: the same table each time (about 4 minutes)
