@@ -673,6 +673,39 @@ def test_templates_that_leave_no_place_for_the_reply_are_refused_at_load(checkpo
     refused(checkpoint("linear_llama", template=template), "template")
 
 
+CHATML = tiny.TEMPLATES["chatml"]
+SYSTEM_AFTER = {  # how the families open a turn of the system, here after the reply
+    "llama3": "<|start_header_id|>system<|end_header_id|>\\n\\nBe good.<|eot_id|>",
+    "chatml": "<|im_start|>system\\nBe good.<|im_end|>\\n",
+    "gemma": "<start_of_turn>system\\nBe good.<end_of_turn>\\n",
+    "llama31": "\\n\\nSystem: be good.",
+    "chatml_spaced": "<|im_start|> Developer\\nBe good.",
+    "cohere": "<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>Be good.",
+    "brackets": "[SYSTEM] Be good.",
+}
+
+
+@pytest.mark.parametrize("name", SYSTEM_AFTER)
+def test_a_turn_of_the_system_after_the_reply_is_refused(checkpoint, name):
+    template = tiny.TEMPLATES.get(name, CHATML) + "{{- '" + SYSTEM_AFTER[name] + "' }}"
+    refused(checkpoint("linear_llama", template=template), "opens another turn after the reply")
+
+
+@pytest.mark.parametrize(
+    "closing", ["</s>", "<|end_of_text|>\\n", "<|assistant_end|>", "[/ASSISTANT]", " Fit for a user?"]
+)
+def test_what_closes_a_reply_opens_no_turn(checkpoint, closing):
+    model = cpu(checkpoint("linear_llama", template=CHATML + "{{- '" + closing + "' }}"))
+    assert model.conversation(PROMPT).after == "<|im_end|>\n" + closing.replace("\\n", "\n")
+
+
+@pytest.mark.parametrize("between", [" ", "\\n", "\\n\\n"])
+def test_white_space_alone_between_prompt_and_reply_is_a_place_for_the_reply(checkpoint, between):
+    template = "{{ messages[0]['content'] + '" + between + "' + messages[1]['content'] }}<|eot_id|>"
+    folder = checkpoint("linear_llama", template=template)
+    assert_same(scoring.score_replies(cpu(folder), PROMPT, WORDS[4:8]), oracle.rewards(folder, PROMPT, WORDS[4:8]))
+
+
 @pytest.mark.parametrize(
     "template",
     [

@@ -6,6 +6,7 @@ A language model reads the prompt up to where the assistant is about to speak: `
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,10 @@ DATE = "26 Jul 2024"  # what the authors' transformers 4.43 rendered; Llama-3.2 
 FRAME = "User: {prompt}\nAssistant:"  # of pretrained language models; what follows begins with a space
 # Replies that share no first or last token, so that what stays the same around them is not the reply.
 STAND_INS = ("Zqxjv", "7kW", "-x-", "love")
+# A role's name where a turn opens with it: at the start of a line, after a control token, or within one or brackets.
+TURN = re.compile(
+    r"(?:^|[>|\[<#])\s*(?:system|developer|user|human|assistant|model|tool)(?:_token)?\b", re.IGNORECASE | re.MULTILINE
+)
 TEXTS_AT_ONCE = 8192  # conversations tokenised before their common prefix is dropped again
 
 Ids = tuple[int, ...]
@@ -127,7 +132,8 @@ def _text_around_reply(tokenizer: PreTrainedTokenizerBase, prompt: str) -> tuple
             f"{_template_of(tokenizer)} leaves no place for the reply, or more than one; give a checkpoint whose "
             "template prints the assistant's turn once, as it is"
         )
-    if header.strip() in after:
+    # White space alone between prompt and reply opens no turn that one could find again.
+    if TURN.search(after) or header.strip() and header.strip() in after:
         raise InputError(f"{_template_of(tokenizer)} opens another turn after the reply; give another one")
     whole = render(tokenizer, prompt, [replied])[0]
     before = whole[: len(whole) - len(replied + after)]
