@@ -57,12 +57,12 @@ LIB = ROOT / "lib"
 SECTIONS = {"search", "similarity", "framing", "alignment", "language", "embedded", "published"}
 # From the ground up: a module imports its own floor and those below it, without a circle.
 FLOORS = [
-    {"lib", "files", "names", "terminal", "cores", "resampling", "words", "rules"},
+    {"lib", "files", "names", "terminal", "cores", "resampling", "crossed", "words", "rules"},
     {"collection"},
     {"downloads", "lexicons", "prompts", "scores", "shards", "rankings", "display"},
     {"models"},
     {"scoring"},
-    {"figures", "token_charts", "interval_charts", "claims", "findings"},
+    {"figures", "token_charts", "interval_charts", "claims", "findings", "multiverse", "multiverse_charts"},
     SECTIONS,
     {"reproduce"},
     {"run"},

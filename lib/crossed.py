@@ -1,0 +1,132 @@
+"""Means over models and words, both drawn at random: the models of a study read the same words, so errors are crossed.
+
+A statistic is computed for each model (a slope, a mean, the log of a spread); `influence` says how much each word
+moves it. The variance of the mean over models is V_words + V_models - V_interaction: words that move all models alike,
+models that differ, and what both count, the error of a word in a model (Cameron, Gelbach and Miller 2011, Journal of
+Business & Economic Statistics 29, 238-249; Owen 2007, Annals of Applied Statistics 1, 386-411).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from lib import InputError
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """A mean over models, and how far it can be trusted; intervals are of 95%.
+
+    ci_low, ci_high: for other words and other models of the kind. these_low, these_high: for these very models, where
+    only the words are drawn. new_low, new_high: a prediction interval for one new model. p: two-sided, against `null`.
+    df: degrees of freedom of the t distribution (Satterthwaite). n: words; models: models. NaN where one model gives no
+    variance between models.
+    """
+
+    estimate: float
+    standard_error: float
+    df: float
+    ci_low: float
+    ci_high: float
+    p: float
+    these_low: float
+    these_high: float
+    new_low: float
+    new_high: float
+    n: int
+    models: int
+
+
+def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) -> Crossed:
+    """The mean of a statistic over models with its crossed interval, in the unit of the estimates.
+
+    estimates: model -> statistic, (models,). influence: (words, models), how much each word moves the statistic of each
+    model; a column's sum of squares is that statistic's variance over words. NaN: the model has not read the word.
+    null: the value that p is against. The variance is never less than that over words or that over models alone.
+    Raises InputError for an estimate without influence, or one that is missing.
+    """
+    values = estimates.astype(float)
+    if (absent := values.index.difference(influence.columns)).size or values.isna().any():
+        name = absent[0] if absent.size else values.index[values.isna()][0]
+        raise InputError(f"{name} has no estimate with its influence of words; leave it out of the mean")
+    moved = influence[values.index].dropna(how="all").fillna(0.0).to_numpy(dtype=float)
+    n, models = moved.shape
+    of_words = (moved.mean(axis=1) ** 2).sum()
+    both = (moved**2).sum() / models**2
+    of_models = values.var(ddof=1) / models if models > 1 else np.nan
+    variance = max(of_words + of_models - both, of_words, of_models) if models > 1 else np.nan
+    df = variance**2 / (of_words**2 / (n - 1) + of_models**2 / (models - 1)) if models > 1 and variance else np.nan
+    mean, error = values.mean(), np.sqrt(variance)
+    between = max(values.var(ddof=1) - both * models, 0.0) if models > 1 else np.nan  # of the models' true values
+    low, high = _reach(mean, error, df)
+    these = _reach(mean, np.sqrt(of_words), n - 1)
+    new = _reach(mean, np.sqrt(between + variance), models - 1)
+    p = float(2 * stats.t.sf(abs(mean - null) / error, df)) if error > 0 else np.nan
+    return Crossed(float(mean), float(error), float(df), low, high, p, *these, *new, n, models)
+
+
+def _reach(mean: float, error: float, df: float) -> tuple[float, float]:
+    half = stats.t.ppf(0.975, df) * error
+    return float(mean - half), float(mean + half)
+
+
+# --- how much each word moves a statistic -------------------------------------------------------------------------
+
+
+def mean_influence(values: Sequence[float]) -> np.ndarray:
+    """How much each value moves the mean of all, (n,): its deviation over n - 1."""
+    values = np.asarray(values, dtype=float)
+    return (values - values.mean()) / (len(values) - 1)
+
+
+def slope_influence(x: Sequence[float], y: np.ndarray, controls: np.ndarray | None = None) -> np.ndarray:
+    """How much each word moves the least-squares slope of y on x, in units of the slope; the shape of y.
+
+    x: (n,). y: (n,) or (n, models), rewards of the same words. controls: (n, k), held constant. A residual is divided
+    by one less its leverage, as in HC3 (MacKinnon and White 1985), so that the sum of squares is the HC3 variance.
+    """
+    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    others = np.ones((len(x), 1)) if controls is None else np.column_stack([np.ones(len(x)), controls])
+    design = np.column_stack([x, others])
+    orthogonal, _ = np.linalg.qr(design)
+    residual = y - orthogonal @ (orthogonal.T @ y)
+    free = 1 - (orthogonal**2).sum(axis=1)
+    own = x - others @ np.linalg.lstsq(others, x, rcond=None)[0]  # what x has beyond the controls
+    weight = own / (own @ own) / free
+    return (residual.T * weight).T
+
+
+def slope(x: Sequence[float], y: np.ndarray, controls: np.ndarray | None = None) -> np.ndarray:
+    """The least-squares slope of y on x with the controls held constant: () for y (n,), (models,) for (n, models)."""
+    x = np.asarray(x, dtype=float)
+    others = np.ones((len(x), 1)) if controls is None else np.column_stack([np.ones(len(x)), controls])
+    own = x - others @ np.linalg.lstsq(others, x, rcond=None)[0]
+    return own @ np.asarray(y, dtype=float) / (own @ own)
+
+
+def log_sd_influence(values: np.ndarray) -> np.ndarray:
+    """How much each word moves the log of the standard deviation of the values; (n,) or (n, models), as the values."""
+    values = np.asarray(values, dtype=float)
+    squares = (values - values.mean(axis=0)) ** 2
+    return (squares / squares.mean(axis=0) - 1) / (2 * (len(values) - 1))
+
+
+# --- two t-tests into one -----------------------------------------------------------------------------------------
+
+
+def min_f_prime(t_models: float, df_models: float, t_words: float, df_words: float) -> tuple[float, float, float]:
+    """Clark's min F' of a test over models and one over words: (F', df of its denominator, p).
+
+    A lower bound of the F ratio that takes models and words both for samples: F1 F2 / (F1 + F2) on 1 and
+    (F1 + F2)^2 / (F1^2 / df_words + F2^2 / df_models) degrees of freedom, F1 that of models and F2 that of words.
+    Source: Clark 1973, Journal of Verbal Learning and Verbal Behavior 12, 335-359.
+    """
+    of_models, of_words = t_models**2, t_words**2
+    if of_models + of_words == 0:
+        return 0.0, float(df_models), 1.0
+    f = of_models * of_words / (of_models + of_words)
+    df = (of_models + of_words) ** 2 / (of_models**2 / df_words + of_words**2 / df_models)
+    return f, df, float(stats.f.sf(f, 1, df))
