@@ -207,6 +207,17 @@ def test_the_paired_test_agrees_with_others_and_small_scales_keep_their_interval
     assert [swapped["t"], swapped["p"]] == pytest.approx([-found["t"], found["p"]])
 
 
+def test_counts_of_significant_slopes_by_hand():
+    found = pd.DataFrame({"prompt": "best", "slope": [0.4, 0.2, -0.3, 0.1, -0.4], "p": [0.01, 0.2, 0.01, 0.04, 0.9]})
+    [row] = effects.count_positive(found).to_dict("records")
+    counts = row["models"], row["n_positive"], row["n_positive_significant"], row["n_negative_significant"]
+    assert counts == (5, 3, 2, 1)
+    assert row["slope"] == pytest.approx(0)
+    assert row["ci_high"] == pytest.approx(stats.t.ppf(0.975, 4) * found["slope"].std() / np.sqrt(5))
+    single = effects.count_positive(found.head(1)).iloc[0]
+    assert np.isnan(single["ci_low"])  # one model has no spread
+
+
 def test_one_model_gives_no_paired_test():
     with pytest.raises(InputError, match="1 model gives no paired test; score at least two"):
         effects.compare(effects.gaps(by_sign([1], [2])))
@@ -423,68 +434,6 @@ def test_what_varies_finds_the_planted_part_only():
     ].mean()  # balanced, so a part's sum of squares is 18 times that of its means
     total = ((by_style["gap"] - by_style["gap"].mean()) ** 2).sum()
     assert found.loc["style", "share"] == pytest.approx(18 * ((means - means.mean()) ** 2).sum() / total)
-
-
-# --- frequency ----------------------------------------------------------------------------------------------------
-
-
-def planted_frequency(effect, confounded, models=3, words=500, seed=0):
-    """Rewards follow sentiment, bent at zero, and log frequency; positive words are more frequent if confounded."""
-    random = np.random.default_rng(seed)
-    sentiment = random.choice([-3, -2, -1, 1, 2, 3], words).astype(float)
-    frequency = random.normal(0, 1, words) + confounded * sentiment
-    follows = sentiment + 0.5 * sentiment.clip(0)
-    rows = [
-        observed(
-            sentiment, follows + effect * frequency + random.normal(0, 0.5, words), f"M{m}", log_frequency=frequency
-        )
-        for m in range(models)
-    ]
-    return pd.concat(rows, ignore_index=True)
-
-
-def test_frequency_is_recovered_and_sentiment_does_not_pass_for_it():
-    rows = planted_frequency(effect=0.3, confounded=0.4)
-    slope = {c: effects.frequency_slopes(rows, c)["slope"].to_numpy() for c in effects.CONTROLS}
-    assert slope["bent"] == pytest.approx([0.3] * 3, abs=0.06)
-    assert (slope["none"] > 1).all()  # what positive words bring is counted too
-    nothing = planted_frequency(effect=0, confounded=0.4)
-    assert (effects.frequency_slopes(nothing)["p"] < 0.05).all()
-    controlled = effects.frequency_slopes(nothing, "bent")
-    assert (controlled["slope"].abs() < 0.06).all() and (controlled["p"] > 0.01).all()
-
-
-def test_a_straight_control_is_the_papers_regression():
-    rows = planted_frequency(effect=0.3, confounded=0.4, models=1)
-    found = effects.frequency_slopes(rows, "sentiment").iloc[0]
-    other = smf.ols("reward ~ log_frequency + sentiment", rows).fit()
-    assert [found["slope"], found["p"]] == pytest.approx(
-        [other.params["log_frequency"], other.pvalues["log_frequency"]]
-    )
-    with pytest.raises(InputError, match="control must be one of none, sentiment, bent, not 'word'"):
-        effects.frequency_slopes(rows, "word")
-
-
-def test_slopes_of_standardised_rewards_have_no_scale():
-    rows = planted_frequency(effect=0.3, confounded=0)
-    other = rows.assign(reward=50 * rows["reward"] - 3)
-    one, two = (effects.frequency_slopes(effects.standardised(frame), "sentiment") for frame in (rows, other))
-    assert two["slope"].to_numpy() == pytest.approx(one["slope"].to_numpy())
-    alone = effects.frequency_slopes(effects.standardised(rows)).iloc[0]
-    first = rows[rows["model"] == "M0"]
-    r = first["reward"].corr(first["log_frequency"])
-    assert alone["slope"] == pytest.approx(r / first["log_frequency"].std(ddof=0))  # SD of reward per unit
-
-
-def test_counts_of_significant_slopes_by_hand():
-    found = pd.DataFrame({"prompt": "best", "slope": [0.4, 0.2, -0.3, 0.1, -0.4], "p": [0.01, 0.2, 0.01, 0.04, 0.9]})
-    [row] = effects.count_positive(found).to_dict("records")
-    counts = row["models"], row["n_positive"], row["n_positive_significant"], row["n_negative_significant"]
-    assert counts == (5, 3, 2, 1)
-    assert row["slope"] == pytest.approx(0)
-    assert row["ci_high"] == pytest.approx(stats.t.ppf(0.975, 4) * found["slope"].std() / np.sqrt(5))
-    single = effects.count_positive(found.head(1)).iloc[0]
-    assert np.isnan(single["ci_low"])  # one model has no spread
 
 
 # --- the paper's numbers ------------------------------------------------------------------------------------------

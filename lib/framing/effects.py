@@ -1,8 +1,8 @@
-"""How rewards follow the sentiment and the frequency of words, and how the framing of the prompt changes that (sec. 3).
+"""How rewards follow the sentiment of words, and how the framing of the prompt changes that (sections 3.1 and 3.2).
 
 Most functions take *observations*: a frame with one row per model, prompt and word, and the columns `model`, `prompt`,
-`word`, `sentiment` (below zero = negative), `reward`, and for frequency `log_frequency`. Models and words are both
-samples, and all models read the same words, so the functions that give intervals say what they resample.
+`word`, `sentiment` (below zero = negative) and `reward`. Models and words are both samples, and all models read the
+same words, so the functions that give intervals say what they resample.
 """
 
 import warnings
@@ -161,6 +161,25 @@ def worth(words: pd.DataFrame, other: str) -> float:
     If it differs between positive and negative words, gaps by the two lexicons differ though no reward does.
     """
     return float(stats.linregress(words["sentiment"], words[other]).slope)
+
+
+def count_positive(fits: pd.DataFrame) -> pd.DataFrame:
+    """How many models have a significantly (p < .05) positive slope, and a significantly negative one, per prompt.
+
+    fits: slopes of one predictor. Columns: prompt, models, n_positive, n_positive_significant,
+    n_negative_significant, slope (mean over models), ci_low, ci_high (t over models).
+    """
+    return pd.DataFrame([_counted(prompt, group) for prompt, group in fits.groupby("prompt", sort=False)])
+
+
+def _counted(prompt: str, group: pd.DataFrame) -> dict:
+    up, significant = group["slope"] > 0, group["p"] < 0.05
+    several = len(group) > 1
+    ci_low, ci_high = stats.ttest_1samp(group["slope"], 0).confidence_interval() if several else (np.nan, np.nan)
+    return {"prompt": prompt, "models": len(group), "n_positive": int(up.sum()),
+            "n_positive_significant": int((up & significant).sum()),
+            "n_negative_significant": int((~up & significant).sum()),
+            "slope": group["slope"].mean(), "ci_low": ci_low, "ci_high": ci_high}  # fmt: skip
 
 
 # --- all models in one fit ----------------------------------------------------------------------------------------
@@ -373,58 +392,3 @@ def what_varies(prompts: pd.DataFrame) -> pd.DataFrame:
     share = table["sum_sq"] / table["sum_sq"].sum()
     return pd.DataFrame({"part": table.index, "df": table["df"].astype(int), "share": share, "f": table["F"],
                          "p": table["PR(>F)"]}).reset_index(drop=True)  # fmt: skip
-
-
-# --- frequency ----------------------------------------------------------------------------------------------------
-
-
-def log_frequency(rows: pd.DataFrame, base: float = np.e) -> pd.DataFrame:
-    """The observations with a column log_frequency: the logarithm of `frequency` (per million words) to this base.
-
-    With base 10 a slope is reward per tenfold frequency. Words of frequency zero have no logarithm and are left out.
-    """
-    positive = rows[rows["frequency"] > 0]
-    return positive.assign(log_frequency=np.log(positive["frequency"]) / np.log(base))
-
-
-CONTROLS = {
-    "none": ("log_frequency",),
-    "sentiment": ("log_frequency", "sentiment"),
-    "bent": ("log_frequency", "is_positive", "positive_part", "negative_part"),
-}
-
-
-def frequency_slopes(rows: pd.DataFrame, control: str = "none", *, robust: bool = False) -> pd.DataFrame:
-    """Slope of reward on log frequency per model and prompt, with or without sentiment held constant (Fig 3D).
-
-    control: "none"; "sentiment", a straight line as in the paper; "bent", with a slope for each sign and a step between
-    them, as notebook 04 finds it. As slopes(), without the rows of the controls.
-    """
-    if control not in CONTROLS:
-        raise InputError(f"control must be one of {', '.join(CONTROLS)}, not {control!r}")
-    predictors = CONTROLS[control]
-    if control == "bent":
-        sentiment = rows["sentiment"]
-        parts = {"positive_part": sentiment.clip(lower=0), "negative_part": sentiment.clip(upper=0)}
-        rows = rows.assign(is_positive=sentiment > 0, **parts)
-    fits = slopes(rows, predictors, robust=robust)
-    return fits[fits["predictor"] == "log_frequency"].drop(columns="predictor").reset_index(drop=True)
-
-
-def count_positive(fits: pd.DataFrame) -> pd.DataFrame:
-    """How many models have a significantly (p < .05) positive slope, and a significantly negative one, per prompt.
-
-    fits: slopes of one predictor. Columns: prompt, models, n_positive, n_positive_significant,
-    n_negative_significant, slope (mean over models), ci_low, ci_high (t over models).
-    """
-    return pd.DataFrame([_counted(prompt, group) for prompt, group in fits.groupby("prompt", sort=False)])
-
-
-def _counted(prompt: str, group: pd.DataFrame) -> dict:
-    up, significant = group["slope"] > 0, group["p"] < 0.05
-    several = len(group) > 1
-    ci_low, ci_high = stats.ttest_1samp(group["slope"], 0).confidence_interval() if several else (np.nan, np.nan)
-    return {"prompt": prompt, "models": len(group), "n_positive": int(up.sum()),
-            "n_positive_significant": int((up & significant).sum()),
-            "n_negative_significant": int((~up & significant).sum()),
-            "slope": group["slope"].mean(), "ci_low": ci_low, "ci_high": ci_high}  # fmt: skip

@@ -1,0 +1,57 @@
+"""Frequency: slopes that find what was planted and are not fooled by sentiment."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+
+from lib import InputError
+from lib.framing import effects, frequency
+
+
+def planted_frequency(effect, confounded, models=3, words=500, seed=0):
+    """Rewards follow sentiment, bent at zero, and log frequency; positive words are more frequent if confounded."""
+    random = np.random.default_rng(seed)
+    sentiment = random.choice([-3, -2, -1, 1, 2, 3], words).astype(float)
+    log_frequency = random.normal(0, 1, words) + confounded * sentiment
+    follows = sentiment + 0.5 * sentiment.clip(0)
+    rows = [
+        pd.DataFrame({"model": f"M{m}", "prompt": "greatest", "word": [f"w{i}" for i in range(words)],
+                      "sentiment": sentiment, "log_frequency": log_frequency,
+                      "reward": follows + effect * log_frequency + random.normal(0, 0.5, words)})
+        for m in range(models)
+    ]  # fmt: skip
+    return pd.concat(rows, ignore_index=True)
+
+
+def test_frequency_is_recovered_and_sentiment_does_not_pass_for_it():
+    rows = planted_frequency(effect=0.3, confounded=0.4)
+    slope = {c: frequency.frequency_slopes(rows, c)["slope"].to_numpy() for c in frequency.CONTROLS}
+    assert slope["bent"] == pytest.approx([0.3] * 3, abs=0.06)
+    assert (slope["none"] > 1).all()  # what positive words bring is counted too
+    nothing = planted_frequency(effect=0, confounded=0.4)
+    assert (frequency.frequency_slopes(nothing)["p"] < 0.05).all()
+    controlled = frequency.frequency_slopes(nothing, "bent")
+    assert (controlled["slope"].abs() < 0.06).all() and (controlled["p"] > 0.01).all()
+
+
+def test_a_straight_control_is_the_papers_regression():
+    rows = planted_frequency(effect=0.3, confounded=0.4, models=1)
+    found = frequency.frequency_slopes(rows, "sentiment").iloc[0]
+    other = smf.ols("reward ~ log_frequency + sentiment", rows).fit()
+    assert [found["slope"], found["p"]] == pytest.approx(
+        [other.params["log_frequency"], other.pvalues["log_frequency"]]
+    )
+    with pytest.raises(InputError, match="control must be one of none, sentiment, bent, not 'word'"):
+        frequency.frequency_slopes(rows, "word")
+
+
+def test_slopes_of_standardised_rewards_have_no_scale():
+    rows = planted_frequency(effect=0.3, confounded=0)
+    other = rows.assign(reward=50 * rows["reward"] - 3)
+    one, two = (frequency.frequency_slopes(effects.standardised(frame), "sentiment") for frame in (rows, other))
+    assert two["slope"].to_numpy() == pytest.approx(one["slope"].to_numpy())
+    alone = frequency.frequency_slopes(effects.standardised(rows)).iloc[0]
+    first = rows[rows["model"] == "M0"]
+    r = first["reward"].corr(first["log_frequency"])
+    assert alone["slope"] == pytest.approx(r / first["log_frequency"].std(ddof=0))  # SD of reward per unit
