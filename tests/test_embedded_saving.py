@@ -132,6 +132,26 @@ def test_a_model_that_cannot_be_written_leaves_the_old_one_and_nothing_else(tmp_
     assert saving.report_of("A", tmp_path)["fingerprint"] == "made-from-this"
 
 
+DAMAGED = {"empty": b"", "cut": b'{"nickname": "A", "finger', "list": b"[]", "number": b"1", "none": b"{}",
+           "bytes": b"\xff", "another's": b'{"nickname": "B", "fingerprint": "made-from-this"}',
+           "deep": b"[" * 100_000}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_report_is_told_and_the_model_trained_again(tmp_path, capsys, damage):
+    whole, spoilt = job(tmp_path, "W"), job(tmp_path, "A")
+    write_reports(whole)
+    write_reports(spoilt)
+    (tmp_path / "A" / "training.json").write_bytes(DAMAGED[damage])
+    assert saving.report_of("A", tmp_path) is None
+    table = saving.train_missing([whole, spoilt], write_reports, processes=1, progress=False)
+    assert table["trained"].to_dict() == {"W": False, "A": True}
+    [told] = capsys.readouterr().out.splitlines()
+    assert told == f"{tmp_path / 'A' / 'training.json'} is damaged, so A is trained again"
+    again = saving.train_missing([whole, spoilt], None, processes=1, progress=False)  # training would fail
+    assert not again["trained"].any() and capsys.readouterr().out == ""
+
+
 def test_what_another_process_trained_meanwhile_is_taken(tmp_path, monkeypatch):
     class Lock:
         """Is free when another process has trained what is missing."""

@@ -77,9 +77,12 @@ def save(report: dict, made_from: str, folder: Path, write: Callable[[Path], obj
 
 
 def report_of(nickname: str, folder: Path = TRAINED) -> dict | None:
-    """How the training of a saved model went; None if there is no such model."""
-    path = folder / nickname / REPORT
-    return json.loads(path.read_text()) if path.is_file() else None
+    """How the training of a saved model went; None if there is no such model, or its report is damaged."""
+    try:
+        report = json.loads((folder / nickname / REPORT).read_bytes())
+    except (OSError, ValueError, RecursionError):  # it is not there, cut short, or not what was written
+        return None
+    return report if isinstance(report, dict) and report.get("nickname") == nickname else None
 
 
 def train_missing(
@@ -96,10 +99,17 @@ def train_missing(
         missing[0].folder.mkdir(parents=True, exist_ok=True)
         with FileLock(missing[0].folder / ".training.lock"):
             missing = [job for job in missing if not job.is_done()]
+            _tell_damaged(missing)
             _do(missing, train_and_save, processes or os.cpu_count() or 1, progress)
     reports = [report_of(nickname, job.folder) for job in jobs for nickname in job.nicknames]
     table = pd.DataFrame(reports).set_index("nickname")
     return table.assign(trained=table.index.isin([nickname for job in missing for nickname in job.nicknames]))
+
+
+def _tell_damaged(jobs: Iterable[Job]) -> None:
+    for path in (job.folder / nickname / REPORT for job in jobs for nickname in job.nicknames):
+        if path.exists() and report_of(path.parent.name, path.parent.parent) is None:
+            tqdm.write(f"{path} is damaged, so {path.parent.name} is trained again")
 
 
 def _do(jobs: list[Job], train_and_save: Callable[[Job], None], processes: int, progress: bool) -> None:
