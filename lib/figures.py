@@ -24,7 +24,8 @@ from PIL import Image
 from lib import ROOT
 from lib.collection import Collection
 from lib.display import show_token
-from lib.files import plain_name, replacing
+from lib.files import replacing
+from lib.names import checked
 
 FONT = "DejaVu Sans"  # comes with matplotlib, so a figure is the same on every machine
 RC_PARAMS = {
@@ -178,7 +179,7 @@ def smaller(png: bytes) -> bytes:
 
 
 def _path(collection: Collection, file: str) -> Path:
-    return collection.figures / plain_name(file)
+    return collection.figures / checked(file, "a figure", longest=240)  # and what is written beside it while that lasts
 
 
 # --- charts -------------------------------------------------------------------------------------------------------

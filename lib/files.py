@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, one writer at a time, and under names that are safe."""
+"""Files: written whole or not at all, and one writer at a time."""
 
 import ast
 import contextlib
@@ -15,17 +15,6 @@ from lib import InputError
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
-
-
-def plain_name(name: str) -> str:
-    """The name itself, if it can name a file or folder on every system and cannot lead out of its folder.
-
-    InputError for an empty name, one that starts with a dot, and one with a separator, a wildcard or a character that
-    cannot be printed.
-    """
-    if not name or name.startswith(".") or any(c in '/\\:*?"<>|' or not c.isprintable() for c in name):
-        raise InputError(f"{name!r} cannot name a collection or a model's file; use letters, digits, '-', '.' and '_'")
-    return name
 
 
 @contextlib.contextmanager

@@ -38,7 +38,7 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
         return _prompt_table(Path(chosen))
     wanted = [name.strip() for name in chosen.split(",")]
     for name in wanted:
-        if name not in ours:
+        if names.checked(name, "a prompt") not in ours:
             near = difflib.get_close_matches(name, ours, n=1, cutoff=0)[0]
             raise InputError(f"unknown prompt '{name}'; did you mean '{near}'? Or give a csv with columns prompt,text")
     return {name: ours[name] for name in wanted}

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lib import InputError
+from lib import InputError, names
 from lib.collection import Collection
-from lib.files import plain_name, replacing
+from lib.files import replacing
 
 COLUMNS = {
     "token_id": pa.int32(),
@@ -37,7 +37,7 @@ DIGEST_KEY = b"sha256"  # of metadata and columns; tables that were written befo
 
 def path_of(collection: Collection, nickname: str) -> Path:
     """Where the score table of a model in a collection is kept: data/scores/<collection>/<nickname>.parquet."""
-    return collection.scores / f"{plain_name(nickname)}.parquet"
+    return collection.scores / f"{names.checked(nickname, 'a model')}.parquet"
 
 
 def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
@@ -152,6 +152,8 @@ def _problem(table: pd.DataFrame) -> str | None:
     prompts = prompt_names(table)
     if not prompts or not table.columns.is_unique:
         return "it has no prompt column" if not prompts else "two columns have one name"
+    if problem := _wrong_name(prompts):
+        return problem
     for column in table.columns:
         expected = COLUMNS.get(column, pa.float32())
         if not _holds(table[column], expected):
@@ -161,6 +163,14 @@ def _problem(table: pd.DataFrame) -> str | None:
     if not table["token_id"].is_unique:
         return f"token_id {table.loc[table['token_id'].duplicated(), 'token_id'].iloc[0]} occurs more than once"
     return _wrong_reward(table, prompts)
+
+
+def _wrong_name(prompts: list[str]) -> str | None:
+    try:
+        [names.checked(name, "a prompt") for name in prompts]
+    except InputError as error:
+        return str(error).partition(";")[0]
+    return None
 
 
 def _holds(column: pd.Series, expected: pa.DataType) -> bool:

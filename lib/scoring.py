@@ -27,7 +27,7 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import AttentionInterface, DynamicCache, PreTrainedModel
 
-from lib import InputError, scores, shards
+from lib import InputError, names, scores, shards
 from lib.cores import one_thread
 from lib.files import lock
 from lib.models import checkpoints, conversations
@@ -305,6 +305,8 @@ def score_vocabulary(
     finite stop the run and name the token.
     """
     path, started = Path(path), time.time()
+    for name in prompts:
+        names.checked(name, "a prompt")
     tokens = conversations.vocabulary(model.tokenizer)
     if token_ids is not None:
         tokens = tokens[tokens["token_id"].isin(token_ids)].reset_index(drop=True)

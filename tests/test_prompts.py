@@ -11,7 +11,8 @@ from lib import InputError, names
 from lib.collection import Collection
 from lib.prompts import read_prompts
 from lib.reproduce.jobs import find_models
-from lib.scores import COLUMNS, path_of
+from lib.scores import COLUMNS, path_of, write
+from lib.scoring import score_vocabulary
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_\-]{0,30}", fullmatch=True).filter(
     lambda name: name not in COLUMNS and name not in names.DEVICES
@@ -84,6 +85,31 @@ def test_a_name_that_is_no_plain_name_is_refused_at_every_door(tmp_path, name):
         read_prompts(str(table))
     with pytest.raises(InputError, match="cannot name a collection"):
         Collection(name)
+    with pytest.raises(InputError, match="cannot name a model"):
+        path_of(Collection("mine"), name)
+
+
+@pytest.mark.parametrize("name", [name for name in UNSAFE if name == name.strip()])
+def test_a_prompt_that_is_asked_for_has_a_plain_name(name):
+    with pytest.raises(InputError) as caught:
+        read_prompts(f"greatest,{name}")
+    assert (
+        len(str(caught.value)) < 150 and str(caught.value).isprintable() and "cannot name a prompt" in str(caught.value)
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in UNSAFE if name != "\ud800"])  # which no table can hold
+def test_no_score_table_has_a_prompt_of_such_a_name(tmp_path, score_table, name):
+    with pytest.raises(InputError, match="cannot name a prompt"):
+        write(score_table(["a", "b"], greatest=[1, 2]).rename(columns={"greatest": name}), tmp_path / "t.parquet", {})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", UNSAFE)
+def test_nothing_is_scored_for_a_prompt_of_such_a_name(tmp_path, name):
+    with pytest.raises(InputError, match="cannot name a prompt"):  # before a model is looked at
+        score_vocabulary(None, {"greatest": "What?", name: "What?"}, tmp_path / "t.parquet")
+    assert list(tmp_path.iterdir()) == []
 
 
 @given(name=st.text())
@@ -97,9 +123,16 @@ def test_a_name_that_is_let_in_names_a_file_in_its_folder(name):
         assert len(f".{name}.part".encode()) < 255
 
 
-def test_a_model_is_called_by_a_plain_name(tmp_path):
+def test_a_model_is_called_by_a_plain_name(tmp_path, monkeypatch):
     folder = tmp_path / ("x" * 120)
     folder.mkdir()
     with pytest.raises(InputError, match="cannot name a model; use up to 100 letters"):
         find_models([str(folder)])
+    monkeypatch.chdir(tmp_path)
+    Path("my-model").mkdir()
+    monkeypatch.chdir("my-model")
+    assert find_models(["."]) == {"my-model": str(tmp_path / "my-model")}
+    assert list(find_models([".."])) == [tmp_path.name]
+    with pytest.raises(InputError, match="^'/' cannot name a model"):  # what was given, not what is left of it
+        find_models(["/"])
     assert path_of(Collection("mine"), "R-Gem-2B").name == "R-Gem-2B.parquet"

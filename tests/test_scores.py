@@ -117,7 +117,7 @@ def test_an_empty_collection_names_the_remedy():
 def test_names_that_would_leave_the_folder_are_refused(name):
     with refused("cannot name a collection"):
         scores.path_of(Collection(name), "model")
-    with refused("cannot name a collection"):
+    with refused("cannot name a model"):
         scores.path_of(Collection("words"), name)
 
 

@@ -4,6 +4,7 @@ import contextlib
 import difflib
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -54,7 +55,8 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
                 entry["hub_id"] = str(ROOT / entry["hub_id"])
             return entry
     if Path(name).is_dir() or "/" in name:
-        given = {"nickname": Path(name).name, "hub_id": name, "group": "other"}
+        whole = os.path.abspath(name) if Path(name).is_dir() else name  # what the folder `.` is called
+        given = {"nickname": Path(whole).name, "hub_id": name, "group": "other"}
         return dict.fromkeys(models.columns, "") | given
     nearest = difflib.get_close_matches(name, models["nickname"], n=1, cutoff=0)[0]
     raise InputError(

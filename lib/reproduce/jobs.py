@@ -78,7 +78,7 @@ def find_models(names: Sequence[str]) -> dict[str, str]:
     wanted = [model for name in names for model in (groups.index[groups == name] if name in groups.values else [name])]
     models = {}
     for name in dict.fromkeys(wanted):
-        nickname = checked(reward_models.find(name)["nickname"], "a model")
+        nickname = checked(reward_models.find(name)["nickname"] or name, "a model")
         local = name not in groups.index and Path(name).is_dir()
         load = str(Path(name).resolve()) if local else name
         if models.setdefault(nickname, load) != load:
