@@ -6,7 +6,7 @@ made by `state`; its notebook keeps them with `keep`; the scorecard gathers all 
 """
 
 from collections.abc import Set
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 
 import pandas as pd
@@ -14,7 +14,7 @@ import pandas as pd
 from lib import ROOT, InputError
 from lib.collection import ITEMS, PUBLISHED, VOCABULARY, Collection
 from lib.files import replacing
-from lib.rules import VERDICTS, Declared, judge
+from lib.rules import ONLY, UNTESTABLE, VERDICTS, Declared, Numbers, verdict
 
 A_VOCABULARY = 10_000  # fewer shared texts are somebody's selection, not a vocabulary
 THE_PAPER = frozenset({"models", "vocabulary", "items", "language models"})  # all there is: for its own figures
@@ -22,11 +22,13 @@ THE_PAPER = frozenset({"models", "vocabulary", "items", "language models"})  # a
 
 @dataclass(frozen=True)
 class Claim:
-    """One quantity of one claim. claim: its id, as `S2.tau`; quantity: what is counted, as `mean`.
+    """One quantity of one claim. claim: its id, as `S2.tau`; quantity: what is counted, as `mean`; role: see rules.
 
     paper: what the paper prints. as_published: by the authors' recipe on these scores. corrected: the statistic that
     the sentence should mean, with its 95% interval and p-value; n says how many observations it rests on. None where
-    there is nothing to say. prompt and model are empty where the claim is about all of them.
+    there is nothing to say. prompt and model are empty where the claim is about all of them. side: on which side of
+    the sentence the numbers lie, whatever they were computed on, for, against or undecided; '' where no rule asks.
+    population: what they were computed on.
     """
 
     claim: str
@@ -40,7 +42,10 @@ class Claim:
     ci_high: float | None = None
     n: int | None = None
     p: float | None = None
-    verdict: str = "not testable here"
+    side: str = ""
+    verdict: str = UNTESTABLE
+    role: str = "sensitivity"
+    population: str = ""
     note: str = ""
 
     def __post_init__(self):
@@ -74,19 +79,19 @@ def state(
     """The claim with what the paper prints and the verdict, both by data/paper/numbers.csv; numbers: fields of Claim.
 
     own: what of the paper's own the numbers rest on, as from `papers_own`. paper: where the printed number lies in a
-    table of its own. judged: the numbers (as published, corrected) that are held against the rule, where these are not
-    the ones stated: ends of intervals, as a rule. kind: that of the models, where the rule depends on it.
-    No verdict but `not testable here` for a quantity that is not declared, or that needs what is not here.
+    table of its own. judged: the interval that is held against the rule, where it is not the one stated. kind: that of
+    the models, where the rule depends on it. No verdict for a quantity that is not declared.
     """
     row = declared(claim, quantity, prompt, model or kind)
     if row is None:
         return Claim(claim, quantity, prompt, model, **numbers)
     row = row if paper is None else replace(row, printed=paper)
-    stated = Claim(claim, quantity, prompt, model, _as_number(row.printed), **numbers)
-    if row.needs and row.needs not in own:
-        return stated
-    as_published, corrected = judged or (stated.as_published, stated.corrected)
-    return replace(stated, verdict=judge(row, as_published, corrected, stated.n))
+    stated = Claim(claim, quantity, prompt, model, _as_number(row.printed), role=row.role, **numbers)
+    ours = Numbers(**{field.name: getattr(stated, field.name) for field in fields(Numbers)})
+    if judged is not None:
+        ours = replace(ours, ci_low=judged[0], ci_high=judged[1])
+    side, said = verdict(row, ours, own)
+    return replace(stated, side=side, verdict=said)
 
 
 def _as_number(printed: str | float) -> str | float | None:
@@ -120,8 +125,12 @@ def declared(claim: str, quantity: str, prompt: str = "", model: str = "") -> De
 
 
 def keep(collection: Collection, notebook: str, claims: list[Claim]) -> pd.DataFrame:
-    """The claims as a table, also kept for the scorecard as what this notebook (`03`) found in this collection."""
+    """The claims as a table, also kept for the scorecard as what this notebook (`03`) found in this collection.
+
+    A claim that does not say what it was computed on was computed on the collection's own texts.
+    """
     table = pd.DataFrame([asdict(claim) for claim in claims], columns=COLUMNS)
+    table["population"] = table["population"].where(table["population"] != "", collection.population)
     if (twice := table.duplicated(["claim", "quantity", "prompt", "model", "note"])).any():
         raise InputError(f"claim {table.loc[twice, 'claim'].iloc[0]} is stated twice; give each row its own quantity")
     if unknown := sorted(set(table["claim"]) - set(listed().index)):
@@ -178,25 +187,7 @@ def _kept(collection: Collection) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)[COLUMNS] if tables else pd.DataFrame(columns=COLUMNS)
 
 
-# --- what it comes to ---------------------------------------------------------------------------------------------
-
-
-def scorecard(gathered: pd.DataFrame) -> pd.DataFrame:
-    """One row per claim: says (the paper), rows by verdict, and `verdict`, what they come to.
-
-    If all rows that could be tested have one verdict it is the claim's; if they differ, it is `in part`.
-    """
-    counts = pd.crosstab(gathered["claim"], gathered["verdict"]).reindex(columns=list(VERDICTS), fill_value=0)
-    counts = counts.reindex(pd.unique(gathered["claim"]))
-    verdicts = [_overall(row) for row in counts.to_dict("records")]
-    return counts.assign(verdict=verdicts, says=listed()["says"].reindex(counts.index)).rename_axis(columns=None)
-
-
-def _overall(counts: dict[str, int]) -> str:
-    tested = {verdict for verdict in VERDICTS[:3] if counts[verdict]}
-    if len(tested) > 1:
-        return "in part"
-    return tested.pop() if tested else "not testable here"
+# --- shown --------------------------------------------------------------------------------------------------------
 
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:
@@ -215,12 +206,9 @@ def _number(value: float) -> str:
 
 
 def tested(gathered: pd.DataFrame, start: str | tuple[str, ...] = "") -> pd.DataFrame:
-    """The rows that have a verdict other than `not testable here`, of claims that begin so.
-
-    Of a quantity that several inputs give, the first row.
-    """
-    rows = gathered[(gathered["verdict"] != "not testable here") & gathered["claim"].str.startswith(start)]
-    return rows.drop_duplicates(["claim", "quantity", "prompt", "model", "paper"])
+    """The rows on whose side a rule was asked, or that hold as published only, of claims that begin so."""
+    asked = (gathered["side"] != "") | (gathered["verdict"] == ONLY)
+    return gathered[asked & gathered["claim"].str.startswith(start)]
 
 
 # --- the paper's tables ---------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ NOTICES = {
     "no model was run for this notebook.",
     "own": "",
 }
+POPULATIONS = {"embedded": "small models", "published-words": "moral words", "published-items": "items",
+               "published-vocabulary": "vocabulary"}  # fmt: skip
 TEXTS = {"published-words": "words", "published-items": "items that people ranked"}
 
 
@@ -64,6 +66,11 @@ class Collection:
     def texts(self) -> str:
         """What its replies are, in the plural: words, items that people ranked, or texts."""
         return TEXTS.get(self.name, "texts")
+
+    @property
+    def population(self) -> str:
+        """What its numbers are computed on, as the scorecard says it."""
+        return POPULATIONS.get(self.name, f"texts of {self.name}")
 
     # --- where its files are ---
 

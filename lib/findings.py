@@ -3,6 +3,8 @@
 import pandas as pd
 
 from lib import claims
+from lib.rules import OTHER, UNTESTABLE
+from lib.scorecard import scorecard
 
 
 def phrases() -> dict[str, dict[str, str]]:
@@ -12,11 +14,11 @@ def phrases() -> dict[str, dict[str, str]]:
 
 
 def sentences(gathered: pd.DataFrame) -> pd.DataFrame:
-    """A row per claim that has numbers, in the paper's order: claim (index), verdict (claims.scorecard), found.
+    """A row per claim that has numbers, in the paper's order: claim (index), verdict (lib.scorecard), found.
 
     gathered: as from claims.gather. Of a quantity that several inputs give for one prompt, the first is told.
     """
-    card, said = claims.scorecard(gathered), phrases()
+    card, said = scorecard(gathered), phrases()
     told = {claim: _sentence(gathered[gathered["claim"] == claim], said.get(claim, {})) for claim in card.index}
     table = card[["verdict"]].assign(found=pd.Series(told)).rename_axis("claim")
     return table[table["found"] != ""]
@@ -41,7 +43,7 @@ def _said_numbers(row: dict) -> str:
         return ""
     interval = "" if pd.isna(row["ci_low"]) else f" [{_said(row['ci_low'])}, {_said(row['ci_high'])}]"
     differs = not pd.isna(published) and _said(published) != _said(main)
-    compared = row["paper"] and row["verdict"] != "not testable here"
+    compared = row["paper"] and row["verdict"] not in (OTHER, UNTESTABLE)
     beside = [f"as published {_said(published)}"] if differs else []
     beside += [f"paper {row['paper'].removesuffix('.0')}"] if compared else []
     where = f"{row['prompt']} " if row["prompt"] else ""

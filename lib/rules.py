@@ -1,15 +1,20 @@
 """The rules by which a number of ours is held against the paper's: declared in data/paper/numbers.csv, looked up here.
 
-A rule is a function of one number that says whether it keeps to what was declared; `judge` makes a verdict of two
-numbers, as published and corrected; `listed` tells every rule in a sentence.
+A rule is a function of a declared row and our numbers that says on which side they lie: `for` what the paper says,
+`against` it, or `undecided`. `verdict` makes a verdict of the side, or says why there is none; `listed` tells every
+rule in a sentence. All are fixed before anything is computed.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Set
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import pandas as pd
 
-VERDICTS = ("reproduced", "only as published", "not reproduced", "not testable here")
+FOR, AGAINST, UNDECIDED = SIDES = ("for", "against", "undecided")
+SAID = {FOR: "reproduced", AGAINST: "not reproduced", UNDECIDED: "undecided"}
+ONLY, OTHER, UNTESTABLE = REASONS = ("only as published", "on other texts", "not testable here")
+VERDICTS = (*SAID.values(), *REASONS)
 
 
 @dataclass(frozen=True)
@@ -17,7 +22,8 @@ class Declared:
     """A row of data/paper/numbers.csv: what the paper prints of a quantity, and how ours is judged.
 
     quantity: its name, in which * stands for a number. prompt: those that it is about, separated by blanks; model: that
-    model, or kind of models; empty: any.
+    model, or kind of models; empty: any. role: primary (the sentence stands or falls with it), printed (a number that
+    the paper prints), or sensitivity.
     printed: as the paper has it, empty where it prints no number. rule: a name of RULES; within, limit: its number.
     needs: what of the paper's own (claims.papers_own) a collection must hold, or there is no verdict; empty: nothing.
     item: the item of EloEverything that it is about. said: the words in which it is told. where: in the paper.
@@ -27,6 +33,7 @@ class Declared:
     quantity: str
     prompt: str
     model: str
+    role: str
     printed: str | float
     rule: str
     within: float
@@ -42,75 +49,128 @@ class Declared:
         return is_named and (not self.prompt or prompt in self.prompt.split()) and self.model in ("", model)
 
 
-def rounds(number: float, row: Declared, n: int | None) -> bool:
+@dataclass(frozen=True)
+class Numbers:
+    """Ours: by the published recipe and corrected, the 95% interval, and how many models are counted; None: there is
+    none."""
+
+    as_published: float | None = None
+    corrected: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    n: int | None = None
+
+    @property
+    def main(self) -> float | None:
+        """The corrected number, or the published recipe's where there was nothing to correct."""
+        return self.as_published if self.corrected is None else self.corrected
+
+    def interval(self, exact: bool = False) -> tuple[float, float]:
+        """The interval; of a fact that nothing was sampled for (exact), the number itself. NaN where there is none."""
+        ends = (self.ci_low, self.ci_high)
+        if any(pd.isna(end) for end in ends):
+            number = self.main if exact and self.main is not None else float("nan")
+            return number, number
+        return ends
+
+
+def rounds(row: Declared, ours: Numbers) -> str:
     """The number lies within `within` of what is printed; half a unit of its last digit: it rounds to the same."""
-    return abs(number - float(row.printed)) <= row.within * (1 + 1e-9)  # a hair more, since .285 is no exact number
+    return _as_printed(ours, lambda number: abs(number - float(row.printed)) <= row.within * (1 + 1e-9))
 
 
-def bound(number: float, row: Declared, n: int | None) -> bool:
-    """p lies on the printed side (< or >) of a bound: as published, of the printed one, which must hold first;
-    corrected, of `limit`, in which .05 stands for any stricter bound: it is asked for significance only."""
-    return number < row.limit if str(row.printed).startswith("<") else number > row.limit
+def bound(row: Declared, ours: Numbers) -> str:
+    """p lies on the printed side (< or >) of the bound as it is printed."""
+    sign, limit = str(row.printed)[0], float(str(row.printed)[1:])
+    return _as_printed(ours, lambda p: p < limit if sign == "<" else p > limit)
 
 
-def above(number: float, row: Declared, n: int | None) -> bool:
-    """The number lies above `limit`; of one with an interval, the lower end of the interval."""
-    return number > row.limit
+def _as_printed(ours: Numbers, keeps) -> str:
+    """For, if both numbers keep to what is printed; `only as published`, if the corrected one alone does not."""
+    old, new = (None if pd.isna(number) else bool(keeps(number)) for number in (ours.as_published, ours.corrected))
+    if old is None and new is None:
+        return UNDECIDED
+    if old and new is False:
+        return ONLY
+    return FOR if (new if old is None else old) else AGAINST
 
 
-def below(number: float, row: Declared, n: int | None) -> bool:
-    """The number (as a p-value) lies below `limit`; of one with an interval, the upper end of the interval."""
-    return number < row.limit
+def above(row: Declared, ours: Numbers) -> str:
+    """The interval lies above `limit`; wholly below it speaks against."""
+    low, high = ours.interval()
+    return FOR if low > row.limit else AGAINST if high < row.limit else UNDECIDED
 
 
-def at_least(number: float, row: Declared, n: int | None) -> bool:
-    """The count is `limit` or more."""
-    return number >= row.limit
+def below(row: Declared, ours: Numbers) -> str:
+    """The interval lies below `limit`; wholly above it speaks against."""
+    low, high = ours.interval()
+    return FOR if high < row.limit else AGAINST if low > row.limit else UNDECIDED
 
 
-def at_most(number: float, row: Declared, n: int | None) -> bool:
-    """The place is `limit` or one before it."""
-    return number <= row.limit
+def at_least(row: Declared, ours: Numbers) -> str:
+    """The interval of the count or place reaches from `limit` upwards; wholly under it speaks against."""
+    low, high = ours.interval(exact=True)
+    return FOR if low >= row.limit else AGAINST if high < row.limit else UNDECIDED
 
 
-def all_models(number: float, row: Declared, n: int | None) -> bool:
-    """The count is that of all models."""
-    return number >= n
+def at_most(row: Declared, ours: Numbers) -> str:
+    """The interval of the count or place reaches from `limit` downwards; wholly over it speaks against."""
+    low, high = ours.interval(exact=True)
+    return FOR if high <= row.limit else AGAINST if low > row.limit else UNDECIDED
 
 
-def most(number: float, row: Declared, n: int | None) -> bool:
-    """The count is more than half of the models."""
-    return number > n / 2
+def count(row: Declared, ours: Numbers) -> str:
+    """The interval of the count of models holds the printed one and none on the other side of half of them; one that
+    does not hold it speaks against."""
+    (low, high), printed, half = ours.interval(exact=True), float(row.printed), (ours.n or 0) / 2
+    if pd.isna(low):
+        return UNDECIDED
+    if not low <= printed <= high:
+        return AGAINST
+    across = low <= half if printed > half else high >= half if printed < half else False
+    return UNDECIDED if across else FOR
 
 
-def at_most_half(number: float, row: Declared, n: int | None) -> bool:
-    """The count is at most half of the models."""
-    return number <= n / 2
+def all_models(row: Declared, ours: Numbers) -> str:
+    """The interval of the count is that of all models alone; one that does not reach all of them speaks against."""
+    low, high = ours.interval(exact=True)
+    return FOR if low >= ours.n else AGAINST if high < ours.n else UNDECIDED
 
 
-def same_half(number: float, row: Declared, n: int | None) -> bool:
-    """The count is on the same side of half of the models as the printed one."""
-    return (number > n / 2) == (float(row.printed) > n / 2)
+def most(row: Declared, ours: Numbers) -> str:
+    """The interval of the count lies above half of the models; wholly at half or below it speaks against."""
+    (low, high), half = ours.interval(exact=True), ours.n / 2
+    return FOR if low > half else AGAINST if high <= half else UNDECIDED
+
+
+def at_most_half(row: Declared, ours: Numbers) -> str:
+    """The interval of the count lies at half of the models or below; wholly above it speaks against."""
+    (low, high), half = ours.interval(exact=True), ours.n / 2
+    return FOR if high <= half else AGAINST if low > half else UNDECIDED
 
 
 RULES = {"rounds": rounds, "bound": bound, "above": above, "below": below, "at least": at_least, "at most": at_most,
-         "all": all_models, "most": most, "at most half": at_most_half, "same half": same_half}  # fmt: skip
+         "count": count, "all": all_models, "most": most, "at most half": at_most_half}  # fmt: skip
+PRINTED = ("rounds", "bound")  # these ask about numbers of the paper's own models and texts, and of no others
 
 
-def judge(row: Declared, as_published: float | None, corrected: float | None = None, n: int | None = None) -> str:
-    """The verdict on two numbers by the declared rule; n: the number of models, for rules that count them.
+def side_of(row: Declared, ours: Numbers) -> str:
+    """On which side of the sentence our numbers lie: for, against, undecided; or only as published."""
+    return RULES[row.rule](row, ours)
 
-    reproduced: the corrected number keeps to the rule, or the published recipe's where there is none to correct. only
-    as published: the published recipe's does and the corrected one does not. NaN keeps to no rule.
+
+def verdict(row: Declared, ours: Numbers, own: Set[str]) -> tuple[str, str]:
+    """(side, verdict) of our numbers; own: what of the paper's own they rest on (see claims.papers_own).
+
+    A sentence about vocabularies or about its items, tested on other texts of the paper's ten models, is `on other
+    texts`, on whichever side these lie; on other models it is `not testable here`. What is printed is asked of the
+    paper's own alone, so elsewhere its side is ''.
     """
-    holds, is_bound = RULES[row.rule], row.rule == "bound"
-    printed = replace(row, limit=float(row.printed[1:])) if is_bound else row
-    by_recipe = as_published is not None and holds(as_published, printed, n)
-    if is_bound and as_published is not None and not by_recipe:
-        return "not reproduced"
-    if by_recipe if corrected is None else holds(corrected, row, n):
-        return "reproduced"
-    return "only as published" if by_recipe else "not reproduced"
+    is_own = not row.needs or row.needs in own
+    side = side_of(row, ours) if is_own or row.rule not in PRINTED else ""
+    if is_own:
+        return ("", ONLY) if side == ONLY else (side, SAID[side])
+    return side, OTHER if "models" in own else UNTESTABLE
 
 
 def listed() -> pd.DataFrame:

@@ -62,7 +62,7 @@ FLOORS = [
     {"downloads", "lexicons", "prompts", "scores", "shards", "rankings", "display"},
     {"models"},
     {"scoring"},
-    {"figures", "token_charts", "interval_charts", "claims", "findings", "multiverse", "multiverse_charts"},
+    {"figures", "token_charts", "interval_charts", "claims", "scorecard", "findings", "multiverse", "multiverse_charts"},
     SECTIONS,
     {"reproduce"},
     {"run"},
