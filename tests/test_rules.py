@@ -7,85 +7,113 @@ import pandas as pd
 import pytest
 
 from lib import ROOT, claims, rules
+from lib.rules import Numbers
 
 ENDS = ("high", "low", "difference")
 
 
-def row(rule, printed="", within=np.nan, limit=np.nan):
-    return rules.Declared("S2.tau", "mean", "", "", printed, rule, within, limit, "", "", "", "Fig 2A")
+def row(rule, printed="", within=np.nan, limit=np.nan, needs=""):
+    return rules.Declared("S2.tau", "mean", "", "", "primary", printed, rule, within, limit, needs, "", "", "Fig 2A")
+
+
+def side(declared, *numbers, **named):
+    return rules.side_of(declared, Numbers(*numbers, **named))
 
 
 @pytest.mark.parametrize(
-    "printed, within, as_published, corrected, verdict",
+    "printed, within, as_published, corrected, said",
     [
-        ("0.29", 0.005, 0.294, None, "reproduced"),  # nothing to correct
-        ("0.29", 0.005, 0.296, None, "not reproduced"),
-        ("0.29", 0.005, 0.285, None, "reproduced"),  # exactly half a unit off
+        ("0.29", 0.005, 0.294, None, "for"),  # nothing to correct
+        ("0.29", 0.005, 0.296, None, "against"),
+        ("0.29", 0.005, 0.285, None, "for"),  # exactly half a unit off
         ("0.55", 0.005, 0.554, 0.504, "only as published"),
-        ("0.55", 0.005, 0.404, 0.552, "reproduced"),
-        ("0.55", 0.005, 0.404, 0.463, "not reproduced"),
-        ("5", 0, None, 6, "not reproduced"),
-        ("5", 0, None, 5, "reproduced"),
-        ("1", 10, None, None, "not reproduced"),  # what is missing agrees with nothing
-        ("1", 10, np.nan, None, "not reproduced"),
-        ("1", 10, 1, np.nan, "only as published"),
+        ("0.55", 0.005, 0.404, 0.552, "against"),  # the recipe that the paper names does not give its number
+        ("0.55", 0.005, None, 0.552, "for"),
+        ("5", 0, None, 6, "against"),
+        ("1", 10, None, None, "undecided"),  # what is missing says nothing
+        ("1", 10, np.nan, 2, "for"),
     ],
 )
-def test_a_number_is_reproduced_if_it_rounds_to_the_papers(printed, within, as_published, corrected, verdict):
-    assert rules.judge(row("rounds", printed, within), as_published, corrected) == verdict
+def test_a_printed_number_is_judged_by_its_rounding_alone(printed, within, as_published, corrected, said):
+    assert side(row("rounds", printed, within), as_published, corrected, 0.0, 100.0) == said
 
 
 @pytest.mark.parametrize(
-    "printed, limit, as_published, corrected, verdict",
+    "printed, as_published, corrected, said",
     [
-        ("< .001", 0.05, 0.0005, 0.0005, "reproduced"),
-        ("< .001", 0.05, 0.0005, 0.049, "reproduced"),  # a corrected test is asked for significance, not for .001
-        ("< .001", 0.05, 0.0005, 0.051, "only as published"),
-        ("< .001", 0.05, 0.002, 0.0001, "not reproduced"),  # the paper's own recipe does not give its bound
-        ("< .10", 0.10, 0.09, 0.09, "reproduced"),
-        ("> .10", 0.10, 0.7, 0.11, "reproduced"),
-        ("> .10", 0.10, 0.7, 0.09, "only as published"),
-        ("< .001", 0.05, None, 0.04, "reproduced"),
-        ("< .001", 0.05, None, 0.06, "not reproduced"),
+        ("< .001", 0.0005, 0.0005, "for"),
+        ("< .001", 0.0005, 0.049, "only as published"),  # the bound is the printed one, not .05
+        ("< .001", 0.002, 0.0001, "against"),
+        ("< .10", 0.09, 0.09, "for"),
+        ("> .10", 0.7, 0.11, "for"),
+        ("> .10", 0.7, 0.09, "only as published"),
+        ("< .001", None, 0.04, "against"),
     ],
 )
-def test_bounds(printed, limit, as_published, corrected, verdict):
-    assert rules.judge(row("bound", printed, limit=limit), as_published, corrected) == verdict
+def test_a_bound_is_judged_as_it_is_printed(printed, as_published, corrected, said):
+    assert side(row("bound", printed), as_published, corrected) == said
 
 
-@pytest.mark.parametrize(
-    "rule, holds, fails",
-    [
-        ("above", 0.51, 0.5),
-        ("below", 0.49, 0.5),
-        ("at least", 0.5, 0.49),
-        ("at most", 0.5, 0.51),
-    ],
-)
-def test_a_side_of_a_limit(rule, holds, fails):
+@pytest.mark.parametrize("rule, signs", [("above", 1), ("below", -1)])
+def test_an_interval_lies_on_one_side_of_a_limit_or_decides_nothing(rule, signs):
     declared = row(rule, limit=0.5)
-    assert rules.judge(declared, fails, holds) == rules.judge(declared, holds) == "reproduced"
-    assert rules.judge(declared, holds, fails) == "only as published"
-    assert rules.judge(declared, fails, fails) == rules.judge(declared, None, fails) == "not reproduced"
+    ends = {"for": (0.51, 0.7), "against": (0.3, 0.49), "undecided": (0.4, 0.6)}
+    for said, (low, high) in ends.items():
+        if signs < 0:
+            low, high = 1 - high, 1 - low
+        assert side(declared, 9.0, 9.0, low, high) == said  # whatever the number itself is
+    assert side(declared, 0.9, 0.9) == "undecided"  # a number without an interval
+    assert side(declared, 0.9, 0.9, 0.5, 0.5) == "undecided"  # the limit itself is on neither side
+
+
+def test_places_and_facts_reach_to_their_limit():
+    assert side(row("at most", limit=3), 3) == "for"  # a fact, for which nothing was sampled
+    assert side(row("at most", limit=3), 4) == "against"
+    assert side(row("at most", limit=3), 3, None, 1, 6) == "undecided"
+    assert side(row("at least", limit=1), 1) == "for"
+    assert side(row("at least", limit=1), 0) == "against"
 
 
 @pytest.mark.parametrize(
-    "rule, holds",
+    "printed, low, high, said",
     [
-        ("all", [10]),
-        ("most", [6, 10]),  # of ten models five are not most
-        ("at most half", [0, 5]),
-        ("same half", [6, 10]),  # as the paper's eight
+        ("8", 7, 9, "for"),
+        ("8", 5, 9, "undecided"),  # five of ten are not on the side of eight
+        ("8", 9, 10, "against"),  # the printed count is outside
+        ("2", 0, 4, "for"),
+        ("2", 0, 5, "undecided"),
+        ("5", 3, 6, "for"),  # half of the models have no other side
+        ("5", 6, 8, "against"),
     ],
 )
-def test_counts_of_models(rule, holds):
-    found = [count for count in (0, 5, 6, 10) if rules.judge(row(rule, "8"), count, n=10) == "reproduced"]
-    assert found == holds
+def test_a_count_is_judged_by_the_interval_of_the_count(printed, low, high, said):
+    assert side(row("count", printed), None, 6, low, high, 10) == said
 
 
-def test_half_of_an_odd_number_of_models():
-    assert rules.judge(row("most"), 5, n=9) == "reproduced"
-    assert rules.judge(row("at most half"), 5, n=9) == "not reproduced"
+@pytest.mark.parametrize(
+    "rule, ends, said",
+    [
+        ("all", (10, 10), "for"), ("all", (9, 10), "undecided"), ("all", (8, 9), "against"),
+        ("most", (6, 9), "for"), ("most", (5, 9), "undecided"), ("most", (2, 5), "against"),
+        ("at most half", (2, 5), "for"), ("at most half", (2, 6), "undecided"), ("at most half", (6, 9), "against"),
+    ],
+)  # fmt: skip
+def test_all_and_most_models(rule, ends, said):
+    assert side(row(rule), None, 7, *ends, 10) == said
+
+
+def test_a_sentence_about_other_texts_has_a_side_and_no_verdict():
+    declared, ours = row("above", limit=0.0, needs="vocabulary"), Numbers(None, 1.0, 0.5, 1.5)
+    assert rules.verdict(declared, ours, {"models", "vocabulary"}) == ("for", "reproduced")
+    assert rules.verdict(declared, ours, {"models"}) == ("for", "on other texts")
+    assert rules.verdict(declared, ours, set()) == ("for", "not testable here")
+
+
+def test_what_is_printed_is_asked_of_the_papers_own_alone():
+    declared = row("rounds", "0.31", 0.005, needs="vocabulary")
+    assert rules.verdict(declared, Numbers(0.31), {"models", "vocabulary"}) == ("for", "reproduced")
+    assert rules.verdict(declared, Numbers(0.31), {"models"}) == ("", "on other texts")
+    assert rules.verdict(declared, Numbers(0.31, 0.2), {"vocabulary"}) == ("", "only as published")
 
 
 def test_every_rule_is_told_in_a_sentence():
@@ -111,14 +139,20 @@ def test_every_quantity_is_declared_once_for_a_claim_of_the_list(declared):
         assert (group["model"] == "").all() or (group["model"] != "").all() or group["claim"].iloc[0] == "S4.tops"
 
 
+def test_every_sentence_has_a_primary_quantity_or_none_that_is_judged(declared):
+    roles = declared.groupby("claim")["role"].agg(set)
+    assert set(declared["role"]) <= {"primary", "printed", "sensitivity"}
+    assert [claim for claim, of_claim in roles.items() if "primary" not in of_claim] == []
+
+
 def test_every_rule_has_what_it_needs(declared):
-    assert set(declared["rule"]) == set(rules.RULES)
+    assert set(declared["rule"]) <= set(rules.RULES)
     by_rule = declared.groupby("rule")
     assert by_rule.get_group("rounds")["within"].notna().all()
-    for name in ("bound", "above", "below", "at least", "at most"):
+    for name in ("above", "below", "at least", "at most"):
         assert by_rule.get_group(name)["limit"].notna().all()
     assert by_rule.get_group("bound")["printed"].str.fullmatch(r"[<>] [.][0-9]+").all()
-    numbers = declared[declared["rule"].isin(["rounds", "same half"]) & (declared["claim"] != "S2.moments")]
+    numbers = declared[declared["rule"].isin(["rounds", "count"]) & (declared["claim"] != "S2.moments")]
     assert pd.to_numeric(numbers["printed"]).notna().all()  # those of S2.moments are in table_3.csv
     assert set(declared["needs"]) == {"", *claims.THE_PAPER}
     assert not (declared["where"] == "").any()
@@ -141,7 +175,7 @@ def test_every_committed_claim_has_the_number_and_the_kind_of_verdict_that_are_d
         kind = stated.note.split(",")[0] if stated.claim == "A1.logprobs" else ""
         how = claims.declared(stated.claim, stated.quantity, stated.prompt, stated.model or kind)
         if how is None:
-            assert (stated.verdict, stated.paper) == ("not testable here", "")
+            assert (stated.verdict, stated.paper, stated.side) == ("not testable here", "", "")
         elif stated.claim != "S2.moments":
             assert stated.paper.removesuffix(".0") == how.printed
 

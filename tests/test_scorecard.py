@@ -1,0 +1,74 @@
+"""The scorecard: one line per sentence, by its primary rows, with Holm's correction over sentences."""
+
+from dataclasses import asdict
+
+import pandas as pd
+import pytest
+
+from lib import claims
+from lib.claims import Claim
+from lib.scorecard import scorecard
+
+
+def card(*rows: Claim) -> pd.DataFrame:
+    return scorecard(pd.DataFrame([asdict(row) for row in rows]).astype(dict.fromkeys(claims.NUMBERS, float)))
+
+
+def primary(claim, side, verdict=None, p=None, **more) -> Claim:
+    said = {"for": "reproduced", "against": "not reproduced", "undecided": "undecided"}[side]
+    ends = {"ci_low": 0.1, "ci_high": 0.2} if p is not None else {}
+    return Claim(claim, more.pop("quantity", "gap"), corrected=0.15, side=side, verdict=verdict or said, role="primary",
+                 p=p, **ends, **more)  # fmt: skip
+
+
+def test_a_sentence_goes_by_its_primary_row_whatever_the_others_say():
+    against = [Claim("S2.tau", name, side="against", verdict="not reproduced") for name in ("min", "max")]
+    row = card(primary("S2.tau", "for", p=0.001), *against).loc["S2.tau"]
+    assert (row["side"], row["verdict"], row["against"], row["for"]) == ("for", "reproduced", 2, 0)
+    assert (row["estimate"], row["ci_low"], row["section"]) == (0.15, 0.1, "2.2")
+
+
+def test_a_sentence_that_joins_several_needs_all_and_shows_the_one_that_decides():
+    rows = [primary("S3.freq.raw", "for", prompt="best"), primary("S3.freq.raw", "undecided", prompt="worst")]
+    row = card(*rows).loc["S3.freq.raw"]
+    assert (row["side"], row["verdict"], row["prompt"]) == ("undecided", "undecided", "worst")
+    row = card(*rows, primary("S3.freq.raw", "against", prompt="greatest")).loc["S3.freq.raw"]
+    assert (row["verdict"], row["prompt"]) == ("not reproduced", "greatest")
+
+
+def test_rows_that_could_be_tested_best_decide():
+    words = primary("S2.skew", "against", "on other texts", population="moral words")
+    figure = primary("S2.skew", "for", population="figures")
+    row = card(words, figure).loc["S2.skew"]
+    assert (row["verdict"], row["population"]) == ("reproduced", "figures")
+    row = card(words).loc["S2.skew"]
+    assert (row["side"], row["verdict"]) == ("against", "on other texts")  # never `not reproduced`
+
+
+def test_holms_correction_over_sentences_turns_what_is_barely_significant_into_undecided():
+    claimed = ["S2.tau", "S2.mds", "S3.spread"]
+    rows = [primary(claim, "for", p=p) for claim, p in zip(claimed, (0.001, 0.02, 0.03), strict=True)]
+    found = card(*rows)
+    assert found["p_holm"].tolist() == pytest.approx([0.003, 0.04, 0.04])  # 3 p, 2 p, and never below the one before
+    assert set(found["verdict"]) == {"reproduced"}
+    found = card(*rows, primary("S3.slope.best", "for", p=0.04))
+    assert found.loc["S3.slope.best", "p_holm"] == pytest.approx(0.06)
+    assert found["verdict"].to_dict() == {"S2.tau": "reproduced"} | dict.fromkeys(
+        [*claimed[1:], "S3.slope.best"], "undecided"
+    )
+
+
+def test_a_sentence_of_several_prompts_has_the_largest_p():
+    rows = [primary("S3.freq.raw", "for", prompt=prompt, p=p) for prompt, p in {"best": 0.001, "worst": 0.03}.items()]
+    assert card(*rows).loc["S3.freq.raw", "p_holm"] == 0.03
+
+
+def test_printed_numbers_have_no_p_and_are_not_corrected():
+    exact = Claim("S4.data", "items", as_published=7530, side="for", verdict="reproduced", role="primary", p=0.5)
+    row = card(exact).loc["S4.data"]  # a p beside a number without an interval is of something else
+    assert pd.isna(row["p_holm"]) and row["verdict"] == "reproduced" and row["estimate"] == 7530
+
+
+def test_a_sentence_that_no_row_asks_about_is_not_testable():
+    row = card(Claim("S5.objective", "", note="needs weights")).loc["S5.objective"]
+    assert (row["side"], row["verdict"]) == ("", "not testable here")
