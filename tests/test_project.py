@@ -73,6 +73,7 @@ FLOORS = [
         "multiverse_charts",
     },
     SECTIONS,
+    {"calibration"},
     {"reproduce"},
     {"run"},
 ]

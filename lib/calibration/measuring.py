@@ -1,0 +1,117 @@
+"""Training the models of the plan, and keeping of each only its rewards of the words that estimators read."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from tqdm.auto import tqdm
+
+from lib import ROOT, InputError, lexicons, scoring
+from lib.calibration.plan import VERSIONS, Planned
+from lib.cores import each
+from lib.embedded import bases, planting
+from lib.embedded import reward_models as small_models
+from lib.files import lock, replacing
+from lib.prompts import read_prompts
+from lib.words import is_nonword
+
+FOLDER = ROOT / "data" / "cache" / "calibration"
+PROMPTS = ("greatest", "best", "worst")
+
+
+@cache
+def words() -> pd.DataFrame:
+    """The words that are scored: those that both bases' preferences are about, one row per word, without code.
+
+    Columns: as from planting.word_values; rated, whether VADER lists it; afinn, its grade there (NaN: none); held_out.
+    A model's whole vocabulary has twice as many entries, of which no estimator reads the other half.
+    """
+    of_base = [set(small_models.vocabulary_words(bases.load_base(base)[0])) for base in VERSIONS]
+    values = planting.word_values(sorted(word for word in set.intersection(*of_base) if not is_nonword(word)))
+    rated = values["word"].isin(planting.sentiment().index)
+    afinn = lexicons.load("afinn").corrected.set_index("word")["sentiment"]
+    held_out = values["word"].map(planting.is_held_out)
+    return values.assign(rated=rated, afinn=values["word"].map(afinn), held_out=held_out)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Rewards of the words by one model of the plan: (words, prompts) float32, and how its training went."""
+
+    planned: Planned
+    rewards: np.ndarray
+    report: dict
+
+
+@dataclass(frozen=True)
+class _Job:
+    planned: Planned
+    steps: int
+    folder: Path
+
+    @property
+    def path(self) -> Path:
+        return self.folder / f"{self.planned.name}.npz"
+
+    @property
+    def settings(self) -> dict:
+        """Everything that decides the rewards but the code, whose hash the report of the training keeps."""
+        listed = hashlib.sha256("\n".join(words()["word"]).encode()).hexdigest()[:16]
+        made_from = {"seed": self.planned.seed, "steps": self.steps, "prompts": PROMPTS, "words": listed}
+        return json.loads(json.dumps(asdict(self.planned.profile) | made_from))
+
+
+def measure(
+    plan: Sequence[Planned], folder: Path = FOLDER, *, steps: int = small_models.STEPS, processes: int = 1,
+    progress: bool = True,
+) -> None:  # fmt: skip
+    """Train each model that the folder has no rewards of, score the words, and keep the rewards: one file per model.
+
+    Killed at any time, the same call goes on with the next model; a file is there whole or not at all. processes: how
+    many models at once, each on one thread. InputError where another process is writing into the folder.
+    """
+    jobs = [_Job(one, steps, folder) for one in plan]
+    with lock(folder / "models"):
+        missing = [job for job in jobs if _read(job) is None]
+        with tqdm(total=len(jobs), initial=len(jobs) - len(missing), unit=" models", disable=not progress) as bar:
+            for _ in each(_measure, missing, processes):
+                bar.update()
+
+
+def _measure(job: _Job) -> None:
+    profile = job.planned.profile
+    trained = small_models.train(profile, seed=job.planned.seed, steps=job.steps)
+    texts, prompts = words()["word"].tolist(), read_prompts(None)
+    rewards = [scoring.score_replies(trained.model, prompts[prompt], texts) for prompt in PROMPTS]
+    made_from = small_models.fingerprint(profile, seed=job.planned.seed, steps=job.steps)
+    report = trained.report | {"fingerprint": made_from}
+    with replacing(job.path) as part, open(part, "wb") as file:
+        kept = {"settings": json.dumps(job.settings), "report": json.dumps(report)}
+        np.savez_compressed(file, rewards=np.column_stack(rewards).astype(np.float32), **kept)
+
+
+def _read(job: _Job) -> Measured | None:
+    """What an earlier run measured, or None: nothing, of other settings, or damaged, which is measured again."""
+    try:
+        with np.load(job.path, allow_pickle=False) as kept:
+            rewards, settings, report = (
+                kept["rewards"],
+                json.loads(str(kept["settings"])),
+                json.loads(str(kept["report"])),
+            )
+    except (OSError, ValueError, KeyError, EOFError):
+        return None
+    return Measured(job.planned, rewards, report) if settings == job.settings else None
+
+
+def read(plan: Sequence[Planned], folder: Path = FOLDER, *, steps: int = small_models.STEPS) -> list[Measured]:
+    """What has been measured of the plan, in its order. InputError if that is nothing."""
+    found = [measured for one in plan if (measured := _read(_Job(one, steps, folder)))]
+    if not found:
+        raise InputError(f"{folder} holds no measured models; run: make calibrate MODELS=40")
+    return found
