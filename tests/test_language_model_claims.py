@@ -41,23 +41,37 @@ def test_counted_says_the_kind_of_each_model(counts):
     assert counts.set_index("model")["function_words"].to_dict() == {"A": 2, "B": 1}
 
 
-def test_verdicts_are_on_language_models_that_begin_so_and_reward_models_that_do_not(counts):
+def test_one_model_of_each_kind_decides_nothing(counts):
     tested = language_claims.function_word_claims(counts, "models here", claims.THE_PAPER)
-    assert {claim.verdict for claim in tested} == {"reproduced"}  # A begins with `the`, the reward model with `love`
-    swapped = counts.assign(kind=counts["kind"].iloc[::-1].to_numpy())
-    found = language_claims.function_word_claims(swapped, "models here", claims.THE_PAPER)
-    assert {claim.verdict for claim in found} == {"not reproduced"}
-    untested = language_claims.function_word_claims(counts, "models here", frozenset())
-    assert {claim.verdict for claim in untested} == {"not testable here"}
+    first = [claim for claim in tested if claim.quantity == language_claims.FIRST]
+    assert [(claim.claim, claim.corrected, claim.verdict) for claim in first] == [
+        ("A1.logprobs", 1, "undecided"),
+        ("A1.rewards", 0, "undecided"),
+    ]
+    assert (first[0].ci_low, first[0].ci_high) == pytest.approx((0.025, 1))  # one of one: .025 to the power of 1/1
     assert [claim.corrected for claim in tested if claim.quantity == "function_words_of_2"] == [2, 1]
+
+
+def test_many_models_decide_on_the_side_on_which_they_are(counts):
+    many = pd.concat([counts.assign(model=counts["model"] + str(i)) for i in range(10)])
+    tested = language_claims.function_word_claims(many, "models here", claims.THE_PAPER)
+    assert {claim.verdict for claim in tested if claim.quantity == language_claims.FIRST} == {"reproduced"}
+    swapped = many.assign(first_is_function_word=~many["first_is_function_word"])
+    tested = language_claims.function_word_claims(swapped, "models here", claims.THE_PAPER)
+    assert {claim.verdict for claim in tested if claim.quantity == language_claims.FIRST} == {"not reproduced"}
+    untested = language_claims.function_word_claims(many, "models here", frozenset())
+    assert {claim.verdict for claim in untested} == {"not testable here"}
 
 
 def test_numbers_of_the_printed_tables_are_as_published():
     found = language_claims.function_word_claims(language_claims.printed_function_words(), PRINTED, claims.THE_PAPER)
     assert all(claim.corrected is None and claim.as_published is not None for claim in found)
+    assert {claim.population for claim in found} == {"printed tables"}
     first = {claim.note: claim for claim in found if claim.prompt == "greatest" and claim.quantity.startswith("models")}
     assert first[f"pretrained, {PRINTED}"].as_published == 4  # of five; gemma-2-27b says Love
-    assert first[f"instruction-tuned, {PRINTED}"].verdict == "not reproduced"  # one of five
+    tuned = first[f"instruction-tuned, {PRINTED}"]
+    assert (tuned.as_published, tuned.verdict) == (1, "undecided")  # of five, of which half is 2.5
+    assert tuned.ci_high == pytest.approx(5 * 0.7164, abs=1e-3)
 
 
 def test_leakage_is_the_mean_over_models_without_a_verdict():

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence, Set
 import numpy as np
 import pandas as pd
 from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
 
 from lib.claims import THE_PAPER, Claim, paper_table, papers_own, state
 from lib.collection import Collection
@@ -75,17 +76,20 @@ def language_claims(
 def function_word_claims(counts: pd.DataFrame, source: str, own: Set[str]) -> list[Claim]:
     """Two rows per kind of model and prompt: models whose first token is a function word, and the mean count of them.
 
-    counts: as from printed_function_words or count_function_words. own: what of the paper's own they are about. Both
-    rows are judged by the first token: in language models it is a function word, in reward models it is not.
+    counts: as from printed_function_words or count_function_words. own: what of the paper's own they are about. The
+    count of models has the exact interval of a share (Clopper and Pearson 1934), times the models.
     """
     claims = []
     number = "as_published" if source == PRINTED else "corrected"
     for (kind, prompt), rows in counts.groupby(["kind", "prompt"], sort=False):
-        first, words = int(rows["first_is_function_word"].sum()), rows["function_words"]
-        same = {"own": own, "kind": kind, "judged": (first, None), "note": f"{kind}, {source}"}
-        claims.append(state(CLAIM, FIRST, prompt, n=len(rows), **{number: first}, **same))
-        quantity = COUNT.format(rows["n"].iloc[0])
-        claims.append(state(CLAIM, quantity, prompt, **{number: words.mean()}, **over_models(words), **same))
+        claim = "A1.rewards" if kind == REWARD_MODEL else "A1.logprobs"
+        first, n, words = int(rows["first_is_function_word"].sum()), len(rows), rows["function_words"]
+        ci_low, ci_high = (n * end for end in proportion_confint(first, n, method="beta"))
+        note, population = f"{kind}, {source}", "printed tables" if source == PRINTED else ""
+        claims.append(state(claim, FIRST, prompt, own=own, kind=kind, n=n, ci_low=ci_low, ci_high=ci_high, note=note,
+                            population=population, **{number: first}))  # fmt: skip
+        quantity, same = COUNT.format(rows["n"].iloc[0]), {"note": note, "population": population}
+        claims.append(state(claim, quantity, prompt, kind=kind, **{number: words.mean()}, **over_models(words), **same))
     return claims
 
 
