@@ -165,6 +165,10 @@ WRONG = [
     ({"torch_dtype": "int8"}, "dtype must be"),
     ({"rope_scaling": {"rope_type": "nope", "factor": 2.0}}, "nope"),
     ({"architectures": [3]}, "architecture 3"),
+    ({"architectures": 3}, "architecture none"),
+    ({"architectures": {"a": 1}}, "architecture none"),
+    ({"sliding_window": "many"}, "sliding_window is 'many'; write a number of tokens"),
+    ({"sliding_window": [8]}, "sliding_window is [8]"),
     ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "is quantised"),
     ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}, "is quantised"),
     ({"quantization_config": 3}, "config.json"),
@@ -185,6 +189,8 @@ JSON = st.recursive(
 )
 FIELDS = ["hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size", "hidden_act"]
 FIELDS += ["rope_scaling", "rms_norm_eps", "pad_token_id", "architectures", "model_type", "num_labels", "torch_dtype"]
+FIELDS += ["sliding_window", "attn_logit_softcapping", "bos_token_id", "type_vocab_size"]
+OF_HEADS = ["num_objectives", "num_quantiles", "gating_hidden_dim", "gating_n_hidden", "gating_temperature"]
 
 
 @settings(max_examples=40, deadline=None)
@@ -194,11 +200,19 @@ def test_no_field_of_a_config_is_a_traceback(original, field, value):
     content = file.read_bytes()
     try:
         edit(file, **{field: value})
-        load(str(original), device="cpu")
+        scoring.score_replies(load(str(original), device="cpu"), "Why?", ["love", "war"])
     except InputError as error:
         assert "\n" not in str(error)
     finally:
         file.write_bytes(content)
+
+
+@pytest.mark.parametrize("field", OF_HEADS)
+def test_no_field_of_a_head_is_a_traceback(tmp_path, field):
+    folder = tiny.make_checkpoint(tmp_path, "qrm_gemma")
+    for value in ("many", [1], {"a": 1}) + ((-1, 1.5) if field == "num_quantiles" else ()):
+        edit(folder / "config.json", **{field: value})
+        refused(folder, "no model can be built from config.json")
 
 
 @pytest.mark.parametrize(

@@ -173,11 +173,15 @@ def _refuse_config(folder: Path, config: PreTrainedConfig) -> None:
         size = getattr(config.get_text_config(), name, 1)
         if not isinstance(size, int) or not 1 <= size <= most:
             raise InputError(f"{folder}/config.json: {name} is {size!r}, which no model has; download it again")
+    window = getattr(config, "sliding_window", None)  # of any architecture, also of one whose class knows none
+    if not isinstance(window, int | None):
+        raise InputError(f"{folder}/config.json: sliding_window is {window!r}; write a number of tokens, or null")
 
 
 def architecture_of(config: PreTrainedConfig) -> str:
     """The name of the class that the checkpoint was saved from; "none" if its configuration does not say."""
-    return str((config.architectures or ["none"])[0])
+    named = config.architectures
+    return str(named[0]) if isinstance(named, list) and named else "none"
 
 
 def tensor_files(folder: Path) -> dict[str, Path]:
@@ -257,7 +261,7 @@ def from_safetensors(
 
     attention: as from set_attention; None leaves it to the architecture.
     """
-    with quiet_transformers(), _built_from(folder):
+    with quiet_transformers(), built_from(folder):
         model, report = kind.from_pretrained(
             folder, config=config, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False,
             attn_implementation="eager" if attention == "uncapped" else attention, output_loading_info=True,
@@ -267,10 +271,12 @@ def from_safetensors(
 
 
 @contextlib.contextmanager
-def _built_from(folder: Path) -> Iterator[None]:
+def built_from(folder: Path) -> Iterator[None]:
     """While this lasts, a failure to build a model is one line: too little memory, or a config.json that is wrong."""
     try:
         yield
+    except InputError:
+        raise
     except Exception as error:  # what a config may say wrong fails in as many ways as there are fields
         if is_out_of_memory(error):
             gigabytes = sum(path.stat().st_size for path in folder.glob("*.safetensors")) / 1e9

@@ -226,7 +226,7 @@ def _load_backbone_and_head(
     prefix = f"{backbone.base_model_prefix}."
     of_backbone = {key for key in keys if key.startswith(prefix)}
     checkpoints.refuse_unloaded(folder, report, of_backbone - {f"{prefix}{key}" for key in backbone.state_dict()})
-    return backbone, _load_head({key: keys[key] for key in keys.keys() - of_backbone}, config, head_name)
+    return backbone, _load_head(folder, {key: keys[key] for key in keys.keys() - of_backbone}, config, head_name)
 
 
 def _load_classifier(
@@ -239,8 +239,9 @@ def _load_classifier(
     return model, None
 
 
-def _load_head(keys: dict[str, Path], config: PreTrainedConfig, head_name: str) -> Head:
-    head = new_head(head_name, config)
+def _load_head(folder: Path, keys: dict[str, Path], config: PreTrainedConfig, head_name: str) -> Head:
+    with checkpoints.built_from(folder):
+        head = new_head(head_name, config)
     expected = {k: v for k, v in head.state_dict().items() if not k.endswith("num_batches_tracked")}
     present = {key for key in keys if not key.startswith("lm_head.") and not key.endswith("num_batches_tracked")}
     for problem, wrong in (("lacks", expected.keys() - present), ("has unexpected", present - expected.keys())):
