@@ -1,10 +1,11 @@
-"""The scorecard: what the gathered rows come to, one line per sentence of the paper."""
+"""The scorecard: what the gathered rows come to, one line per sentence of the paper, and how many paths agree."""
 
 import numpy as np
 import pandas as pd
 from statsmodels.stats.multitest import multipletests
 
 from lib import claims
+from lib.collection import Collection
 from lib.rules import AGAINST, FOR, ONLY, OTHER, SAID, SIDES, UNDECIDED, UNTESTABLE
 
 COLUMNS = ["section", "says", "quantity", "prompt", "estimate", "ci_low", "ci_high", "n", "p_holm", "population",
@@ -41,7 +42,8 @@ def _sentence(rows: pd.DataFrame) -> dict:
     shown = (shown if len(shown) else rows).iloc[0]
     others = rows.drop(index=deciding.index)["side"].value_counts()
     estimate = shown["as_published"] if pd.isna(shown["corrected"]) else shown["corrected"]
-    copied = {name: shown[name] for name in ("quantity", "prompt", "ci_low", "ci_high", "n", "population")}
+    copied = {name: shown[name] for name in ("quantity", "prompt", "ci_low", "ci_high", "n")}
+    copied["population"] = ", ".join(dict.fromkeys(deciding["population"]))
     p = deciding["p"].where(deciding["ci_low"].notna()).max()
     counts = {name: int(others.get(name, 0)) for name in SIDES}
     return copied | {"estimate": estimate, "p": p, "side": side, "verdict": said} | counts
@@ -63,3 +65,52 @@ def _joined(rows: pd.DataFrame) -> tuple[str, str]:
         return "", UNTESTABLE
     reason = rows["verdict"].iloc[0]
     return side, SAID[side] if side and reason in SAID.values() else reason
+
+
+# --- on one page --------------------------------------------------------------------------------------------------
+
+
+def paths(study: Collection) -> pd.DataFrame:
+    """What every path of every claim comes to, as the notebooks kept it: rows of multiverse.summary, and `population`.
+
+    Empty where no notebook of this collection tried paths.
+    """
+    files = [(part, path) for part in study.parts for path in sorted(part.figures.glob("*_paths.csv"))]
+    tables = [pd.read_csv(path, keep_default_na=False).assign(population=part.population) for part, path in files]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["claim", "paths", "population"])
+
+
+def one_page(card: pd.DataFrame, tried: pd.DataFrame) -> pd.DataFrame:
+    """The scorecard to be read: claim, the paper says, found (a number with interval and n), on, side, verdict, paths.
+
+    card: as from scorecard. tried: as from paths; `paths` says how many of a claim's paths are for, undecided, against.
+    """
+    shares = {claim: _shares(rows) for claim, rows in tried.groupby("claim", sort=False)}
+    return pd.DataFrame(
+        {"claim": card.index, "the paper says": card["says"].to_numpy(),
+         "found": [_found(claim, row) for claim, row in card.iterrows()],
+         "p (Holm)": [_short(p) if pd.notna(p) else "" for p in card["p_holm"]],
+         "on": card["population"].to_numpy(), "side": card["side"].to_numpy(), "verdict": card["verdict"].to_numpy(),
+         "paths": [shares.get(claim, "") for claim in card.index]}
+    )  # fmt: skip
+
+
+def _found(claim: str, row: pd.Series) -> str:
+    """`mean gap in slope, worst: -0.02 [-0.05, 0.01], n = 640`; '' where nothing was computed."""
+    if pd.isna(row["estimate"]):
+        return ""
+    how = claims.declared(claim, row["quantity"], row["prompt"])
+    what = how.said if how is not None and how.said else row["quantity"].replace("_", " ")
+    interval = "" if pd.isna(row["ci_low"]) else f" [{_short(row['ci_low'])}, {_short(row['ci_high'])}]"
+    n = "" if pd.isna(row["n"]) else f", n = {row['n']:.0f}"
+    return f"{what}{', ' if row['prompt'] else ''}{row['prompt']}: {_short(row['estimate'])}{interval}{n}"
+
+
+def _short(number: float) -> str:
+    return f"{number:.0f}" if float(number).is_integer() or abs(number) >= 100 else f"{number:.2g}"
+
+
+def _shares(rows: pd.DataFrame) -> str:
+    whole = rows["paths"].sum()
+    parts = (f"{rows[f'n_{side}'].sum() / whole:.0%} {side}" for side in (FOR, UNDECIDED, AGAINST))
+    return f"{', '.join(parts)} of {whole:,}"

@@ -7,7 +7,8 @@ import pytest
 
 from lib import claims
 from lib.claims import Claim
-from lib.scorecard import scorecard
+from lib.collection import Collection
+from lib.scorecard import one_page, paths, scorecard
 
 
 def card(*rows: Claim) -> pd.DataFrame:
@@ -72,3 +73,33 @@ def test_printed_numbers_have_no_p_and_are_not_corrected():
 def test_a_sentence_that_no_row_asks_about_is_not_testable():
     row = card(Claim("S5.objective", "", note="needs weights")).loc["S5.objective"]
     assert (row["side"], row["verdict"]) == ("", "not testable here")
+
+
+# --- on one page --------------------------------------------------------------------------------------------------
+
+
+def test_the_page_says_what_was_found_where_and_how_many_paths_agree():
+    tried = pd.DataFrame({"claim": ["S3.slope.best"] * 2, "paths": [90, 10], "n_for": [60, 0], "n_undecided": [30, 5],
+                          "n_against": [0, 5]})  # fmt: skip
+    found = card(
+        primary("S3.slope.best", "for", "on other texts", p=0.01, prompt="best", n=640, population="moral words"),
+        Claim("S5.objective", ""),
+    )
+    page = one_page(found, tried).set_index("claim")
+    row = page.loc["S3.slope.best"]
+    assert row["found"] == "mean gap in slope, best: 0.15 [0.1, 0.2], n = 640"
+    assert row["paths"] == "60% for, 35% undecided, 5% against of 100"
+    assert (row["p (Holm)"], row["on"], row["side"], row["verdict"]) == ("0.01", "moral words", "for", "on other texts")
+    assert page.loc["S5.objective", ["found", "paths", "side"]].tolist() == ["", "", ""]
+
+
+def test_paths_are_gathered_from_all_parts_of_the_published_scores(tmp_path, monkeypatch):
+    monkeypatch.setattr("lib.collection.ROOT", tmp_path)
+    assert paths(Collection("published")).empty
+    for name in ("words", "items"):
+        folder = Collection(f"published-{name}").figures
+        folder.mkdir(parents=True)
+        (folder / "04_paths.csv").write_text("claim,paths,n_for\nS3.slope.best,3,2\n")
+    found = paths(Collection("published"))
+    assert found["population"].tolist() == ["items", "moral words"]
+    assert found["n_for"].tolist() == [2, 2]
