@@ -150,10 +150,11 @@ def listed() -> pd.DataFrame:
 def gather(collection: Collection) -> pd.DataFrame:
     """Every claim of data/paper/claims.csv, in its order, as the notebooks kept it for this collection.
 
-    `published` gathers all published collections; `note` then begins with the collection. A claim that no
+    `published` gathers all published collections, and what was stated of the paper's printed pages beside them; `note`
+    then begins with the collection. A claim that no
     notebook stated has one row, `not testable here`, whose note says what it needs. InputError if no notebook kept any.
     """
-    kept = {part.name: _kept(part) for part in collection.parts}
+    kept = {part.name: _kept(part) for part in dict.fromkeys([*collection.parts, collection])}
     kept = {name: table for name, table in kept.items() if len(table)}
     if not kept:
         raise InputError(f"no claims for collection '{collection}' yet; run the notebooks: make {_target(collection)}")

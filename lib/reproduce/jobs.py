@@ -161,7 +161,8 @@ def _artefacts(notebook: Path, collection: Collection, nickname: str, load: str)
     if notebook.name.startswith(TRAINING):
         return trained
     if notebook.name.startswith(SCORECARD):
-        return collection.scores, *(part.claims for part in collection.parts)
+        tried = (path for part in collection.parts for path in sorted(part.figures.glob("*_paths.csv")))
+        return collection.scores, *(part.claims for part in collection.parts), *tried
     if nickname:
         own = [Path(load)] if Path(load).is_dir() else []
         return scores.path_of(collection, nickname), ROOT / "data" / "models" / nickname, *own
