@@ -18,19 +18,23 @@ UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIS
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """A temporary path beside `path`: write a file there, and it takes the place of `path` once it is on disk.
 
     If the block fails, `path` stays as it was and nothing is left beside it. A full disk or an unwritable folder is
-    an InputError. A process that is killed leaves at most `.<name>.part`, which the next writer overwrites.
+    an InputError. A process that is killed leaves at most `.<name>.part`, which the next writer removes; so is a link
+    in its place, which would lead elsewhere. durable: False does not wait for the disk, so that a power cut may leave
+    an empty or half file; for many small files that show by themselves whether they are whole.
     """
     path = Path(path)
     part = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        part.unlink(missing_ok=True)
         yield part
-        with open(part, "rb+") as file:
-            os.fsync(file.fileno())
+        if durable:
+            with open(part, "rb+") as file:
+                os.fsync(file.fileno())
         os.replace(part, path)
     except BaseException as error:
         with contextlib.suppress(OSError):

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lib import InputError, names
-from lib.collection import Collection
+from lib import ROOT, InputError, names
+from lib.collection import PUBLISHED, Collection
 from lib.files import replacing
 
 COLUMNS = {
@@ -28,6 +28,7 @@ COLUMNS = {
     "reply_ids": pa.list_(pa.int32()),
     "input_group": pa.int32(),
 }
+LOGPROBS = "-logprobs"  # ends the names of collections that notebook 08 makes
 METADATA_KEY = b"reward_model_values"
 DIGEST_KEY = b"sha256"  # of metadata and columns; tables that were written before there was one do without
 
@@ -63,7 +64,7 @@ def read(path: Path) -> pd.DataFrame:
     Raises InputError, naming the file, if it is missing, damaged, or a table of something else.
     """
     path = Path(path)
-    scoring = f"make score MODEL={path.stem} COLLECTION={path.parent.name}"
+    scoring = _how_to_make(path)
     if not path.is_file():
         raise InputError(f"no scores for '{path.stem}' in {path.parent}; run: {scoring}")
     again = f"delete it and score again: {scoring}"
@@ -79,6 +80,24 @@ def read(path: Path) -> pd.DataFrame:
     validate(table, str(path), again)
     table.attrs["metadata"] = metadata
     return table
+
+
+def _how_to_make(path: Path) -> str:
+    """The command that makes the table at this path."""
+    study, nickname = path.parent.name, path.stem
+    if study.startswith(PUBLISHED.name):
+        return "make published"
+    if study.endswith(LOGPROBS):
+        return f"make reproduce COLLECTION={study.removesuffix(LOGPROBS)}"
+    return f"make score MODEL={_what_to_load(nickname)} COLLECTION={study}"
+
+
+def _what_to_load(nickname: str, model: str = "") -> str:
+    """What MODEL= is to be for a table of that nickname. model: as its metadata has it, a hub id or a nickname."""
+    registered = pd.read_csv(ROOT / "data" / "reward_models.csv", usecols=["nickname"])["nickname"]
+    if nickname in registered.values:
+        return nickname
+    return model if "/" in model else f"<folder or hub id of {nickname}>"  # the nickname alone would not be found
 
 
 def _opened(path: Path) -> tuple[pa.Table, dict]:
@@ -239,9 +258,10 @@ def shared_vocabulary(
 
 def _by_text(name: str, table: pd.DataFrame, prompt: str, trim: bool, duplicates: str) -> pd.Series:
     if prompt not in prompt_names(table):
+        model = str(table.attrs.get("metadata", {}).get("model", ""))
         raise InputError(
             f"the scores of {name} have no prompt '{prompt}' (they have {', '.join(prompt_names(table))}); "
-            f"run: make score MODEL={name} PROMPTS={prompt}"
+            f"run: make score MODEL={_what_to_load(name, model)} PROMPTS={prompt}"
         )
     rows = table.sort_values("token_id")
     rows = rows.drop_duplicates("text", keep=False if duplicates == "drop" else "first")

@@ -11,6 +11,7 @@ model reads (`inputs_for`), and then runs backbone and head itself (`Scorer`).
 import contextlib
 import datetime
 import hashlib
+import itertools
 import json
 import platform
 import time
@@ -263,16 +264,6 @@ class Scorer:
             torch.cuda.empty_cache()
 
 
-def _by_length(suffixes: list[tuple[int, ...]]) -> list[np.ndarray]:
-    """Shards: indices of suffixes of one length, at most REPLIES_PER_SHARD each, shortest first."""
-    lengths = np.array([len(suffix) for suffix in suffixes])
-    shards = []
-    for length in np.unique(lengths):
-        same = np.flatnonzero(lengths == length)
-        shards += [same[i : i + REPLIES_PER_SHARD] for i in range(0, len(same), REPLIES_PER_SHARD)]
-    return shards
-
-
 def score_replies(
     model: RewardModel, prompt: str, replies: Sequence, *, reply_mode: str = "text", bos: str = "single",
     tokens_per_batch: int | None = None,
@@ -284,8 +275,8 @@ def score_replies(
     inputs = inputs_for(model, prompt, replies, reply_mode=reply_mode, bos=bos)
     scorer = Scorer(model, inputs, tokens_per_batch)
     rewards = np.empty(len(inputs.suffixes), dtype=np.float32)
-    for shard in _by_length(inputs.suffixes):
-        rewards[shard] = scorer([inputs.suffixes[i] for i in shard])
+    for piece in itertools.chain(*shards.split(list(map(len, inputs.suffixes)), REPLIES_PER_SHARD)):
+        rewards[piece] = scorer([inputs.suffixes[i] for i in piece])
     return rewards[inputs.group]
 
 
@@ -410,15 +401,17 @@ def _score_in_shards(
     """Rewards of the distinct inputs, (inputs,) float32; shards that an earlier run finished are read, not scored."""
     scorer = None
     rewards = np.empty(len(inputs.suffixes), dtype=np.float32)
-    for number, shard in enumerate(_by_length(inputs.suffixes)):
+    for number, pieces in enumerate(shards.split(list(map(len, inputs.suffixes)), REPLIES_PER_SHARD)):
+        shard = np.concatenate(pieces)
         file = shards.path_of(folder, inputs.conversation.prompt, number)
         finished = shards.read(file, len(shard))
         if finished is not None:
             rewards[shard] = finished
         else:
             scorer = scorer or _announced(Scorer(model, inputs, tokens_per_batch))
-            rewards[shard] = scorer([inputs.suffixes[i] for i in shard])
-            _refuse_non_finite(rewards, shard, inputs, tokens)
+            for piece in pieces:
+                rewards[piece] = scorer([inputs.suffixes[i] for i in piece])
+            _refuse_non_finite(model, rewards, shard, inputs, tokens)
             shards.write(file, rewards[shard])
         bar.update(len(shard))
     return rewards
@@ -436,11 +429,21 @@ def _announced(scorer: Scorer) -> Scorer:
     return scorer
 
 
-def _refuse_non_finite(rewards: np.ndarray, shard: np.ndarray, inputs: Inputs, tokens: pd.DataFrame) -> None:
+def _refuse_non_finite(
+    model: RewardModel, rewards: np.ndarray, shard: np.ndarray, inputs: Inputs, tokens: pd.DataFrame
+) -> None:
     bad = shard[~np.isfinite(rewards[shard])]
     if len(bad):
         token = tokens.iloc[int(np.flatnonzero(inputs.group == bad[0])[0])]
         raise InputError(
             f"the reward of token {token['token_id']} ({token['token']!r}) for the prompt "
-            f"{inputs.conversation.prompt!r} is {rewards[bad[0]]}; load the model with dtype='bfloat16' or 'float32'"
+            f"{inputs.conversation.prompt!r} is {rewards[bad[0]]}; {_remedy_for_non_finite(model)}"
         )
+
+
+def _remedy_for_non_finite(model: RewardModel) -> str:
+    """A wider dtype where there is one; in float32 the weights themselves are the likely cause, not their dtype."""
+    wider = {"float16": "'bfloat16' or 'float32'", "bfloat16": "'float32'"}.get(model.dtype)
+    if wider:
+        return f"load the model with dtype={wider}"
+    return f"its weights may be damaged, since it is computed in {model.dtype}: download the checkpoint again"

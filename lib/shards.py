@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,24 @@ from tqdm import tqdm
 from lib.files import replacing
 
 DIGEST_BYTES = 32  # of the SHA-256 that ends a shard
+
+
+def split(lengths: Sequence[int], most: int) -> list[list[np.ndarray]]:
+    """Shards of at most that many replies, shortest first, each in pieces of one length: their indices.
+
+    lengths: of what is scored for each reply. A shard has several pieces where few replies have one length.
+    """
+    shards: list[list[np.ndarray]] = []
+    room = 0
+    for length in np.unique(lengths):
+        same = np.flatnonzero(np.asarray(lengths) == length)
+        for piece in (same[i : i + most] for i in range(0, len(same), most)):
+            if len(piece) > room:
+                shards.append([])
+                room = most
+            shards[-1].append(piece)
+            room -= len(piece)
+    return shards
 
 
 def path_of(folder: Path, prompt: str, number: int) -> Path:
@@ -23,7 +41,7 @@ def write(file: Path, rewards: np.ndarray) -> None:
     """Write the rewards, and after them a digest. InputError when the disk is full or the folder cannot be written."""
     content = io.BytesIO()
     np.save(content, rewards)
-    with replacing(file) as part:
+    with replacing(file, durable=False) as part:  # thousands of them for many prompts, and a digest in each
         part.write_bytes(content.getvalue() + hashlib.sha256(content.getvalue()).digest())
 
 
@@ -46,8 +64,9 @@ def read(file: Path, length: int) -> np.ndarray | None:
 
 def remove(folder: Path, prompts: Iterable[str]) -> None:
     """Remove the shards of these prompts, and what a killed run left half written; the folder too, once it is empty."""
-    for prompt in prompts:
-        for file in [*folder.glob(f"{_prompt_hash(prompt)}-*"), *folder.glob(f".{_prompt_hash(prompt)}-*")]:
+    done = {_prompt_hash(prompt) for prompt in prompts}
+    for file in list(folder.iterdir()) if folder.is_dir() else []:  # once, however many prompts
+        if file.name.removeprefix(".").partition("-")[0] in done:
             file.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # it is not there, or holds shards of other prompts
         folder.rmdir()

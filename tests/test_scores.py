@@ -171,15 +171,30 @@ def test_equal_inputs_with_equal_rewards_are_fine(score_table):
 
 
 def test_a_missing_table_says_how_to_score(path):
-    with refused("no scores for 'model' in .*words; run: make score MODEL=model COLLECTION=words"):
-        scores.read(path)
+    with refused(
+        "no scores for 'model' in .*words; run: make score MODEL=<folder or hub id of model> COLLECTION=words"
+    ):
+        scores.read(path)  # a nickname that the registry does not know cannot be asked for
+
+
+@pytest.mark.parametrize(
+    "study, nickname, how",
+    [
+        ("mine", "R-Gem-2B", "make score MODEL=R-Gem-2B COLLECTION=mine"),
+        ("published-words", "R-Gem-2B", "make published"),
+        ("embedded-logprobs", "LM-Gem", "make reproduce COLLECTION=embedded"),
+    ],
+)
+def test_the_way_to_a_missing_table_is_one_that_leads_there(study, nickname, how):
+    with refused(f"no scores for '{nickname}' in .*{study}; run: {how}$"):
+        scores.read(scores.path_of(Collection(study), nickname))
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"PAR1" + b[50:]])
 def test_a_corrupt_table_is_refused_by_name(score_table, path, damage):
     scores.write(score_table(), path, {})
     path.write_bytes(damage(path.read_bytes()))
-    with refused("model.parquet is not a whole parquet file; delete it and score again: make score MODEL=model"):
+    with refused("model.parquet is not a whole parquet file; delete it and score again: make score MODEL=<folder"):
         scores.read(path)
 
 
@@ -228,7 +243,7 @@ def test_a_flipped_bit_among_the_rewards_is_refused(score_table, path):
     content = path.read_bytes()
     at = content.index(rewards[3].tobytes())
     path.write_bytes(flipped(content, 8 * at))
-    with refused("model.parquet is .*; delete it and score again: make score MODEL=model"):
+    with refused("model.parquet is .*; delete it and score again: make score MODEL=<folder"):
         scores.read(path)
 
 
@@ -267,16 +282,32 @@ def test_metadata_that_names_no_settings_is_refused(score_table, path, metadata)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
-def test_a_full_disk_leaves_the_old_table_and_nothing_else(score_table, path):
+def test_a_full_disk_leaves_the_old_table_and_nothing_else(score_table, path, monkeypatch):
     scores.write(score_table(greatest=range(15)), path, {})
     old = path.read_bytes()
-    path.with_name(".model.parquet.part").symlink_to("/dev/full")  # the temporary file: every write to it is refused
+    write = pq.write_table  # every write to that device is refused
+    monkeypatch.setattr(pq, "write_table", lambda arrow, part, **options: write(arrow, "/dev/full", **options))
     with refused(
         "the disk is full, so .*model.parquet was not written; free some space and run the same command again"
     ):
         scores.write(score_table(greatest=range(15, 30)), path, {})
     assert path.read_bytes() == old
     assert only(path, "model.parquet")
+
+
+def test_a_link_in_the_place_of_the_temporary_file_leads_nowhere(tmp_path):
+    other, path = tmp_path / "other", tmp_path / "new"
+    other.write_text("kept")
+    path.with_name(".new.part").symlink_to(other)
+    with replacing(path) as part:
+        part.write_text("written")
+    assert (path.read_text(), path.is_symlink(), other.read_text()) == ("written", False, "kept")
+
+
+def test_a_folder_in_the_place_of_the_temporary_file_is_one_line(tmp_path):
+    (tmp_path / ".new.part").mkdir()
+    with refused("cannot be written"), replacing(tmp_path / "new") as part:
+        part.write_text("written")
 
 
 def test_a_write_that_fails_otherwise_leaves_the_old_file_too(tmp_path):
@@ -432,10 +463,17 @@ def test_the_order_of_rows_and_tables_does_not_matter(score_table):
 
 def test_joins_that_cannot_be_made_name_the_remedy(score_table):
     a, b = score_table(["x"], greatest=[1]), score_table(["y"], greatest=[1])
+    a.attrs["metadata"] = {"model": "somebody/a"}
     with refused("no text is shared by a, b"):
         scores.shared_vocabulary({"a": a, "b": b}, "greatest")
-    with refused("scores of a have no prompt 'best' .they have greatest.; run: make score MODEL=a PROMPTS=best"):
+    with refused(
+        "scores of a have no prompt 'best' .they have greatest.; run: make score MODEL=somebody/a PROMPTS=best"
+    ):
         scores.shared_vocabulary({"a": a}, "best")
+    with refused("run: make score MODEL=R-Gem-2B PROMPTS=best"):
+        scores.shared_vocabulary({"R-Gem-2B": b}, "best")
+    with refused("run: make score MODEL=<folder or hub id of base> PROMPTS=best"):
+        scores.shared_vocabulary({"base": b}, "best")
     with refused("duplicates must be"):
         scores.shared_vocabulary({"a": a}, "greatest", duplicates="last")
 

@@ -1,5 +1,6 @@
 """Scoring against an independent oracle, and what it does when it is interrupted, starved or fed awkward replies."""
 
+import dataclasses
 import errno
 import functools
 import hashlib
@@ -269,8 +270,12 @@ def test_rewards_that_are_not_finite_name_the_token_and_the_prompt(folders, tmp_
         return rewards
 
     monkeypatch.setattr(scoring.Scorer, "__call__", poisoned)
-    with pytest.raises(InputError, match=r"token 77 .*greatest thing ever\?' is nan; load the model with dtype"):
-        scoring.score_vocabulary(model, PROMPTS, tmp_path / "table.parquet", reply_mode="ids", progress=False)
+    for dtype, remedy in {"float32": "weights may be damaged, since it is computed in float32: download",
+                          "bfloat16": "load the model with dtype='float32'$",
+                          "float16": "load the model with dtype='bfloat16' or 'float32'$"}.items():  # fmt: skip
+        with pytest.raises(InputError, match=rf"token 77 .*greatest thing ever\?' is nan; .*{remedy}"):
+            scoring.score_vocabulary(dataclasses.replace(model, dtype=dtype), PROMPTS, tmp_path / "t.parquet",
+                                     reply_mode="ids", progress=False)  # fmt: skip
 
 
 def test_a_full_disk_loses_nothing(folders, tmp_path, monkeypatch):
@@ -364,6 +369,39 @@ def test_shards_that_outlived_their_table_are_removed(stopped_run, monkeypatch):
     monkeypatch.setattr(scoring, "Scorer", None)  # anything scored from here on would fail
     pd.testing.assert_frame_equal(scoring.score_vocabulary(model, PROMPTS, path, progress=False), whole)
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("most", [1, 3, 100])
+def test_every_reply_is_in_one_shard_and_each_shard_in_pieces_of_one_length(most):
+    lengths = [3, 1, 2, 3, 3, 1, 9, 3]
+    split = shards.split(lengths, most)
+    assert sorted(np.concatenate([piece for pieces in split for piece in pieces])) == list(range(8))
+    assert all(len({lengths[i] for i in piece}) == 1 for pieces in split for piece in pieces)
+    assert all(sum(map(len, pieces)) <= most for pieces in split)
+    assert len(split) == {1: 8, 3: 3, 100: 1}[most]  # at 3: lengths 1 1 2, then 3 3 3, then 3 9
+    assert shards.split([], most) == []
+
+
+def test_many_prompts_are_cleared_up_in_one_reading_of_the_folder(tmp_path, monkeypatch):
+    """Listing the folder for each prompt is what made 10,000 prompts take hours."""
+    prompts, seen = [f"Why {i}?" for i in range(300)], []
+    for prompt in prompts:
+        shards.write(shards.path_of(tmp_path, prompt, 0), np.zeros(3, dtype=np.float32))
+    listed, scanned = os.listdir, os.scandir
+    monkeypatch.setattr(os, "listdir", lambda *given: [seen.append(1) or name for name in listed(*given)])
+    monkeypatch.setattr(os, "scandir", lambda *given: seen.extend([1] * len(listed(*given))) or scanned(*given))
+    shards.remove(tmp_path, prompts)
+    assert not tmp_path.exists() and len(seen) <= 2 * len(prompts)
+
+
+def test_shards_of_few_replies_wait_for_no_disk_and_are_one_file_for_each_prompt(folders, tmp_path, monkeypatch):
+    """A shard that is not whole shows by itself, so only the table waits for the disk."""
+    model, synced, made = loaded(folders("linear_llama")), [], []
+    plain, write = os.fsync, shards.write
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(file) or plain(file))
+    monkeypatch.setattr(shards, "write", lambda *given: made.append(given) or write(*given))
+    scoring.score_vocabulary(model, PROMPTS, tmp_path / "table.parquet", progress=False)
+    assert len(made) == len(PROMPTS) and len(synced) == 1
 
 
 def test_shards_of_prompts_that_are_not_in_the_table_yet_are_kept(stopped_run):
