@@ -8,7 +8,7 @@ refused.
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from pathlib import Path
 
 import numpy as np
@@ -269,6 +269,15 @@ def _by_text(name: str, table: pd.DataFrame, prompt: str, trim: bool, duplicates
     texts = [text.strip() if trim else text for text in rows["text"]]
     by_text = pd.Series(rows[prompt].to_numpy(), index=pd.Index(texts, dtype="str"))
     return by_text[~by_text.index.duplicated()]
+
+
+def refuse_few(texts: Sized, least: int, what: str) -> None:
+    """Raise InputError if there are fewer than that: a vocabulary too small for what is computed of it.
+
+    what: in the plural, what these texts are, as `words that people rated`.
+    """
+    if len(texts) < least:
+        raise InputError(f"{len(texts)} {what} are too few, {least} are needed; score a model with a larger vocabulary")
 
 
 def what_was_fed(table: pd.DataFrame) -> pd.Series:

@@ -6,7 +6,9 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 
+import nbformat
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -16,7 +18,7 @@ from conftest import AWKWARD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib import InputError, scores
+from lib import ROOT, InputError, lexicons, scores
 from lib.collection import Collection
 from lib.files import lock, replacing
 
@@ -285,8 +287,13 @@ def test_metadata_that_names_no_settings_is_refused(score_table, path, metadata)
 def test_a_full_disk_leaves_the_old_table_and_nothing_else(score_table, path, monkeypatch):
     scores.write(score_table(greatest=range(15)), path, {})
     old = path.read_bytes()
-    write = pq.write_table  # every write to that device is refused
-    monkeypatch.setattr(pq, "write_table", lambda arrow, part, **options: write(arrow, "/dev/full", **options))
+    write = pq.write_table
+
+    def refused_by_the_disk(arrow, part, **options) -> None:
+        part.symlink_to("/dev/full")  # every write to it is refused; pyarrow then removes the link, not the device
+        write(arrow, part, **options)
+
+    monkeypatch.setattr(pq, "write_table", refused_by_the_disk)
     with refused(
         "the disk is full, so .*model.parquet was not written; free some space and run the same command again"
     ):
@@ -476,6 +483,27 @@ def test_joins_that_cannot_be_made_name_the_remedy(score_table):
         scores.shared_vocabulary({"base": b}, "best")
     with refused("duplicates must be"):
         scores.shared_vocabulary({"a": a}, "greatest", duplicates="last")
+
+
+def code_of(notebook: str, parameters: dict) -> Iterator[str]:
+    """The code cells of a notebook, with these parameters in place of its own."""
+    for cell in nbformat.read(ROOT / "notebooks" / notebook, 4).cells:
+        if cell.cell_type == "code":
+            tagged = "parameters" in cell.metadata.get("tags", [])
+            yield "\n".join([cell.source, *(f"{name} = {value!r}" for name, value in parameters.items() if tagged)])
+
+
+@pytest.mark.parametrize("rated", [7, 60, 101])
+def test_a_vocabulary_with_few_rated_words_is_one_line_in_the_notebook_on_people(score_table, rated):
+    words = [*lexicons.vader_ratings()["word"][100 : 100 + rated], "qxzv", "zzqk"]
+    for name, seed in (("a", 1), ("b", 2)):
+        rewards = np.random.default_rng(seed).normal(size=len(words))
+        scores.write(score_table(words, greatest=rewards), scores.path_of(Collection("mine"), name), {})
+    names: dict = {}
+    with refused(f"^{rated} rated items are too few, 102 are needed; score a model with a larger vocabulary"):
+        for code in code_of("06_human_alignment.ipynb", {"collection": "mine"}):
+            exec(code, names)
+    assert "taus" not in names  # before anything is computed
 
 
 # --- scale --------------------------------------------------------------------------------------------------------
