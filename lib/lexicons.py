@@ -1,7 +1,8 @@
-"""Lexicons of sentiment and word frequency, and their joins to the words of a score table.
+"""Lexicons of sentiment and word frequency, and their joins to the words of a score table; lists of words.
 
 `load(name)` gives one of AFINN, Bing, a stand-in for Bing, VADER (sentiment), BNC and wordfreq (frequency);
-`join(table, lexicon, how)` matches it to a score table, as the authors did or corrected.
+`join(table, lexicon, how)` matches it to a score table, as the authors did or corrected. `word_lists(name)` says which
+words are of agency and communion, or of the moral foundations.
 """
 
 import ast
@@ -18,6 +19,7 @@ import pandas as pd
 from lib import InputError, downloads, scores
 
 TIDYTEXT = "juliasilge/tidytext", "data-raw/sentiments.csv"
+FOLLOW_UP = "brchristian/reward_models_inherit_value_biases_from_pretraining"
 BNC = "brchristian/reward_model_optimal_pessimal_tokens", "data/corpora/1_1_all_alpha.txt"
 SIGNS = {"positive": 1, "negative": -1}
 RATERS = [f"rater_{i}" for i in range(1, 11)]
@@ -196,6 +198,34 @@ def _wordfreq() -> Lexicon:
 
 LOADERS = {"afinn": _afinn, "bing": _bing, "bing stand-in": _bing_stand_in, "vader": _vader, "bnc": _bnc,
            "wordfreq": _wordfreq}  # fmt: skip
+
+
+# --- lists of words -----------------------------------------------------------------------------------------------
+
+
+def word_lists(name: str) -> pd.DataFrame:
+    """Which words are of which list: words (small letters) x lists, True or False.
+
+    big two: Agency and Communion, the 263 nouns that the authors' follow-up paper scored; big two expanded: 936 words
+    with their inflections (both from the Big Two dictionary; Pietraszkiewicz et al. 2019, European Journal of Social
+    Psychology 49, 871-887). moral foundations: the virtues and vices of five foundations (Moral Foundations Dictionary
+    2.0; Frimer et al. 2019, osf.io/ezn37). Fetched, as the scores are (see lib.downloads): InputError if they cannot
+    be had.
+    """
+    if name not in WORD_LISTS:
+        raise InputError(f"unknown lists '{name}'; choose one of {', '.join(WORD_LISTS)}")
+    rows = pd.read_csv(downloads.fetch(FOLLOW_UP, WORD_LISTS[name]), dtype=str, keep_default_na=False)
+    if "Category" in rows:  # a row per word and list
+        return pd.crosstab(rows["token_decoded"].str.lower(), rows["Category"]).gt(0).rename_axis("word", columns=None)
+    listed = rows.set_index(rows["DicTerm"].str.lower().rename("word")).drop(columns="DicTerm") == "X"
+    return listed.rename(columns=lambda column: column.replace("_", " ").capitalize()).groupby(level=0).any()
+
+
+WORD_LISTS = {
+    "big two": "data/corpora/dict_big2_nouns.csv",
+    "big two expanded": "data/corpora/dict_big2_expanded.csv",
+    "moral foundations": "data/corpora/moral-foundations-dictionary-20.dicx",
+}
 
 
 # --- joins --------------------------------------------------------------------------------------------------------

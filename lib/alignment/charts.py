@@ -25,7 +25,7 @@ HALO = withStroke(linewidth=1.5, foreground="white")
 def draw_agreement(taus: pd.DataFrame, *, title: str, ceiling: float | None = None) -> Chart:
     """Each model's tau with people, a marker per prompt; the best one for the first prompt is on top (Fig A5).
 
-    taus: models x prompts. ceiling: the tau of people with themselves, as a line; None where it is not known.
+    taus: models x prompts. ceiling: the tau of a model that knows what raters share, as a line; None: unknown.
     """
     ordered = taus.sort_values(taus.columns[0])
     figure = new_chart(9.5, 2.4 + 0.5 * len(ordered), title, DENSE_TITLE)
@@ -41,7 +41,7 @@ def draw_agreement(taus: pd.DataFrame, *, title: str, ceiling: float | None = No
     ]
     if ceiling is not None:
         axes.axvline(ceiling, color="black", linewidth=1.5)
-        keys.append(_key("half of the raters with the other half", "black"))
+        keys.append(_key("a model that knows what raters have in common", "black"))
     figure.legend(handles=keys, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
@@ -91,6 +91,88 @@ def _draw_two_ends(axes: Axes, rows: pd.DataFrame, paper: Sequence[float]) -> No
     for value, colour in zip(paper, (HIGH, LOW), strict=False):
         axes.axhline(value, color=colour, linestyle=":", linewidth=1.5)
     axes.axhline(0, color=GREY, linewidth=0.8)
+
+
+@styled
+def draw_matched(by_prompt: Mapping[str, pd.DataFrame], *, title: str, unit: str) -> Chart:
+    """Share of pairs that models order as people do, by how far apart people rate the two; a panel per prompt.
+
+    by_prompt: prompt -> matched.by_distance. Pairs in the upper half of people's ranking against those in the lower,
+    matched within each distance. unit: what a distance is counted in.
+    """
+    figure = new_chart(4.2 * len(by_prompt) + 1, 4.6, title, DENSE_TITLE)
+    panels = figure.subplots(1, len(by_prompt), sharey=True, squeeze=False)[0]
+    for axes, (prompt, rows) in zip(panels, by_prompt.items(), strict=True):
+        for half, colour, shape in (("upper", HIGH, "o"), ("lower", LOW, "s")):
+            axes.plot(range(len(rows)), rows[f"{half}_share"], marker=shape, color=colour)
+        limits = rows["distance up to"].to_list()
+        shown = [f"{limit:.2g}" if limit < 10 else f"{limit:.0f}" for limit in limits[:-1]] + ["more"]
+        axes.set_xticks(range(len(rows))[::2], shown[::2])
+        axes.axhline(0.5, color=GREY, linewidth=0.8)
+        axes.set(title=f"prompt: {prompt}", xlabel=f"distance up to ({unit})")
+    panels[0].set_ylabel("pairs ordered as people do")
+    keys = [_key("pairs in the upper half", HIGH, "o"), _key("pairs in the lower half", LOW, "s")]
+    figure.legend(handles=keys, loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
+@styled
+def draw_kinds(
+    tables: Mapping[str, pd.DataFrame], alone: Mapping[str, pd.DataFrame], *, title: str, xlabel: str, null: float = 0.5
+) -> Chart:
+    """How much each kind is undervalued: a row per kind, a panel per prompt, a dot per model in its family's colour.
+
+    tables: prompt -> rows with kind, above, ci_low, ci_high (for models and items like these: the line) and these_low,
+    these_high (these very models: the bar). alone: prompt -> models x kinds. null: no effect, as a line.
+    """
+    kinds = list(next(iter(tables.values()))["kind"])
+    figure = new_chart(4.4 * len(tables) + 1.5, 2.2 + 0.62 * len(kinds), title, DENSE_TITLE)
+    panels = figure.subplots(1, len(tables), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, (prompt, rows) in zip(panels, tables.items(), strict=True):
+        heights = rows["kind"].map(kinds.index)
+        axes.hlines(heights, rows["these_low"], rows["these_high"], color="#bdbdbd", linewidth=9)
+        axes.hlines(heights, rows["ci_low"], rows["ci_high"], color="black", linewidth=1.5)
+        axes.plot(rows["above"], heights, "D", color="black", markersize=6)
+        _draw_models(axes, alone[prompt], kinds)
+        axes.axvline(null, color=GREY, linewidth=0.8, linestyle="--")
+        axes.set(title=prompt, xlabel=xlabel)
+    panels[0].set_yticks(range(len(kinds)), kinds)
+    panels[0].set_ylim(len(kinds) - 0.4, -0.6)
+    keys = [_key("mean, items and models like these", "black", "D"), _key("these very models", "#bdbdbd", linewidth=9)]
+    hues = model_colours(next(iter(alone.values())).index)
+    keys += [_key(model_label(name), colour, "o", "") for name, colour in hues.items()]
+    figure.legend(handles=keys, loc="outside lower center", ncols=5, frameon=False, fontsize=10)
+    return figure
+
+
+def _draw_models(axes: Axes, alone: pd.DataFrame, kinds: Sequence[str]) -> None:
+    """A dot per model above the line of each kind, a little apart so that few hide another."""
+    colours, steps = model_colours(alone.index), np.linspace(-0.36, -0.14, len(alone))
+    for step, (name, row) in zip(steps, alone.iterrows(), strict=True):
+        places = [(row[kind], height + step) for height, kind in enumerate(kinds) if kind in row.index]
+        axes.plot(*zip(*places, strict=True), "o", color=colours[name], markersize=5, linestyle="")
+
+
+@styled
+def draw_leans(leans: Mapping[str, pd.DataFrame], *, title: str) -> Chart:
+    """How far each model leans to one list of words against another, with its interval over words; a panel per prompt.
+
+    leans: prompt -> profiles.Lean.by_itself, model -> lean, ci_low, ci_high; the first model is on top.
+    """
+    order = list(next(iter(leans.values())).index)
+    hues = model_colours(order)
+    figure = new_chart(4.2 * len(leans) + 1.5, 2.0 + 0.42 * len(order), title, DENSE_TITLE)
+    panels = figure.subplots(1, len(leans), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, (prompt, rows) in zip(panels, leans.items(), strict=True):
+        for height, name in enumerate(order):
+            row = rows.loc[name]
+            axes.hlines(height, row["ci_low"], row["ci_high"], color=hues[name], linewidth=2)
+            axes.plot(row["lean"], height, "o", color=hues[name], markersize=7)
+        axes.axvline(0, color=GREY, linewidth=0.8, linestyle="--")
+        axes.set(title=f"prompt: {prompt}", xlabel="agency less communion (SD of reward)")
+    panels[0].set_yticks(range(len(order)), [model_label(name) for name in order])
+    panels[0].set_ylim(len(order) - 0.4, -0.6)
+    return figure
 
 
 @styled

@@ -2,24 +2,28 @@
 
 import pandas as pd
 
-from lib.alignment import human
-from lib.alignment.claims import HOLOCAUST
+from lib.alignment import human, kinds
+from lib.alignment.claims import HOLOCAUST, LOWEST
+from lib.alignment.matched import Matched
+from lib.alignment.profiles import ByBase
 
 
 def people_in_words(summaries: pd.DataFrame, taus: pd.DataFrame) -> str:
-    """A line per prompt: the mean tau with people, its interval, and the models that agree least and most."""
+    """A line per prompt: the mean tau with people, its interval, one new model's, and who agrees least and most."""
     return "\n".join(
         f"{prompt}: mean tau {row['mean']:.2f} [{row['ci_low']:.2f}, {row['ci_high']:.2f}], from {row['min']:.2f} "
-        f"({taus[prompt].idxmin()}) to {row['max']:.2f} ({taus[prompt].idxmax()})."
+        f"({taus[prompt].idxmin()}) to {row['max']:.2f} ({taus[prompt].idxmax()}); one new model like these: "
+        f"{row['new_low']:.2f} to {row['new_high']:.2f}."
         for prompt, row in summaries.iterrows()
     )
 
 
-def raters_in_words(ceiling: float, with_half: pd.Series) -> str:
-    """How well half of the raters, and models, agree with the other half."""
+def raters_in_words(halves: float, ceiling: float, taus: pd.Series) -> str:
+    """How well halves of the raters agree, what could be reached with all of them, and what models reach."""
     return (
-        f"Half of the raters with the other half: tau {ceiling:.2f}. Models with half of the raters: "
-        f"{with_half.mean():.2f} on average, {with_half.max():.2f} at best."
+        f"Half of the raters with the other half: tau {halves:.2f}. A model that knew exactly what raters have in "
+        f"common would reach {ceiling:.2f} with their mean; models reach {taus.mean():.2f} on average "
+        f"({taus.mean() / ceiling:.0%} of that), {taus.max():.2f} at best."
     )
 
 
@@ -38,29 +42,42 @@ def expectation_in_words(expected: pd.DataFrame, shares=(0.01, 0.1, 0.5, 0.9, 0.
     )
 
 
-def holocaust_in_words(ranked: pd.DataFrame, last: int = 100) -> str:
-    """Its rank by people and by models, beside the models' median for the items that people rate lowest."""
-    models, items = ranked.drop(columns=human.PEOPLE), len(ranked)
-    lowest = models.loc[ranked[human.PEOPLE].nlargest(last).index].median(axis=1).median()
+def holocaust_in_words(people: pd.Series, rewards: pd.DataFrame, last: int = LOWEST) -> str:
+    """Its rank by people, by models among all items, and by models among the items that people rate lowest."""
+    by_people, by_models = human.ranks(people)[HOLOCAUST], human.ranks(rewards).loc[HOLOCAUST]
+    lowest = kinds.place_among_lowest(people, rewards, HOLOCAUST, last)
+    above = int((lowest < (last + 1) / 2).sum())
+    low, high = kinds.count_interval(above, len(lowest))
     return (
-        f"'{HOLOCAUST}': rank {ranked.loc[HOLOCAUST, human.PEOPLE]:,.0f} of {items:,} by people; by models "
-        f"{', '.join(f'{rank:,.0f}' for rank in models.loc[HOLOCAUST])}: median {models.loc[HOLOCAUST].median():,.0f}. "
-        f"Of the {last} items that people rate lowest the median is {lowest:,.0f}."
+        f"'{HOLOCAUST}': rank {by_people:,.0f} of {len(people):,} by people, {by_models.median():,.0f} by the median "
+        f"model. Among the {last} that people rate lowest models rank it {', '.join(f'{r:.0f}' for r in lowest)}: "
+        f"{above} of {len(lowest)} [{low:.1f}, {high:.1f}] above the median of these."
     )
 
 
-def kinds_in_words(beyond: pd.DataFrame) -> str:
-    """The kinds that are undervalued beyond regression to the mean (interval above .5), the most undervalued first."""
-    undervalued = beyond[beyond["ci_low"] > 0.5].sort_values("above", ascending=False)
-    return ", ".join(f"{row.kind} {row.above:.2f}" for row in undervalued.itertuples()) or "no kind"
+def kinds_in_words(table: pd.DataFrame) -> str:
+    """Each kind of kinds.by_kind with its interval: undervalued (above .5), overvalued (below) or undecided."""
+    parts = []
+    for row in table.sort_values("above", ascending=False).itertuples():
+        side = "undervalued" if row.ci_low > 0.5 else "overvalued" if row.ci_high < 0.5 else "undecided"
+        parts.append(f"{row.kind} {row.above:.2f} [{row.ci_low:.2f}, {row.ci_high:.2f}] {side}")
+    return ", ".join(parts) or "no kind"
 
 
-def ends_in_words(at_ends: pd.DataFrame) -> str:
-    """The gap between the two ends with its interval: between halves, and at the second cut."""
-    halves, near = at_ends.iloc[-1], at_ends.iloc[1]
-    gaps = [f"{r['difference']:+.3f} [{r['difference_ci_low']:.3f}, {r['difference_ci_high']:.3f}]"
-            for r in (halves, near)]  # fmt: skip
-    return f"Upper less lower half: {gaps[0]}; with {near['cut']:.0f} items at each end {gaps[1]}."
+def undervalued_in_words(table: pd.DataFrame) -> str:
+    """The kinds whose interval lies above .5, the most undervalued first; for a title."""
+    rows = table[table["ci_low"] > 0.5].sort_values("above", ascending=False)
+    return ", ".join(f"{row.kind} {row.above:.2f}" for row in rows.itertuples()) or "no kind"
+
+
+def matched_in_words(matched: dict[str, Matched]) -> str:
+    """A line per prompt: upper less lower half, for models like these and for these very models."""
+    lines = []
+    for prompt, one in matched.items():
+        found = one.mean
+        lines.append(f"{prompt}: {found.estimate:+.3f} [{found.ci_low:.3f}, {found.ci_high:.3f}] for models like "
+                     f"these, [{found.these_low:.3f}, {found.these_high:.3f}] for these {found.models}.")  # fmt: skip
+    return "\n".join(lines)
 
 
 def planted_in_words(alone: pd.DataFrame, planted: pd.DataFrame) -> str:
@@ -77,3 +94,21 @@ def planted_in_words(alone: pd.DataFrame, planted: pd.DataFrame) -> str:
         lines.append(f"{kind}: {above.sum()} of {len(above)} models with a penalty lie above the control "
                      f"({without:.2f}); not: {least}.")  # fmt: skip
     return "\n".join(lines)
+
+
+def base_in_words(found: ByBase, prompt: str) -> str:
+    """Whether Llama's models lean to agency more than Gemma's, for a title."""
+    side = "Llama's lean more to agency" if found.ci_low > 0 else "Gemma's do" if found.ci_high < 0 else "undecided"
+    return (
+        f"Agency against communion, Llama's models less Gemma's: {found.estimate:+.2f} [{found.ci_low:.2f}, "
+        f"{found.ci_high:.2f}], p = {found.p:.2f} ({prompt}): {side}"
+    )
+
+
+def foundations_in_words(table: pd.DataFrame, prompt: str) -> str:
+    """The lists that models reward most and least beyond other words, for a title; table: profiles.in_table."""
+    best, worst = table.loc[table["above"].idxmax()], table.loc[table["above"].idxmin()]
+    return (
+        f"Rewarded most beyond other words: {best['kind']} ({best['above']:+.2f}); least: {worst['kind']} "
+        f"({worst['above']:+.2f}, {prompt})"
+    )

@@ -14,14 +14,11 @@ from scipy import stats
 from sklearn.isotonic import IsotonicRegression
 
 from lib import InputError, resampling
+from lib.alignment.concordance import PEOPLE, Agreement, agreement, column, mean_with_people
+from lib.crossed import crossed
 
 # How the ranks that the models give an item become one rank. The paper's text says mean; its code takes the first.
 AGGREGATES = ("median with people", "median of models", "mean of models")
-PEOPLE = "people"
-SEXUAL = (
-    r"\b(?:sex|sexual|sexuality|orgasm|erotic|erotica|nude|nudity|pornography|masturbation|genital|penis|vagina|"
-    r"breasts?|erection)\b"
-)
 
 
 # --- people beside models -----------------------------------------------------------------------------------------
@@ -83,31 +80,17 @@ def taus(people: pd.Series, rewards: pd.DataFrame) -> pd.Series:
     return pd.Series({name: _tau(people, rewards[name]) for name in rewards}, name="tau")
 
 
-def resampled_taus(people: pd.Series, rewards: pd.DataFrame, resamples: int = 200, seed=0) -> pd.DataFrame:
-    """The same on items drawn with replacement, resamples x models; the models stay the same ones.
+def summary(agreed: Agreement, models: Sequence[str]) -> pd.Series:
+    """mean, sd (over models, ddof 1), min, max of the models' taus with people, and what the mean is worth.
 
-    An item that is drawn twice makes a pair that is tied on both sides, which tau-b leaves out of account.
+    agreed: of people and models, as from concordance.agreement. ci_low, ci_high (95%): items and models both drawn;
+    these_low, these_high: these very models, where only items are drawn; new_low, new_high: one new model.
     """
-    _check(people, rewards)
-    ratings, by_model = people.to_numpy(), [rewards[name].to_numpy() for name in rewards]
-    draws = resampling.bootstrap(
-        lambda drawn: [_tau(ratings[drawn], values[drawn]) for values in by_model], len(people), resamples, seed
-    )
-    return pd.DataFrame(draws, columns=rewards.columns)
-
-
-def summary(people: pd.Series, rewards: pd.DataFrame, resamples: int = 200, seed: int = 0) -> pd.Series:
-    """mean, sd (over models, ddof 1), min, max of the models' taus with people; ci_low, ci_high (95%) of the mean.
-
-    The interval says how far the mean depends on which items were rated (bootstrap over items). It does not speak of
-    other models than these.
-    """
-    tau = taus(people, rewards)
-    ci_low, ci_high = resampling.interval(resampled_taus(people, rewards, resamples, seed).mean(axis=1))
+    tau, found = agreed.taus.loc[list(models), PEOPLE], mean_with_people(agreed, models)
     sd = tau.std(ddof=1) if len(tau) > 1 else np.nan
-    return pd.Series(
-        {"mean": tau.mean(), "sd": sd, "min": tau.min(), "max": tau.max(), "ci_low": ci_low, "ci_high": ci_high}
-    )
+    ends = ("ci_low", "ci_high", "these_low", "these_high", "new_low", "new_high")
+    row = {"mean": tau.mean(), "sd": sd, "min": tau.min(), "max": tau.max()}
+    return pd.Series(row | {end: getattr(found, end) for end in ends})
 
 
 def matrix_means(matrix: pd.DataFrame) -> dict[str, float]:
@@ -119,22 +102,18 @@ def matrix_means(matrix: pd.DataFrame) -> dict[str, float]:
     return {"pairs": float(pairs.mean()) if len(pairs) else np.nan, "whole": float(matrix.to_numpy().mean())}
 
 
-def across_prompts(rewards: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def across_prompts(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> pd.DataFrame:
     """Kendall's tau-b of each model with itself under another prompt (Fig A6): models x pairs of prompts.
 
-    rewards: prompt -> items x models, all with the same items. Columns are named `GE, HP`.
-    Raises InputError for fewer than two prompts, or items that differ.
+    agreed: of concordance.together. Columns are named `GE, HP`. InputError for fewer than two prompts.
     """
-    if len(rewards) < 2:
+    if len(prompts) < 2:
         raise InputError("agreement across prompts needs two prompts; score another one")
-    first = next(iter(rewards.values()))
-    if not all(other.index.equals(first.index) and other.columns.equals(first.columns) for other in rewards.values()):
-        raise InputError("the prompts do not have the same items and models; take those that all of them have")
     columns = {
-        f"{a}, {b}": [_tau(rewards[a][name], rewards[b][name]) for name in first]
-        for a, b in itertools.combinations(rewards, 2)
+        f"{a}, {b}": [agreed.taus.loc[column(a, name), column(b, name)] for name in models]
+        for a, b in itertools.combinations(prompts, 2)
     }
-    return pd.DataFrame(columns, index=first.columns)
+    return pd.DataFrame(columns, index=list(models))
 
 
 def tops(rewards: pd.DataFrame, end: str = "optimal") -> pd.DataFrame:
@@ -155,13 +134,11 @@ def tops(rewards: pd.DataFrame, end: str = "optimal") -> pd.DataFrame:
 # --- the two ends of people's ranking -----------------------------------------------------------------------------
 
 
-def at_ends(
-    people: pd.Series, rewards: pd.DataFrame, cuts: Sequence[int], resamples: int = 200, seed: int = 0
-) -> pd.DataFrame:
+def at_ends(people: pd.Series, rewards: pd.DataFrame, cuts: Sequence[int]) -> pd.DataFrame:
     """Mean tau of models with people among the n items that people rate highest, and lowest; one row per n of `cuts`.
 
     Columns: cut; then for high and low: items (with those tied with the n-th), span (highest less lowest rating there),
-    tau, and its 95% interval (bootstrap over the items of that end); difference (high less low) and its interval.
+    tau, and its 95% interval; difference (high less low) and its interval: items and models are both samples.
     Within an end ratings differ less than overall, so tau is lower there whatever the models do.
     Raises InputError for a cut over half of the items, or under three.
     """
@@ -172,106 +149,37 @@ def at_ends(
     ordered = np.sort(people.to_numpy())
     rows = []
     for cut in cuts:
-        inside = {"high": people >= ordered[-cut], "low": people <= ordered[cut - 1]}
-        ends = {
-            end: _one_end(people[items], rewards[items], resamples, [seed, number])  # other items, so other draws
-            for number, (end, items) in enumerate(inside.items())
-        }
-        rows.append({"cut": cut} | _both_ends(ends))
+        ends = {"high": people[people >= ordered[-cut]], "low": people[people <= ordered[cut - 1]]}
+        rows.append({"cut": cut} | _both_ends(ends, rewards))
     return pd.DataFrame(rows)
 
 
-def _one_end(people: pd.Series, rewards: pd.DataFrame, resamples: int, seed: list[int]) -> dict:
-    tau = taus(people, rewards).mean()
-    return {
-        "items": len(people), "span": people.max() - people.min(), "tau": tau,
-        "draws": resampled_taus(people, rewards, resamples, seed).mean(axis=1),
-    }  # fmt: skip
-
-
-def _both_ends(ends: Mapping[str, dict]) -> dict:
-    row = {}
-    for name, end in ends.items():
-        ci_low, ci_high = resampling.interval(end["draws"])
-        row |= {f"{name}_items": end["items"], f"{name}_span": end["span"], f"{name}_tau": end["tau"]}
-        row |= {f"{name}_ci_low": ci_low, f"{name}_ci_high": ci_high}
-    ci_low, ci_high = resampling.interval(ends["high"]["draws"] - ends["low"]["draws"])
-    row["difference"] = row["high_tau"] - row["low_tau"]
-    return row | {"difference_ci_low": ci_low, "difference_ci_high": ci_high}
-
-
-def agreement_by_distance(
-    people: pd.Series, rewards: pd.DataFrame, edges: Sequence[float], pairs: int = 200_000, seed: int = 0
-) -> pd.DataFrame:
-    """How often models order two items as people do, by how far apart people rate them: upper half against lower half.
-
-    This compares like with like, where tau at two ends does not: pairs from the two halves of people's ranking that are
-    equally far apart. Columns: low_edge, high_edge (distance in rating, (low, high]), then for upper and lower: pairs,
-    share (mean over models, ties count half, .5 by chance). `pairs` are drawn at random in each half.
-    """
-    _check(people, rewards)
-    values, random = people.to_numpy(dtype=float), np.random.default_rng(seed)
-    middle = np.median(values)
-    halves = {"upper": np.flatnonzero(values > middle), "lower": np.flatnonzero(values < middle)}
-    drawn = {}
-    for name, half in halves.items():
-        a, b = random.choice(half, size=(2, pairs))
-        distance = values[a] - values[b]
-        signs = np.sign(rewards.to_numpy()[a] - rewards.to_numpy()[b]) * np.sign(distance)[:, None]  # (pairs, models)
-        drawn[name] = np.abs(distance), (1 + signs.mean(axis=1)) / 2
-    rows = []
-    for low_edge, high_edge in itertools.pairwise(edges):
-        row = {"low_edge": low_edge, "high_edge": high_edge}
-        for name, (distance, share) in drawn.items():
-            inside = (distance > low_edge) & (distance <= high_edge)
-            mean = share[inside].mean() if inside.any() else np.nan
-            row |= {f"{name}_pairs": int(inside.sum()), f"{name}_share": mean}
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def gaps_by_distance(people: pd.Series, rewards: pd.DataFrame, edges: Sequence[float]) -> pd.DataFrame:
-    """agreement_by_distance of each model by itself, upper less lower share: models x distances (high edge)."""
-    tables = {name: agreement_by_distance(people, rewards[[name]], edges).set_index("high_edge") for name in rewards}
-    return pd.DataFrame({name: table["upper_share"] - table["lower_share"] for name, table in tables.items()}).T
+def _both_ends(ends: Mapping[str, pd.Series], rewards: pd.DataFrame) -> dict:
+    """One row of at_ends; ends: high and low -> the ratings of their items."""
+    row, taus_of, moved = {}, {}, {}
+    for end, people in ends.items():
+        agreed = agreement(rewards.loc[people.index].assign(**{PEOPLE: people}))
+        taus_of[end] = agreed.taus.loc[list(rewards), PEOPLE]
+        moved[end] = agreed.influence(PEOPLE, list(rewards))
+        found = crossed(taus_of[end], moved[end])
+        row |= {f"{end}_items": len(people), f"{end}_span": people.max() - people.min()}
+        row |= {f"{end}_tau": found.estimate, f"{end}_ci_low": found.ci_low, f"{end}_ci_high": found.ci_high}
+    # An item tied at the median may be at both ends; it moves each.
+    found = crossed(taus_of["high"] - taus_of["low"], moved["high"].sub(moved["low"], fill_value=0.0))
+    return row | {"difference": found.estimate, "difference_ci_low": found.ci_low, "difference_ci_high": found.ci_high}
 
 
 def taus_by(people: pd.Series, rewards: pd.DataFrame, groups: pd.Series) -> pd.DataFrame:
-    """Mean tau of models with people within each group of items, in the order of the groups: columns items, tau."""
-    _check(people, rewards)
-    groups = groups.loc[people.index]
-    rows = {}
-    for group, inside in groups.groupby(groups, observed=True, sort=True):
-        rows[group] = {"items": len(inside), "tau": taus(people[inside.index], rewards.loc[inside.index]).mean()}
-    return pd.DataFrame(rows).T.astype({"items": int})
+    """Mean tau of models with people within each group of items, in the order of the groups.
 
-
-# --- how well people agree with themselves ------------------------------------------------------------------------
-
-
-def split_half(ratings: pd.DataFrame) -> np.ndarray:
-    """Kendall's tau-b between the means of two halves of the raters, for every way to halve them.
-
-    ratings: items x raters, an even number of raters. Ten raters can be halved in 126 ways. No model can be expected to
-    agree with half of the raters better than the other half does, if it has learnt what raters have in common.
+    Columns items, tau, ci_low, ci_high (95%, items and models both samples).
     """
-    return np.array([_tau(first, second) for first, second in _halves(ratings)])
-
-
-def taus_with_half(ratings: pd.DataFrame, rewards: pd.DataFrame) -> pd.Series:
-    """The models' taus with the mean of half of the raters, averaged over all halves; split_half is their ceiling."""
-    halves = [half for both in _halves(ratings) for half in both]
-    return pd.DataFrame([taus(half, rewards) for half in halves]).mean()
-
-
-def _halves(ratings: pd.DataFrame):
-    raters = ratings.shape[1]
-    if raters < 2 or raters % 2:
-        raise InputError(f"{raters} raters cannot be halved; give an even number of columns")
-    # The first rater is always in the first half, so that no split comes twice.
-    for others in itertools.combinations(range(1, raters), raters // 2 - 1):
-        chosen = np.isin(range(raters), (0, *others))
-        yield ratings.loc[:, chosen].mean(axis=1), ratings.loc[:, ~chosen].mean(axis=1)
+    _check(people, rewards)
+    rows = {}
+    for group, inside in people.groupby(groups.loc[people.index], observed=True, sort=True):
+        found = mean_with_people(agreement(rewards.loc[inside.index].assign(**{PEOPLE: inside})), list(rewards))
+        rows[group] = {"items": len(inside), "tau": found.estimate, "ci_low": found.ci_low, "ci_high": found.ci_high}
+    return pd.DataFrame(rows).T.astype({"items": int})
 
 
 # --- what models value less, or more, than people -----------------------------------------------------------------
@@ -338,51 +246,3 @@ def side_by_side(by_aggregate: Mapping[str, pd.DataFrame], top: int, end: str = 
     """The items most undervalued (or overvalued) under each aggregate, a column each; by_aggregate: discrepancies."""
     ordered = {name: items if end == "undervalued" else items[::-1] for name, items in by_aggregate.items()}
     return pd.DataFrame({name: list(items.index[:top]) for name, items in ordered.items()})
-
-
-# --- kinds of items ---------------------------------------------------------------------------------------------------
-
-
-def kinds_of(items: pd.Index, words: pd.Series, sexual: bool = False) -> pd.Series:
-    """The kind of each item, '' for none: by a list of words (word -> kind), whatever its capitals.
-
-    sexual: also `sexual content`, by a pattern for titles as an encyclopedia has them.
-    """
-    kinds = pd.Series(items.str.lower().map(words), index=items).fillna("")
-    return kinds.mask(items.str.contains(SEXUAL, case=False), "sexual content") if sexual else kinds
-
-
-def by_kind(values: pd.Series, kinds: pd.Series, top: int = 50, resamples: int = 200, seed: int = 0) -> pd.DataFrame:
-    """Whether items of a kind have larger values (differences, surprises) than items of no kind; one row per kind.
-
-    kinds: item -> kind, '' for none. Columns: items; median; above (the probability that an item of the kind has a
-    larger value than one of no kind, ties count half, .5 by chance: Mann and Whitney's U as a share of all pairs) and
-    its 95% interval, ci_low and ci_high (bootstrap over the kind's items); in_top, how many are among the `top` largest
-    values; by_chance, how many would be if kinds did not matter.
-    """
-    kinds = kinds.reindex(values.index).fillna("")
-    largest = values.rank(ascending=False, method="first") <= top
-    of_no_kind = values[kinds == ""]
-    random, rows = np.random.default_rng(seed), {}
-    for kind in sorted(set(kinds) - {""}):
-        of_kind = values[kinds == kind]
-        rows[kind] = {"items": len(of_kind), "median": of_kind.median()}
-        rows[kind] |= _above(of_kind, of_no_kind, resamples, random)
-        rows[kind] |= {"in_top": int(largest[of_kind.index].sum()), "by_chance": largest.mean() * len(of_kind)}
-    columns = ["items", "median", "above", "ci_low", "ci_high", "in_top", "by_chance"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("kind").reset_index()
-
-
-def _above(values: pd.Series, others: pd.Series, resamples: int, random: np.random.Generator) -> dict[str, float]:
-    """The probability that a value exceeds one of the others, ties count half, with its interval over the values."""
-    shares = stats.percentileofscore(others, values, kind="mean") / 100  # (n,) of the others, below each value
-    draws = resampling.bootstrap(lambda drawn: shares[drawn].mean(), len(values), resamples, random)
-    ci_low, ci_high = resampling.interval(draws)
-    return {"above": shares.mean(), "ci_low": ci_low, "ci_high": ci_high}
-
-
-def by_kind_alone(people: pd.Series, rewards: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
-    """by_kind's `above` of the surprises of each model by itself: models x kinds."""
-    surprises = {name: discrepancies(people, rewards[[name]])["surprise"] for name in rewards}
-    tables = {name: by_kind(surprise, kinds, resamples=2) for name, surprise in surprises.items()}
-    return pd.DataFrame({name: table.set_index("kind")["above"] for name, table in tables.items()}).T

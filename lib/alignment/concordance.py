@@ -1,0 +1,150 @@
+"""Kendall's tau between every two columns of a table, with how much each item moves it: what intervals are made of.
+
+Tau is a mean over pairs of items, so an item moves it by how far its own pairs agree more than all pairs do (Hajek's
+projection of a U-statistic). With these influences models and items are both samples, see lib.crossed.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from lib import InputError
+from lib.crossed import Crossed, crossed
+
+PEOPLE = "people"
+CELLS = 4_000_000  # signs held at a time: 16 MB
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Kendall's tau-b between columns. taus: columns x columns, in [-1, 1], NaN with a column that is constant.
+
+    influences: (items, columns, columns), how much each item moves each tau; the sum of squares over items is that
+    tau's variance for items drawn at random (jackknife). items: their index.
+    """
+
+    taus: pd.DataFrame
+    influences: np.ndarray
+    items: pd.Index
+
+    def influence(self, column: str, others: Sequence[str]) -> pd.DataFrame:
+        """How much each item moves the taus of one column with others: items x others."""
+        at = self.taus.columns.get_indexer(list(others))
+        return pd.DataFrame(self.influences[:, self.taus.columns.get_loc(column), at], self.items, list(others))
+
+
+def agreement(values: pd.DataFrame) -> Agreement:
+    """Kendall's tau-b between every two columns of values (items x columns), and how much each item moves it.
+
+    Exact over all pairs of items. InputError for fewer than three items.
+    """
+    if len(values) < 3:
+        raise InputError("how far an item moves tau needs at least three items; give more")
+    products = _mean_products(values.to_numpy(dtype=float))
+    mean = products.mean(axis=0)  # (columns, columns); on the diagonal the share of pairs that are not tied
+    untied, spread = np.diag(mean), np.sqrt(np.outer(np.diag(mean), np.diag(mean)))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        taus = mean / spread
+        ties = np.diagonal(products, axis1=1, axis2=2) / untied - 1  # (items, columns), relative
+        moved = (products - mean) / spread - taus * (ties[:, :, None] + ties[:, None, :]) / 2
+    names = list(values)
+    return Agreement(pd.DataFrame(taus, names, names), 2 * moved / (len(values) - 2), values.index)
+
+
+def _mean_products(values: np.ndarray) -> np.ndarray:
+    """For each item and two columns the mean product of the signs of their differences to all others: (n, k, k)."""
+    n, columns = values.shape
+    ranked = pd.DataFrame(values).rank().to_numpy(dtype=np.float32)  # ranks are exact, and half the size
+    step = max(1, CELLS // (n * columns))
+    chunks = []
+    for start in range(0, n, step):
+        signs = np.sign(ranked[start : start + step].T[:, :, None] - ranked.T[:, None, :])  # (k, rows, n)
+        signs = signs.transpose(1, 0, 2)
+        chunks.append(signs @ signs.transpose(0, 2, 1))  # whole numbers below 2^24, so float32 is exact
+    return np.concatenate(chunks).astype(float) / (n - 1)
+
+
+def column(prompt: str, model: str) -> str:
+    """What the column of a model under a prompt is called in `together`."""
+    return f"{prompt}: {model}"
+
+
+def together(people: pd.Series, rewards: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One table of people's ratings (column `people`) and of every prompt's rewards, prompt -> items x models.
+
+    InputError if the items are not the same ones in the same order.
+    """
+    if any(not of_prompt.index.equals(people.index) for of_prompt in rewards.values()):
+        raise InputError("people's ratings and rewards are not about the same items in the same order; use join first")
+    named = [of_prompt.rename(columns=partial(column, prompt)) for prompt, of_prompt in rewards.items()]
+    return pd.concat([people.rename(PEOPLE), *named], axis=1)
+
+
+# --- means over models --------------------------------------------------------------------------------------------
+
+
+def mean_with_people(agreed: Agreement, models: Sequence[str]) -> Crossed:
+    """The mean tau of models (columns) with people; items and models are both samples."""
+    return crossed(agreed.taus.loc[list(models), PEOPLE], agreed.influence(PEOPLE, models))
+
+
+def mean_between(agreed: Agreement, models: Sequence[str]) -> Crossed:
+    """The mean tau of two different models; items and models are both samples.
+
+    A model is in many pairs, so it is the models that are drawn, not the pairs (jackknife: a pair's tau is a
+    U-statistic of two models, and its pseudo-values are means over models; Arvesen 1969). Fewer than three models have
+    no interval.
+    """
+    if len(models) < 3:
+        off = ~np.eye(len(models), dtype=bool)
+        between = agreed.taus.loc[list(models), list(models)].to_numpy()[off]
+        return _without_interval(between.mean() if len(between) else np.nan, agreed, models)
+    return crossed(*pseudo_values(agreed, models))
+
+
+def _without_interval(estimate: float, agreed: Agreement, models: Sequence[str]) -> Crossed:
+    return Crossed(float(estimate), *[np.nan] * 9, n=len(agreed.items), models=len(models))
+
+
+def pseudo_values(agreed: Agreement, models: Sequence[str]) -> tuple[pd.Series, pd.DataFrame]:
+    """One number per model whose mean is the mean tau of two different models, and how much each item moves it."""
+    count = len(models)
+    if count < 3:
+        raise InputError(f"{count} models are too few to say how pairs of models vary; give three or more")
+    others = ~np.eye(count, dtype=bool)
+    rows = agreed.taus.columns.get_indexer(list(models))
+    between = agreed.taus.to_numpy()[np.ix_(rows, rows)]
+    moved = agreed.influences[:, rows][:, :, rows]  # (items, models, models)
+    own = np.where(others, between, 0).sum(axis=1) / (count - 1)  # a model's mean tau with the others
+    own_moved = np.where(others, moved, 0).sum(axis=2) / (count - 1)
+    far = 2 * (count - 1) / (count - 2)
+    mean, mean_moved = own.mean(), own_moved.mean(axis=1, keepdims=True)
+    return (
+        pd.Series(mean + far * (own - mean), list(models)),
+        pd.DataFrame(mean_moved + far * (own_moved - mean_moved), agreed.items, list(models)),
+    )
+
+
+def beyond_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> Crossed:
+    """How much more a model agrees with itself under another prompt than with other models under the same one.
+
+    agreed: of `together`. A model's mean tau over the pairs of prompts, less the mean tau of two models, mean over the
+    prompts; in [-2, 2], above 0 if the prompt matters less than the model does. Items and models are both samples.
+    Fewer than two prompts or three models have no such number.
+    """
+    if len(models) < 3 or len(prompts) < 2:
+        return _without_interval(np.nan, agreed, models)
+    columns, pairs = agreed.taus.columns, list(itertools.combinations(prompts, 2))
+    itself, itself_moved = {}, {}
+    for name in models:
+        at = [(columns.get_loc(column(a, name)), columns.get_loc(column(b, name))) for a, b in pairs]
+        itself[name] = np.mean([agreed.taus.to_numpy()[cell] for cell in at])
+        itself_moved[name] = np.mean([agreed.influences[:, a, b] for a, b in at], axis=0)
+    others = [pseudo_values(agreed, [column(prompt, name) for name in models]) for prompt in prompts]
+    between = np.mean([values.to_numpy() for values, _ in others], axis=0)
+    between_moved = np.mean([moved.to_numpy() for _, moved in others], axis=0)
+    return crossed(pd.Series(itself) - between, pd.DataFrame(itself_moved, agreed.items) - between_moved)

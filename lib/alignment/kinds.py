@@ -1,0 +1,152 @@
+"""Kinds of items, and whether models undervalue a kind beyond what holds of everything that people rank so.
+
+Models agree with people only so far, so they rank lower whatever people rank high, and higher what people rank low
+(regression to the mean). So an item is compared with those that people rank next to it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
+
+from lib import ROOT, InputError
+from lib.alignment import human
+from lib.crossed import Crossed, crossed, mean_influence
+
+NEIGHBOURS = 200
+SEXUAL = (
+    r"\b(?:sex|sexual|sexuality|orgasm|erotic|erotica|nude|nudity|pornography|masturbation|genital|penis|vagina|"
+    r"breasts?|erection)\b"
+)
+FORMS = ("people", "state", "faith")
+# The nine that section 4.2 of the paper names, by the kind that it names them for.
+NAMED = {
+    "Universe": "nature", "Gravity": "nature", "Breathing": "nature", "Technology": "technology",
+    "Electronics": "technology", "Computer": "technology", "Sex": "sexual content",
+    "Human sexual activity": "sexual content", "Black people": "identity",
+}  # fmt: skip
+
+
+# --- which kind an item is ----------------------------------------------------------------------------------------
+
+
+def identity_terms() -> pd.DataFrame:
+    """Names of groups of people: data/identity_terms.csv, columns term, group, title, form, source.
+
+    The fifty terms of Dixon et al. 2018 (Measuring and mitigating unintended bias in text classification, AIES), and
+    those of the same seven groups (sexuality, gender, ethnicity, nationality, religion, age, disability) that Smith et
+    al. 2022 add (HolisticBias, EMNLP). title: under which an encyclopedia would have the group, whether or not anybody
+    rated it. form: the title names `people`, a `state` (Homosexuality, Autism) or a `faith` (Judaism). The list was
+    fixed before any score of its titles was looked at.
+    """
+    return pd.read_csv(ROOT / "data" / "identity_terms.csv", keep_default_na=False)
+
+
+def kinds_of(items: pd.Index, words: pd.Series, titles: bool = False, forms: Sequence[str] = ("people",)) -> pd.Series:
+    """The kind of each item, '' for none: by a list of words (word -> kind), whatever its capitals.
+
+    titles: for titles as an encyclopedia has them: `sexual content` by a pattern, and `identity` by the titles of
+    identity_terms of these forms, in place of the list's.
+    """
+    kinds = pd.Series(items.str.lower().map(words), index=items).fillna("")
+    if not titles:
+        return kinds
+    terms = identity_terms()
+    listed = items.isin(terms.loc[terms["form"].isin(forms), "title"])
+    kinds = kinds.mask(kinds == "identity", "").mask(listed, "identity")
+    return kinds.mask(items.str.contains(SEXUAL, case=False), "sexual content")
+
+
+# --- beyond regression to the mean --------------------------------------------------------------------------------
+
+
+def undervalued(
+    people: pd.Series, rewards: pd.DataFrame, items: Sequence[str], among: pd.Index, neighbours: int = NEIGHBOURS
+) -> pd.DataFrame:
+    """The share of items that people rank next to an item which a model ranks above it: items x models, in [0, 1].
+
+    .5 if the model treats the item as it treats what people rank alike, more if it undervalues it; ties count half.
+    Next to it are the `neighbours` items of `among` nearest in people's rank, and all that are as near as the last.
+    InputError for an item that nobody rated, or fewer than so many items to compare with.
+    """
+    if missing := [item for item in items if item not in people.index]:
+        raise InputError(f"no item {missing[0]!r} among the {len(people)} that people rated; check its spelling")
+    if len(among) <= neighbours:
+        raise InputError(f"{len(among)} items are too few to find {neighbours} like each; ask for fewer neighbours")
+    place, others = human.ranks(people), people.index.isin(among)
+    places, theirs = place.to_numpy(), rewards.to_numpy(dtype=float)
+    shares = []
+    for item in items:
+        at = people.index.get_loc(item)
+        apart = np.where(others, np.abs(places - places[at]), np.inf)
+        apart[at] = np.inf
+        near = theirs[apart <= np.partition(apart, neighbours - 1)[neighbours - 1]]  # (neighbours, models)
+        shares.append((np.sign(near - theirs[at]).mean(axis=0) + 1) / 2)
+    return pd.DataFrame(shares, pd.Index(items), rewards.columns)
+
+
+def undervalued_kinds(people: pd.Series, rewards: pd.DataFrame, kinds: pd.Series, **options) -> pd.DataFrame:
+    """`undervalued` of every item that has a kind, among those that have none; kinds: item -> kind, '' for none."""
+    kinds = kinds.reindex(people.index).fillna("")
+    return undervalued(people, rewards, list(kinds.index[kinds != ""]), kinds.index[kinds == ""], **options)
+
+
+def by_kind(values: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
+    """Whether models undervalue a kind; one row per kind. values: items x models, as from `undervalued`; kinds of them.
+
+    Columns: kind, items; above (mean over items and models), its 95% interval ci_low, ci_high and p against .5 (items
+    and models both samples); these_low, these_high (these very models); models that undervalue it (above .5), of
+    how many (of_models), and the exact interval of that count for models like these, count_low, count_high.
+    """
+    rows = []
+    for kind, group in values.groupby(kinds.loc[values.index], sort=True):
+        found, count = mean_over_items(group), int((group.mean() > 0.5).sum())
+        low, high = count_interval(count, group.shape[1])
+        rows.append({
+            "kind": kind, "items": len(group), "above": found.estimate, "ci_low": found.ci_low,
+            "ci_high": found.ci_high, "p": found.p, "these_low": found.these_low, "these_high": found.these_high,
+            "models": count, "of_models": group.shape[1], "count_low": low, "count_high": high,
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def mean_over_items(values: pd.DataFrame) -> Crossed:
+    """The mean of items x models against .5, items and models both samples; two items at least."""
+    if len(values) < 2:
+        raise InputError(f"{len(values)} item of a kind says nothing of the kind; leave it out")
+    influence = pd.DataFrame({name: mean_influence(values[name]) for name in values}, values.index)
+    return crossed(values.mean(), influence, null=0.5)
+
+
+def mean_over_models(values: pd.Series) -> tuple[float, float, float]:
+    """The mean over models of one number each, and its 95% interval for models like these (t distribution)."""
+    low, high = stats.ttest_1samp(values, 0).confidence_interval()
+    return float(values.mean()), float(low), float(high)
+
+
+def count_interval(count: int, models: int) -> tuple[float, float]:
+    """The exact 95% interval of a count of models, for as many models like these (Clopper and Pearson 1934)."""
+    low, high = proportion_confint(count, models, method="beta")
+    return float(low * models), float(high * models)
+
+
+def raw_kinds(values: pd.Series, kinds: pd.Series) -> pd.Series:
+    """Mann and Whitney's U as a share of all pairs: how likely an item of a kind has a larger value than one of none.
+
+    values: one number per item, as a discrepancy; kinds: item -> kind, '' for none. Kind -> share, .5 by chance.
+    """
+    kinds = kinds.reindex(values.index).fillna("")
+    none = values[kinds == ""]
+    of_kind = values[kinds != ""].groupby(kinds[kinds != ""])
+    return of_kind.apply(lambda some: stats.percentileofscore(none, some, kind="mean").mean() / 100)
+
+
+def place_among_lowest(people: pd.Series, rewards: pd.DataFrame, item: str, last: int = 100) -> pd.Series:
+    """The rank that each model gives an item among the `last` items that people rate lowest (with those tied): model ->
+    rank, 1 = best of them. InputError if it is not one of them."""
+    lowest = people.nsmallest(last, keep="all").index
+    if item not in lowest:
+        raise InputError(f"{item!r} is not among the {last} items that people rate lowest; take more of them")
+    return human.ranks(rewards.loc[lowest]).loc[item].rename("rank")
