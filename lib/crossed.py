@@ -76,13 +76,13 @@ def _reach(mean: float, error: float, df: float) -> tuple[float, float]:
 # --- how much each word moves a statistic -------------------------------------------------------------------------
 
 
-def mean_influence(values: Sequence[float]) -> np.ndarray:
+def mean_influence(values: Sequence[float] | np.ndarray) -> np.ndarray:
     """How much each value moves the mean of all, (n,): its deviation over n - 1."""
     values = np.asarray(values, dtype=float)
     return (values - values.mean()) / (len(values) - 1)
 
 
-def slope_influence(x: Sequence[float], y: np.ndarray, controls: np.ndarray | None = None) -> np.ndarray:
+def slope_influence(x: Sequence[float] | np.ndarray, y: np.ndarray, controls: np.ndarray | None = None) -> np.ndarray:
     """How much each word moves the least-squares slope of y on x, in units of the slope; the shape of y.
 
     x: (n,). y: (n,) or (n, models), rewards of the same words. controls: (n, k), held constant. A residual is divided
@@ -99,7 +99,7 @@ def slope_influence(x: Sequence[float], y: np.ndarray, controls: np.ndarray | No
     return (residual.T * weight).T
 
 
-def slope(x: Sequence[float], y: np.ndarray, controls: np.ndarray | None = None) -> np.ndarray:
+def slope(x: Sequence[float] | np.ndarray, y: np.ndarray, controls: np.ndarray | None = None) -> np.ndarray:
     """The least-squares slope of y on x with the controls held constant: () for y (n,), (models,) for (n, models)."""
     x = np.asarray(x, dtype=float)
     others = np.ones((len(x), 1)) if controls is None else np.column_stack([np.ones(len(x)), controls])
@@ -108,10 +108,15 @@ def slope(x: Sequence[float], y: np.ndarray, controls: np.ndarray | None = None)
 
 
 def log_sd_influence(values: np.ndarray) -> np.ndarray:
-    """How much each word moves the log of the standard deviation of the values; (n,) or (n, models), as the values."""
+    """How much each word moves the log of the standard deviation of the values; (n,) or (n, models), as the values.
+
+    The jackknife's: by what the log changes without the word, which tells of long tails what its derivative misses.
+    """
     values = np.asarray(values, dtype=float)
+    n = len(values)
     squares = (values - values.mean(axis=0)) ** 2
-    return (squares / squares.mean(axis=0) - 1) / (2 * (len(values) - 1))
+    without = np.log1p(-squares / squares.mean(axis=0) / (n - 1)) / 2  # log SD of the others, but for a constant
+    return (without.mean(axis=0) - without) * np.sqrt((n - 1) / n)
 
 
 # --- two t-tests into one -----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 import statsmodels.formula.api as smf
 from scipy import stats
 
-from lib import InputError, claims, scores
+from lib import InputError, claims, crossed, scores
 from lib.framing import effects
 from lib.prompts import POLARITIES, STYLES, SUPERLATIVES, cell, polarity, with_polarity
 
@@ -241,45 +241,16 @@ def test_the_worth_of_a_point_explains_a_gap_between_lexicons():
     assert effects.gaps(effects.slopes_by_sign(squeezed))["gap"].iloc[0] == pytest.approx(1 / 2 - 1)
 
 
-# --- all models together ------------------------------------------------------------------------------------------
+# --- words and models both drawn ----------------------------------------------------------------------------------
 
 
-def test_the_mixed_model_finds_the_planted_slopes_and_nothing_where_there_is_none():
-    found = effects.mixed_model(planted(up=1, down=0.5, between=0.2, models=10)).iloc[0]
-    assert found["gap"] == pytest.approx(0.5, abs=0.15)
-    assert found["ci_low"] > 0.15 and found["p"] < 1e-3
-    assert 0.05 < found["sd_gap"] < 0.6  # sqrt(2) x 0.2 = 0.28 was planted
-    assert (found["models"], found["n"], found["converged"]) == (10, 3000, True)
-    null = effects.mixed_model(planted(up=0.7, down=0.7, between=0.2, models=10, seed=5)).iloc[0]
-    assert null["ci_low"] < 0 < null["ci_high"]
+STATISTICS = [effects.whole_slope, effects.slope_gap, effects.log_spread_ratio, effects.mean_gap]
 
 
-def test_with_equal_words_the_mixed_model_gives_the_mean_of_the_models_slopes():
-    rows = effects.standardised(planted(between=0.3, models=6))
-    mixed = effects.mixed_model(rows).iloc[0]
-    mean = effects.slopes_by_sign(rows).groupby("sign")["slope"].mean()
-    paired = effects.compare(effects.gaps(effects.slopes_by_sign(rows))).iloc[0]
-    assert [mixed["positive"], mixed["negative"]] == pytest.approx([mean["positive"], mean["negative"]], rel=1e-3)
-    assert mixed["gap"] == pytest.approx(paired["gap"], rel=1e-3)
-    # and, fitted by REML, the error of the paired t-test
-    assert mixed["standard_error"] == pytest.approx(paired["gap"] / paired["t"], rel=0.01)
-
-
-def test_the_mixed_model_does_not_mind_shift_and_scale():
-    rows = planted(between=0.3, models=5, words=100)
-    plain = effects.mixed_model(rows).iloc[0]
-    moved = effects.mixed_model(rows.assign(reward=40 + 2 * rows["reward"])).iloc[0]
-    assert moved["gap"] == pytest.approx(2 * plain["gap"], rel=1e-3)
-    assert moved["standard_error"] == pytest.approx(2 * plain["standard_error"], rel=0.02)
-
-
-STATISTICS = [effects.slope_gap, effects.log_spread_ratio, effects.mean_gap]
-
-
-def by_brute_force(statistic, weights, sentiment, reward):
-    """The statistic of the sample in which word i occurs weights[i] times."""
-    sides = [np.repeat(sentiment > 0, weights), np.repeat(sentiment < 0, weights)]
-    x, y = np.repeat(sentiment, weights), np.repeat(reward, weights)
+def by_second_implementation(statistic, x, y):
+    if statistic is effects.whole_slope:
+        return stats.linregress(x, y).slope
+    sides = x > 0, x < 0
     if statistic is effects.slope_gap:
         return stats.linregress(x[sides[0]], y[sides[0]]).slope - stats.linregress(x[sides[1]], y[sides[1]]).slope
     if statistic is effects.mean_gap:
@@ -288,77 +259,198 @@ def by_brute_force(statistic, weights, sentiment, reward):
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
-def test_weighted_statistics_are_those_of_the_resampled_words(statistic):
-    rows = planted(models=1, words=40)
-    x, y = rows["sentiment"].to_numpy(), rows["reward"].to_numpy() + 1e4
-    weights = np.random.default_rng(1).multinomial(40, np.full(40, 1 / 40), size=5)
-    expected = [by_brute_force(statistic, row, x, y) for row in weights]
-    assert statistic(weights.astype(float), x, y) == pytest.approx(expected, rel=1e-6)
+def test_a_statistic_and_how_much_each_word_moves_it(statistic):
+    rows = planted(models=1, words=200, noise=1)
+    x, y = rows["sentiment"].to_numpy(), rows["reward"].to_numpy()
+    found, influence = statistic(x, y[:, None])
+    assert found == pytest.approx([by_second_implementation(statistic, x, y)])
+    # Leaving a word out moves a statistic by minus its influence, but for the reach of one word of a hundred.
+    others = np.arange(200) != 7
+    left_out = by_second_implementation(statistic, x[others], y[others])
+    assert influence[7, 0] == pytest.approx(found[0] - left_out, rel=0.03)
+    assert influence.sum() == pytest.approx(0, abs=3 * np.abs(influence).max())
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
 def test_statistics_do_not_mind_a_shift_and_know_their_scale(statistic):
     rows = planted(models=1)
-    x, y, ones = rows["sentiment"].to_numpy(), rows["reward"].to_numpy(), np.ones((1, len(rows)))
-    before = statistic(ones, x, y)
-    assert statistic(ones, x, y - 30) == pytest.approx(before)
-    assert statistic(ones, x, 5 * y) == pytest.approx(before if statistic is effects.log_spread_ratio else 5 * before)
-    flipped = statistic(ones, -x, y)  # what was positive is negative
+    x, y = rows["sentiment"].to_numpy(), rows["reward"].to_numpy()[:, None]
+    (before, moved), (shifted, same), (scaled, wider) = (statistic(x, z) for z in (y, y - 30, 5 * y))
+    times = 1 if statistic is effects.log_spread_ratio else 5
+    assert shifted == pytest.approx(before) and same == pytest.approx(moved)
+    assert scaled == pytest.approx(times * before) and wider == pytest.approx(times * moved)
+    flipped, _ = statistic(-x, y)  # what was positive is negative
     assert flipped == pytest.approx(before if statistic is effects.slope_gap else -before)
 
 
-def test_intervals_hold_the_planted_gap_and_are_as_wide_as_theory_says():
-    rows = planted(up=1, down=0.5, models=2, words=400, noise=1)
-    found = effects.by_words(rows, effects.slope_gap, resamples=1000).set_index("model")
-    errors = effects.slopes_by_sign(rows).query("model == 'M0'")["standard_error"]
-    one = found.loc["M0"]
-    assert one["ci_low"] < 0.5 < one["ci_high"]
-    assert one["ci_high"] - one["ci_low"] == pytest.approx(2 * 1.96 * np.sqrt((errors**2).sum()), rel=0.15)
-    assert found.loc[effects.ALL, "estimate"] == found.loc[["M0", "M1"], "estimate"].mean()
-    assert found["n"].tolist() == [400, 400, 400]
+def test_several_prompts_at_once_are_each_as_alone():
+    rows = planted(models=2, words=80)
+    two = pd.concat([rows, rows.assign(prompt="best", reward=rows["reward"] ** 2)])
+    together = effects.measured(two, effects.slope_gap)
+    for prompt, group in two.groupby("prompt"):
+        alone = effects.measured(group, effects.slope_gap)[prompt]
+        pd.testing.assert_series_equal(together[prompt].values, alone.values, check_names=False)
+        pd.testing.assert_frame_equal(together[prompt].influence, alone.influence)
 
 
-def test_the_interval_of_the_mean_knows_that_models_differ_and_that_they_share_words():
-    alike, apart = (
-        effects.by_words(planted(between=b, models=10, words=200), effects.slope_gap, 500).set_index("model")
-        for b in (0, 0.5)
+def test_the_error_of_a_gap_is_that_of_two_hc3_slopes():
+    rows = planted(models=2, words=300, noise=1)
+    found = effects.by_words(rows, effects.slope_gap).set_index("model")
+    errors = effects.slopes_by_sign(rows, robust=True).query("model == 'M0'")["standard_error"]
+    assert found.loc["M0", "standard_error"] == pytest.approx(np.sqrt((errors**2).sum()))  # of separate words
+    half = stats.t.ppf(0.975, 299) * found.loc["M0", "standard_error"]
+    assert found.loc["M0", "ci_high"] - found.loc["M0", "estimate"] == pytest.approx(half)
+    assert found.loc[effects.ALL, "estimate"] == pytest.approx(found.loc[["M0", "M1"], "estimate"].mean())
+    assert found["n"].tolist() == [300, 300, 300]
+
+
+def test_ten_copies_of_a_model_are_one_model():
+    one = planted(models=1, noise=1)
+    copies = pd.concat([one.assign(model=f"M{i}") for i in range(10)])
+    found = effects.by_words(copies, effects.slope_gap).set_index("model")
+    assert found.loc[effects.ALL, "standard_error"] == pytest.approx(found.loc["M0", "standard_error"])
+    assert found.loc[effects.ALL, "these_low"] == pytest.approx(found.loc["M0", "ci_low"])
+    apart = (
+        effects.by_words(planted(between=0.5, models=10, noise=1), effects.slope_gap)
+        .set_index("model")
+        .loc[effects.ALL]
     )
-    width = [(found.loc[effects.ALL, "ci_high"] - found.loc[effects.ALL, "ci_low"]) for found in (alike, apart)]
-    assert width[1] > 2 * width[0]
-    same = pd.concat([planted(models=1, noise=1).assign(model=f"M{i}") for i in range(10)])  # ten copies of one model
-    copies = effects.by_words(same, effects.slope_gap, 500).set_index("model")
-    assert copies.loc[effects.ALL, "ci_low"] == pytest.approx(copies.loc["M0", "ci_low"])  # ten copies are one model
+    assert apart["ci_high"] - apart["ci_low"] > 2 * (apart["these_high"] - apart["these_low"])
+    assert apart["new_high"] - apart["new_low"] > apart["ci_high"] - apart["ci_low"]
 
 
-def test_a_word_in_several_spellings_is_resampled_as_one():
+def test_a_word_in_several_spellings_is_one_word():
     rows = planted(models=1, words=100, noise=1)
     twice = pd.concat([rows, rows])  # each word twice, as `Love` and `love`
-    one, two = (effects.by_words(frame, effects.slope_gap, 300).iloc[0] for frame in (rows, twice))
-    assert [two["ci_low"], two["ci_high"], two["n"]] == pytest.approx([one["ci_low"], one["ci_high"], 100])
+    one, two = (effects.by_words(frame, effects.slope_gap).iloc[0] for frame in (rows, twice))
+    assert [two["estimate"], two["n"]] == pytest.approx([one["estimate"], 100])
+    assert two["standard_error"] == pytest.approx(one["standard_error"], rel=0.03)  # 100 words, not 200
 
 
-def test_resampling_is_repeatable_and_needs_words_of_both_signs():
-    rows = planted(models=2, words=80)
-    pd.testing.assert_frame_equal(
-        effects.by_words(rows, effects.mean_gap, 50), effects.by_words(rows, effects.mean_gap, 50)
-    )
-    with pytest.raises(InputError, match="M, greatest: 3 positive words are too few to resample; have at least 10"):
+def test_intervals_need_words_of_both_signs_and_all_rewards():
+    with pytest.raises(InputError, match="M: 3 positive words are too few for an interval; have at least 10"):
         effects.by_words(SIX, effects.mean_gap)
+    rows = planted(models=1, words=80)
+    lacking = pd.concat([rows, rows.assign(prompt="best").head(79)])
+    with pytest.raises(InputError, match="M0: not every word has a reward for every prompt"):
+        effects.by_words(lacking, effects.mean_gap)
+
+
+def crossed_sample(random, models, words, gap):
+    """Rewards whose mean gap over all models and words is `gap`: slopes differ by model, and words have tastes that all
+    models share."""
+    sentiment = random.choice([-4.0, -3, -2, -1, 1, 2, 3, 4], words)
+    shared = random.normal(0, 0.7, words)
+    up, down = 1 + gap + random.normal(0, 0.1, models), 1 + random.normal(0, 0.1, models)
+    own = random.normal(0, 0.7, (words, models)) * (1 + np.abs(sentiment[:, None]) / 4)
+    return sentiment, np.outer(sentiment.clip(0), up) + np.outer(sentiment.clip(max=0), down) + shared[:, None] + own
+
+
+@pytest.mark.parametrize("words", [300, 1000])
+def test_the_crossed_interval_of_a_gap_holds_what_was_planted_95_times_in_100(words):
+    random = np.random.default_rng(words)
+    held, over_models, over_words = [], [], []
+    for _ in range(500):
+        sentiment, reward = crossed_sample(random, 10, words, gap=0.2)
+        gaps, influence = effects.slope_gap(sentiment, reward)
+        one = crossed.crossed(pd.Series(gaps), pd.DataFrame(influence))
+        held.append(one.ci_low < 0.2 < one.ci_high)
+        paired = stats.ttest_1samp(gaps, 0).confidence_interval()
+        over_models.append(paired.low < 0.2 < paired.high)
+        over_words.append(one.these_low < 0.2 < one.these_high)
+    assert 0.92 <= np.mean(held) <= 0.975  # 500 samples: two standard errors are .02
+    assert np.mean(over_models) < 0.9  # words taken for given: the paper's test
+    assert np.mean(over_words) < np.mean(held)  # models taken for given
+
+
+@pytest.mark.parametrize("tail", ["normal", "skewed"])
+def test_the_crossed_interval_of_a_log_ratio_of_spreads_holds_what_was_planted(tail):
+    random, held = np.random.default_rng(8), []
+    draw = random.normal if tail == "normal" else (lambda *size: random.exponential(size=size[-1]))
+    sentiment = np.repeat([1.0, -1.0], [150, 350])
+    for _ in range(600):
+        wider = np.exp(0.3 + random.normal(0, 0.15, 10))
+        reward = draw(0, 1, (500, 1)) + draw(0, 1, (500, 10))
+        ratios, influence = effects.log_spread_ratio(sentiment, reward * np.where(sentiment[:, None] > 0, wider, 1))
+        one = crossed.crossed(pd.Series(ratios), pd.DataFrame(influence))
+        held.append(one.ci_low < 0.3 < one.ci_high)
+    assert 0.92 <= np.mean(held) <= 0.97
+
+
+# --- counts of models ---------------------------------------------------------------------------------------------
+
+
+def measured_of(values, error, words=400):
+    """Statistics with independent errors over words, of this size each."""
+    random = np.random.default_rng(1)
+    influence = random.normal(size=(words, len(values)))
+    influence = (influence - influence.mean(axis=0)) / np.sqrt((influence**2).sum(axis=0)) * error
+    names = [f"M{i}" for i in range(len(values))]
+    return effects.Measured(pd.Series(values, names), pd.DataFrame(influence, columns=names))
+
+
+def test_a_count_by_hand_and_its_interval():
+    sure = effects.count(measured_of([1.0] * 7 + [-1.0] * 3, error=0.01))
+    assert sure == {"count": 7, "ci_low": 7, "ci_high": 7, "models": 10}  # a hundred errors from zero
+    assert effects.count(measured_of([1.0] * 7 + [-1.0] * 3, error=0.01), -1)["count"] == 3
+    edge = effects.count(measured_of([0.1] * 10, error=0.1))  # each above 0 five times in six
+    assert (edge["count"], edge["ci_high"]) == (10, 10) and 5 <= edge["ci_low"] <= 7
+    expected = stats.binom.ppf(0.025, 10, stats.norm.cdf(1))
+    assert edge["ci_low"] == pytest.approx(expected, abs=1)
+    few = effects.count(measured_of([0.1] * 10, error=0.1), significant=True)
+    assert few["count"] == 0 and few["ci_high"] <= 5  # one error from zero is not significant
+
+
+def test_the_interval_of_a_count_holds_the_true_count():
+    random, held = np.random.default_rng(3), []
+    truth = np.linspace(-0.2, 0.6, 10)
+    for _ in range(200):
+        sentiment = random.choice([-2.0, -1, 1, 2], 300)
+        shared = random.normal(0, 0.5, (300, 1))
+        reward = np.outer(sentiment.clip(0), truth) + shared + random.normal(0, 0.7, (300, 10))
+        one = effects.Measured(*(frame(found) for frame, found in zip((pd.Series, pd.DataFrame),
+                               effects.slope_gap(sentiment, reward), strict=True)))  # fmt: skip
+        found = effects.count(one, resamples=400)
+        held.append(found["ci_low"] <= (truth > 0).sum() <= found["ci_high"])
+    assert np.mean(held) > 0.92
+
+
+def test_min_f_is_below_both_of_its_tests():
+    rows = planted(up=1, down=0.8, models=8, noise=2, between=0.1)
+    found = effects.min_f(rows, effects.slope_gap).iloc[0]
+    gap = effects.gaps(effects.slopes_by_sign(rows))["gap"]
+    assert found["t_models"] == pytest.approx(stats.ttest_1samp(gap, 0).statistic)
+    of_words = effects.mean_of(effects.by_words(rows, effects.slope_gap)).iloc[0]
+    half = stats.t.ppf(0.975, 299) * of_words["estimate"] / found["t_words"]
+    assert of_words["these_high"] - of_words["estimate"] == pytest.approx(half)
+    assert found["f"] == pytest.approx(1 / (1 / found["t_models"] ** 2 + 1 / found["t_words"] ** 2))
+    assert found["f"] < min(found["t_models"] ** 2, found["t_words"] ** 2)
+
+
+def test_sizes_of_slopes_are_blind_to_direction():
+    rows = observed([1, 2, 3, 4, 5] * 4 + [-1, -2, -3, -4, -5] * 4, [0.0] * 40, prompt="worst")
+    rows["reward"] = np.where(rows["sentiment"] > 0, -rows["sentiment"], 3 * rows["sentiment"])  # -1 above 0, 3 below
+    rows["reward"] += np.tile([0.1, -0.1, -0.1, 0.1], 10)
+    signed, size = (
+        effects.by_words(rows, statistic).iloc[0] for statistic in (effects.slope_gap, effects.size_gap(-1))
+    )
+    assert signed["estimate"] == pytest.approx(-1 - 3, abs=0.05)
+    assert size["estimate"] == pytest.approx(3 - 1, abs=0.05)  # |3| - |-1|: steeper, the wrong way
+    assert effects.gaps(effects.slopes_by_sign(rows), absolute=True)["gap"].iloc[0] == pytest.approx(size["estimate"])
 
 
 def test_spread_by_hand_and_planted():
     words = observed([1] * 40 + [-1] * 40, [0, 6] * 20 + [0, 2] * 20)
-    found = effects.spread(words, 200).iloc[0]
+    found = effects.spread(words).iloc[0]
     assert (found["positive"], found["negative"]) == (3, 1)  # half of the words three from the mean, or one
     assert found["ratio"] == pytest.approx(3)
-    assert 2.5 < found["ci_low"] < 3 < found["ci_high"] < 3.5
     rows = planted(models=3, words=400)
     wide = rows.assign(reward=np.where(rows["sentiment"] > 0, 2, 1) * np.random.default_rng(0).normal(size=len(rows)))
-    found = effects.spread(wide, 300).set_index("model")
-    assert found.loc[effects.ALL, "ci_low"] < 2 < found.loc[effects.ALL, "ci_high"]
-    assert found.loc[effects.ALL, "ci_low"] > 1.7
+    found = effects.spread(wide).set_index("model")
+    assert found.loc["M0", "ci_low"] < 2 < found.loc["M0", "ci_high"]
+    assert found.loc["M0", "ci_low"] > 1.6
     assert found.loc[effects.ALL, "ratio"] == pytest.approx(np.prod(found["ratio"].to_numpy()[:3]) ** (1 / 3))
-    scaled = effects.spread(wide.assign(reward=5 - 8 * wide["reward"]), 300).set_index("model")
+    scaled = effects.spread(wide.assign(reward=5 - 8 * wide["reward"])).set_index("model")
     assert scaled["ratio"].to_numpy() == pytest.approx(found["ratio"].to_numpy())
     assert scaled.loc["M0", "positive"] == pytest.approx(8 * found.loc["M0", "positive"])
 
@@ -368,15 +460,38 @@ def test_spread_by_hand_and_planted():
 
 def test_agreement_between_prompts(score_table):
     table = score_table(list("abcd"), greatest=[1, 2, 3, 4], best=[1, 3, 2, 4], worst=[4, 3, 2, 1])
-    found = effects.prompt_agreement({"M": table}, "greatest", "best").iloc[0]
-    assert found["pearson"] == pytest.approx(4 / 5)  # sum of products 4, of squares 5 and 5
-    assert found["tau"] == pytest.approx(4 / 6)  # five concordant pairs, one discordant
-    assert found["n"] == 4
-    assert found["ci_low"] == pytest.approx(np.tanh(np.arctanh(0.8) - stats.norm.ppf(0.975) / np.sqrt(4 - 3)))
+    found = effects.prompt_agreement({"M": table, "N": table}, "greatest", "best").set_index("model")
+    assert found.loc["M", "pearson"] == pytest.approx(4 / 5)  # sum of products 4, of squares 5 and 5
+    assert found.loc["M", "tau"] == pytest.approx(4 / 6)  # five concordant pairs, one discordant
+    assert found.loc[effects.ALL, ["pearson", "tau", "n"]].tolist() == pytest.approx([4 / 5, 4 / 6, 4])
     inverse = effects.prompt_agreement({"M": table}, "greatest", "worst").iloc[0]
     assert (inverse["pearson"], inverse["tau"]) == pytest.approx((-1, -1))
     bent = table.assign(best=np.exp(table["best"]))
     assert effects.prompt_agreement({"M": bent}, "greatest", "best")["tau"].iloc[0] == pytest.approx(4 / 6)
+
+
+def test_the_error_of_a_correlation_is_as_theory_says(score_table):
+    random = np.random.default_rng(2)
+    x = random.normal(size=2000)
+    table = score_table([f"w{i}" for i in range(2000)], best=x, greatest=0.6 * x + 0.8 * random.normal(size=2000))
+    found = effects.prompt_agreement({"M": table}, "best", "greatest").iloc[0]
+    assert found["standard_error"] == pytest.approx(
+        (1 - found["pearson"] ** 2) / np.sqrt(2000), rel=0.06
+    )  # bivariate normal
+
+
+def test_an_exact_inverse_goes_against_a_third_prompt_as_far_as_the_other_goes_with_it(score_table):
+    random = np.random.default_rng(2)
+    best, other = random.normal(size=(2, 500))
+    texts = [f"w{i}" for i in range(500)]
+    inverse = {"M": score_table(texts, best=best, greatest=best + other, worst=-best - other)}
+    found = effects.not_the_inverse(inverse, ("best", "greatest"), ("best", "worst"))
+    assert found.values["M"] == pytest.approx(0, abs=1e-6) and found.standard_error["M"] < 1e-6
+    apart = {"M": score_table(texts, best=best, greatest=best + other, worst=other)}
+    one = effects.in_rows(effects.not_the_inverse(apart, ("best", "greatest"), ("best", "worst"))).iloc[0]
+    assert (
+        one["ci_low"] < np.sqrt(1 / 2) < one["ci_high"] and one["ci_low"] > 0.5
+    )  # r of best + other with best, plus 0
 
 
 def test_both_and_either_by_hand(score_table):
@@ -401,20 +516,21 @@ def test_corners_are_extreme_in_both_directions(score_table):
 
 
 def made_up_grid(effect):
-    """Gaps of four models for all 54 prompts; effect(adjective, superlative, style) is added to noise."""
+    """Observations of four models for all 54 prompts; their gap is effect(adjective, superlative, style) and noise."""
     random = np.random.default_rng(0)
+    sentiment = np.repeat([-3.0, -2, -1, 1, 2, 3], 10)
     prompts = ["_".join((a, b, c)) for a in POLARITIES for b in SUPERLATIVES for c in STYLES]
-    rows = [
-        {"model": f"M{m}", "prompt": p, "positive": 0.0, "negative": 0.0, "gap": effect(*p.split("_")) + noise}
+    return pd.concat([
+        observed(sentiment, effect(*p.split("_")) * sentiment.clip(0) + random.normal(0, 0.1, 60), f"M{m}", p)
         for p in prompts
-        for m, noise in enumerate(random.normal(0, 0.1, 4))
-    ]
-    return pd.DataFrame(rows)
+        for m in range(4)
+    ])  # fmt: skip
 
 
 def test_the_grid_has_54_prompts_and_says_what_they_ask_for():
     found = effects.over_prompts(made_up_grid(lambda *parts: 1.0))
-    assert len(found) == 54 and (found["n_steeper"] == 4).all()
+    assert len(found) == 54 and (found["n_steeper"] == 4).all() and (found["models"] == 4).all()
+    assert found["gap"].to_numpy() == pytest.approx(1.0, abs=0.15)
     assert found.groupby("adjective").size().to_dict() == dict.fromkeys(POLARITIES, 9)
     assert found["polarity"].tolist() == [polarity(prompt) for prompt in found["prompt"]]
     assert (found["p_holm"] >= found["p"]).all()
@@ -429,9 +545,8 @@ def test_what_varies_finds_the_planted_part_only():
     assert found.loc["style", "share"] > 0.98 and found.loc["style", "p"] < 1e-10
     assert found.loc["superlative", "share"] < 0.01
     assert found["df"].to_dict() == {"adjective": 5, "superlative": 2, "style": 2, "residual": 44}  # 53 in all
-    means = by_style.groupby("style")[
-        "gap"
-    ].mean()  # balanced, so a part's sum of squares is 18 times that of its means
+    means = by_style.groupby("style")["gap"].mean()
+    # Balanced, so a part's sum of squares is 18 times that of its means.
     total = ((by_style["gap"] - by_style["gap"].mean()) ** 2).sum()
     assert found.loc["style", "share"] == pytest.approx(18 * ((means - means.mean()) ** 2).sum() / total)
 
@@ -442,8 +557,9 @@ def test_what_varies_finds_the_planted_part_only():
 def test_the_digitised_figures_are_whole_and_name_the_papers_models():
     models = claims.paper_table("table_1")["nickname"].tolist()
     slopes, frequency = claims.paper_table("fig3c_slopes"), claims.paper_table("fig3d_slopes")
-    assert len(slopes) == 60 - 4 and len(frequency) == 30  # four slopes are hidden behind others in the figure
-    assert slopes.query("prompt != 'worst'").groupby(["prompt", "sign"]).size().tolist() == [10] * 4
+    assert len(frequency) == 30 and slopes.groupby(["prompt", "sign"]).size().tolist() == [10] * 6
+    hidden = slopes[slopes["read"] == "hidden"]  # behind others, all of them under worst
+    assert len(hidden) == 4 and set(hidden["prompt"]) == {"worst"} and (slopes["halfwidth"] > 0).all()
     assert set(slopes["model"]) == set(frequency["model"]) == set(models)
     assert (slopes.loc[slopes["prompt"] != "worst", "slope"] > 0).all()
     # Section 3.3 counts slopes that are positive and significant: no more than there are positive ones.

@@ -8,7 +8,8 @@ from lib.collection import Collection
 from lib.framing import claims as framing
 from lib.framing import effects
 
-MODELS = frozenset({"models"})
+OWN = frozenset({"models", "vocabulary"})
+WORDS = frozenset({"models"})  # the paper's models on other texts
 PROMPTS = ["greatest", "best", "worst"]
 LEXICONS = {"grades": "AFINN", "other": "VADER", "signs": "Bing"}
 
@@ -18,26 +19,24 @@ def by_prompt(prompts=PROMPTS, **columns):
 
 
 def comparison(t=3.0, ci_low=0.1, n_steeper=9):
-    return by_prompt(models=10, n_steeper=n_steeper, gap=0.2, ci_low=ci_low, ci_high=0.5, t=t, df=9, p=0.01,
-                     p_wilcoxon=0.02)  # fmt: skip
+    return by_prompt(models=10, n_steeper=n_steeper, gap=0.2, ci_low=ci_low, ci_high=0.5, t=t, df=9, p=0.01)
 
 
-def gap_of(ci_low=0.1):
-    return by_prompt(estimate=0.2, ci_low=ci_low, ci_high=0.4, n=300)
-
-
-def mixed_of(ci_low=0.1):
-    return by_prompt(gap=0.25, ci_low=ci_low, ci_high=0.4, n=3000, p=0.001)
+def gap_of(ci_low=0.1, ci_high=0.4):
+    middle = (ci_low + ci_high) / 2
+    return by_prompt(estimate=middle, ci_low=ci_low, ci_high=ci_high, p=0.03, new_low=-0.5, new_high=0.9, n=300)
 
 
 def comparisons(**others):
     table = comparison()
-    same = {"published": table, "corrected": table, "published, absolute": table, "absolute": table, "clean": table}
-    return same | {"figure": table.drop(index="best")} | others
+    f = by_prompt(t_models=3.0, t_words=2.5, f=3.7, df=30.0, p=0.06)
+    figure = by_prompt(models=10, hidden=4, t=1.5, t_low=1.2, t_high=1.8, p=0.15, p_low=0.1, p_high=0.2)
+    same = {"published": table, "corrected": table, "published, absolute": table, "absolute": table}
+    return same | {"min_f": f, "figure": figure} | others
 
 
-def gaps_of(**others):
-    return {"all": gap_of(), "clean": gap_of(), "other": gap_of(), "mixed": mixed_of()} | others
+def count_of(count=9, ci_low=7, ci_high=10):
+    return by_prompt(count=count, ci_low=ci_low, ci_high=ci_high, models=10)
 
 
 def verdicts(claims):
@@ -48,115 +47,202 @@ def verdicts(claims):
 
 
 @pytest.mark.parametrize(
-    "published, corrected, verdict",
-    [
-        (0.1, 0.1, "reproduced"),
-        (-0.1, 0.1, "reproduced"),
-        (0.1, 0.0, "only as published"),
-        (0.0, 0.0, "not reproduced"),
-    ],
+    "ci_low, ci_high, verdict",
+    [(0.1, 0.4, "reproduced"), (-0.1, 0.4, "undecided"), (-0.4, -0.1, "not reproduced")],
 )
-def test_a_steeper_side_is_judged_by_the_mean_gap(published, corrected, verdict):
-    tests = comparisons(published=comparison(ci_low=published))
-    claims = framing.slope_claims("greatest", tests, gap_of(corrected), MODELS)
-    assert set(verdicts(claims).values()) == {verdict}
-    assert [one.quantity for one in claims] == ["t", "p", "n_steeper", "p_wilcoxon", "gap"]
-    assert [one.paper for one in claims] == [2.6, "< .05", 8, None, None]
-    assert (claims[-1].corrected, claims[-1].ci_low, claims[-1].n) == (0.2, corrected, 300)
-    untested = framing.slope_claims("greatest", tests, gap_of(corrected), frozenset())
-    assert set(verdicts(untested).values()) == {"not testable here"}
+def test_a_steeper_side_is_judged_by_the_mean_gap(ci_low, ci_high, verdict):
+    gap, tests = gap_of(ci_low, ci_high), comparisons()
+    claims = framing.slope_claims("worst", tests, gap, count_of(), OWN)
+    assert verdicts(claims)["gap"] == verdict
+    [first, *_] = claims
+    assert (first.role, first.corrected, first.n) == ("primary", pytest.approx((ci_low + ci_high) / 2), 300)
+    assert first.note == "a new model: -0.50 to 0.90"
+    other = framing.slope_claims("worst", tests, gap, count_of(), WORDS)[0]
+    assert (other.verdict, other.side) == ("on other texts", {"reproduced": "for", "not reproduced": "against"}.get(
+        verdict, "undecided"))  # fmt: skip
+    assert framing.slope_claims("worst", tests, gap, count_of(), frozenset())[0].verdict == "not testable here"
+
+
+def test_what_is_printed_for_greatest_is_judged_as_printed():
+    claims = framing.slope_claims("greatest", comparisons(), gap_of(), count_of(), OWN)
+    assert [one.quantity for one in claims] == ["gap", "t", "n_steeper", "p", "p_min_f"]
+    assert [one.paper for one in claims] == [None, 2.6, 8, "< .05", "< .05"]
+    assert verdicts(claims)["t"] == "not reproduced"  # 3.0 is not 2.6
+    assert verdicts(claims)["p"] == "reproduced"  # .01 as published, .03 corrected
+    assert verdicts(claims)["p_min_f"] == "not reproduced"  # .06
+    near = comparisons(published=comparison(t=2.64), corrected=comparison(t=2.56))
+    assert verdicts(framing.slope_claims("greatest", near, gap_of(), count_of(), OWN))["t"] == "reproduced"
+
+
+def test_no_p_counts_for_a_gap_of_the_wrong_sign():
+    claims = framing.slope_claims("greatest", comparisons(), gap_of(-0.4, -0.1), count_of(), OWN)
+    found = {one.quantity: one for one in claims}
+    assert (found["p"].as_published, found["p"].corrected) == (0.01, 1.0)
+    assert found["p"].verdict == "only as published" and found["p_min_f"].corrected == 1.0
+
+
+@pytest.mark.parametrize(
+    "ends, verdict",
+    [((6, 10), "reproduced"), ((4, 9), "undecided"), ((0, 7), "not reproduced"), ((9, 10), "not reproduced")],
+)
+def test_a_count_is_judged_by_its_interval(ends, verdict):
+    """Of eight printed: those ends that do not hold it speak against, those that reach half do not decide."""
+    claims = framing.slope_claims("greatest", comparisons(), gap_of(), count_of(8, *ends), OWN)
+    assert verdicts(claims)["n_steeper"] == verdict
 
 
 def test_each_other_gap_is_judged_by_its_own_interval():
-    gaps = gaps_of(clean=gap_of(-0.1))
-    claims = framing.other_gap_claims("worst", comparisons(), gaps, LEXICONS, MODELS)
+    gaps = {"without_offensive": gap_of(-0.4, -0.1), "other_lexicon": gap_of(), "disattenuated": gap_of(-0.1, 0.3)}
+    claims = framing.other_gap_claims("worst", gaps, LEXICONS, OWN)
     assert verdicts(claims) == {
-        "gap_mixed": "reproduced", "gap_without_offensive": "not reproduced", "gap_other_lexicon": "reproduced",
+        "gap_without_offensive": "not reproduced", "gap_other_lexicon": "reproduced", "gap_disattenuated": "undecided",
     }  # fmt: skip
-    assert claims[1].note == "9 of 10 models steeper; p: paired t over models"
-    assert (claims[0].corrected, claims[0].n, claims[0].p) == (0.25, 3000, 0.001)
+    assert [one.note for one in claims] == ["AFINN", "VADER", "VADER, slopes over the reliability of grades"]
+    assert {one.role for one in claims} == {"sensitivity"}
 
 
-def test_sizes_of_slopes_count_only_if_the_directions_are_right():
-    sizes, figure = framing.absolute_claims("worst", comparisons(), gap_of(-0.1), MODELS)
-    assert (sizes.quantity, sizes.verdict) == ("n_steeper_absolute", "only as published")
-    assert (figure.as_published, figure.corrected, figure.verdict) == (3.0, None, "reproduced")
-    wrong = comparisons(figure=comparison(t=-1.0, ci_low=-0.3))
-    assert framing.absolute_claims("worst", wrong, gap_of(), MODELS)[1].verdict == "not reproduced"
-    assert len(framing.absolute_claims("best", comparisons(), gap_of(), MODELS)) == 1  # not in this figure
+def test_sizes_stand_beside_the_signed_test_for_worst_alone():
+    tests = comparisons(absolute=comparison(ci_low=-0.1))
+    gap, t, count = framing.size_claims("worst", tests, gap_of(-0.4, -0.1), count_of(5, 4, 6), OWN)
+    assert verdicts([gap, t, count]) == {
+        "gap_absolute": "not reproduced", "t_absolute": "undecided", "n_steeper_absolute": "reproduced",
+    }  # fmt: skip
+    assert (t.as_published, t.corrected, t.p) == (3.0, 3.0, 0.01)
+    assert framing.size_claims("best", tests, gap_of(), count_of(), OWN) == []
 
 
-# --- sentiment, spread, agreement ---------------------------------------------------------------------------------
+def test_the_figure_decides_only_where_all_that_can_be_read_agrees():
+    def verdict(prompt, low, high):
+        figure = by_prompt(
+            models=10, hidden=4, t=1.5, t_low=1.2, t_high=1.8, p=(low + high) / 2, p_low=low, p_high=high
+        )
+        return framing.figure_claims(prompt, figure)[0].verdict
+
+    assert verdict("worst", 0.1, 0.2) == "not reproduced"
+    assert verdict("worst", 0.01, 0.2) == "undecided"
+    assert verdict("greatest", 0.01, 0.04) == "reproduced"
+    p, t = framing.figure_claims("greatest", comparisons()["figure"])
+    assert (t.quantity, t.paper, t.as_published, t.verdict) == ("t_from_figure", 2.6, 1.5, "not reproduced")
+    assert p.population == "printed figures" and "t from 1.20 to 1.80" in p.note
+    assert framing.figure_claims("best", comparisons()["figure"]) == []  # no test of it is printed
 
 
-def counted(positive, negative=0):
-    return pd.DataFrame({"prompt": PROMPTS, "models": 10, "n_positive_significant": positive,
-                         "n_negative_significant": negative})  # fmt: skip
+# --- sentiment, spread --------------------------------------------------------------------------------------------
 
 
-def test_all_models_must_rise_for_good_things_and_most_fall_for_bad_ones():
-    apart = gap_of()
-    for count, verdict in ((10, "reproduced"), (9, "not reproduced")):
-        rising = framing.sentiment_claims("best", (counted(9), counted(count)), apart, LEXICONS, MODELS)[0]
-        assert (rising.quantity, rising.paper, rising.verdict) == ("n_positive_significant", 10, verdict)
-    for count, verdict in ((6, "reproduced"), (5, "not reproduced")):
-        falling = framing.sentiment_claims("worst", (counted(0, 0), counted(0, count)), apart, LEXICONS, MODELS)[0]
-        assert (falling.quantity, falling.corrected, falling.verdict) == ("n_negative_significant", count, verdict)
+def counted(**others):
+    published = by_prompt(n_positive_significant=9, n_negative_significant=6)
+    tables = {"rising": count_of(10, 10, 10), "falling": count_of(8, 6, 10), "apart": count_of(10, 10, 10)}
+    return tables | {"published": published} | others
+
+
+@pytest.mark.parametrize(
+    "ends, verdict", [((10, 10), "reproduced"), ((8, 10), "undecided"), ((6, 9), "not reproduced")]
+)
+def test_rewards_rise_in_all_models_or_not(ends, verdict):
+    claims = framing.sentiment_claims("greatest", counted(rising=count_of(ends[1], *ends)), gap_of(), LEXICONS, OWN)
+    found = {one.quantity: one for one in claims}
+    assert found["n_positive_significant"].verdict == verdict
+    assert (found["n_positive_significant"].role, found["n_positive_significant"].as_published) == ("primary", 9)
+    assert framing.sentiment_claims("best", counted(), gap_of(), LEXICONS, OWN) == []
 
 
 def test_the_two_signs_lie_apart_in_the_direction_of_the_prompt():
-    counts = counted(10), counted(10)
-    above, below = gap_of(), by_prompt(estimate=-0.2, ci_low=-0.4, ci_high=-0.1, n=300)
     for prompt, apart, verdict in (
-        ("best", above, "reproduced"),
-        ("best", below, "not reproduced"),
-        ("worst", below, "reproduced"),
-        ("worst", above, "not reproduced"),
+        ("greatest", gap_of(), "reproduced"),
+        ("greatest", gap_of(-0.4, -0.1), "not reproduced"),
+        ("worst", gap_of(-0.4, -0.1), "reproduced"),
+        ("worst", gap_of(), "not reproduced"),
+        ("worst", gap_of(-0.4, 0.1), "undecided"),
     ):
-        assert framing.sentiment_claims(prompt, counts, apart, LEXICONS, MODELS)[1].verdict == verdict
+        found = framing.sentiment_claims(prompt, counted(), apart, LEXICONS, OWN)[0]
+        assert (found.quantity, found.verdict) == ("positive_minus_negative", verdict)
+        assert found.claim == ("S3.sentiment" if prompt == "greatest" else "S3.sentiment.worst")
+    falling = framing.sentiment_claims("worst", counted(falling=count_of(6, 5, 8)), gap_of(), LEXICONS, OWN)[1]
+    assert (falling.quantity, falling.verdict) == ("n_negative_significant", "undecided")  # five are not most
 
 
 def spread_of(ci_low):
     models, ratios = ["a", "b", effects.ALL], [1.5, 0.9, 1.2]
-    rows = {"model": models, "prompt": "best", "ratio": ratios, "ci_low": ci_low, "ci_high": 2.0, "n": 300}
-    return pd.DataFrame(rows)
+    rows = pd.DataFrame({"model": models, "prompt": "greatest", "ratio": ratios, "ci_low": ci_low, "ci_high": 2.0})
+    return rows.assign(n=300, p=0.01, new_low=0.8, new_high=2.5)
 
 
 def test_the_spread_is_wider_if_the_interval_of_the_ratio_lies_above_one():
-    ratio, wider = framing.spread_claims("best", spread_of(1.1), spread_of(1.1), MODELS)
+    ratio, wider = framing.spread_claims("greatest", spread_of(1.1), spread_of(1.1), count_of(), OWN)
     assert (ratio.as_published, ratio.corrected, ratio.verdict) == (1.2, 1.2, "reproduced")
-    assert (wider.corrected, wider.n, wider.verdict) == (1, 2, "reproduced")  # judged by the ratio, not by one of two
-    assert framing.spread_claims("best", spread_of(1.1), spread_of(1.0), MODELS)[0].verdict == "only as published"
+    assert (wider.corrected, wider.n, wider.verdict) == (9, 10, "reproduced")  # 7 to 10 are most
+    undecided = framing.spread_claims("greatest", spread_of(1.1), spread_of(0.9), count_of(), OWN)[0]
+    assert undecided.verdict == "undecided"
+    assert framing.spread_claims("best", spread_of(1.1), spread_of(1.1), count_of(), OWN) == []
 
 
-@pytest.mark.parametrize(
-    "lowest, of_best, of_worst",
-    [
-        (0.81, "reproduced", "reproduced"),
-        (0.8, "not reproduced", "reproduced"),
-        (-0.79, "not reproduced", "reproduced"),
-        (-0.8, "not reproduced", "not reproduced"),  # that would be the inverse
-    ],
-)
-def test_agreement_of_two_prompts_is_judged_by_the_model_in_which_it_is_lowest(lowest, of_best, of_worst):
-    table = pd.DataFrame({"pearson": [0.95, lowest], "tau": [0.7, 0.5]})
-    pairs = {("best", "greatest"): table, ("worst", "best"): table}
-    claims = framing.agreement_claims(pairs, MODELS)
-    assert [one.verdict for one in claims] == [of_best, of_worst]
-    assert claims[0].corrected == pytest.approx(0.6) and claims[0].note.startswith("with greatest; ")
+# --- interaction, agreement ---------------------------------------------------------------------------------------
 
 
-def test_the_section_states_every_quantity_that_is_declared():
+def sides_of(**low):
+    """Rows of interaction.sides; low: the lower ends, `rewards` or `normal`, where they are not 2."""
+    rows = [
+        {"scale": scale, "lexicon": lexicon, "words": words, "wording": wording, "models": 10, "n_above": 10,
+         "n_clearly": 10, "estimate": 3.0, "ci_low": low.get(scale.split()[0], 2.0), "ci_high": 4.0, "new_low": 1.5,
+         "new_high": 6.0, "p": 0.001, "n": 300}
+        for scale in ("rewards", "normal scores")
+        for lexicon in ("AFINN", "Bing")
+        for words in ("all words", "without offensive")
+        for wording in ("best and worst", "27 pairs")
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_the_interaction_is_judged_by_signs_and_counts_every_choice():
+    models = pd.Series({"count": 10, "ci_low": 10, "ci_high": 10, "models": 10})
+    found = {one.quantity: one for one in framing.interaction_claims(sides_of(normal=0.9), models, "Bing", OWN)}
+    assert {name: one.verdict for name, one in found.items()} == {
+        "ratio": "reproduced", "ratio_without_offensive": "reproduced", "ratio_of_normal_scores": "undecided",
+        "ratio_many_wordings": "reproduced", "n_models": "reproduced", "n_choices": "reproduced",
+    }  # fmt: skip
+    assert found["ratio"].note == "Bing, best and worst, all words; a new model: 1.50 to 6.00"
+    assert found["ratio_many_wordings"].note.startswith("Bing, 27 pairs, all words")
+    assert (found["n_choices"].corrected, found["n_choices"].n) == (8, 8)  # of rewards; normal scores are no choice
+    weaker = framing.interaction_claims(sides_of(rewards=0.9), models, "Bing", OWN)
+    assert verdicts(weaker)["n_choices"] == "not reproduced" and verdicts(weaker)["ratio"] == "undecided"
+
+
+def agreement_of(lowest):
+    return pd.DataFrame({"model": ["a", "b", effects.ALL], "pearson": [0.95, lowest, 0.9], "tau": 0.7,
+                         "ci_low": [0.94, lowest - 0.05, 0.8], "ci_high": [0.96, lowest + 0.05, 0.95], "p": 0.001,
+                         "n": 2000})  # fmt: skip
+
+
+def test_agreement_is_above_zero_in_every_model_and_the_inverse_is_a_sum_of_zero():
+    inverse = pd.DataFrame([{"model": effects.ALL, "estimate": 0.6, "ci_low": -0.1, "ci_high": 1.2, "p": 0.1, "n": 9}])
+    found = {(one.claim, one.quantity): one for one in framing.agreement_claims(agreement_of(0.02), inverse, OWN)}
+    assert {key: one.verdict for key, one in found.items()} == {
+        ("S3.framing.corr", "mean"): "reproduced", ("S3.framing.corr", "lowest"): "undecided",
+        ("S3.framing.inverse", "sum"): "undecided",
+    }  # fmt: skip
+    assert found["S3.framing.corr", "lowest"].note == "b"
+
+
+# --- the whole section --------------------------------------------------------------------------------------------
+
+
+def test_the_section_states_every_quantity_that_is_declared_once():
+    gaps = dict.fromkeys(("all", "without_offensive", "other_lexicon", "disattenuated", "absolute"), gap_of())
+    counts = counted(steeper=count_of(), steeper_absolute=count_of(), wider=count_of(),
+                     framing=pd.DataFrame([{"count": 10, "ci_low": 10, "ci_high": 10, "models": 10}]))  # fmt: skip
+    inverse = pd.DataFrame([{"model": effects.ALL, "estimate": 0.6, "ci_low": 0.1, "ci_high": 1.2, "p": 0.1, "n": 9}])
     stated = framing.framing_claims(
-        Collection("mine"), PROMPTS, tests=comparisons(figure=comparison()), gaps=gaps_of(),
-        counts=(counted(10), counted(10)), mean_gaps=gap_of(),
-        spreads=(pd.concat([spread_of(1.1), spread_of(1.1).assign(prompt="greatest")]),) * 2,
-        agreement={pair: pd.DataFrame({"pearson": [0.9], "tau": [0.7]}) for pair in (("best", "greatest"),
-                                                                                     ("worst", "best"))},
+        Collection("mine"), PROMPTS, texts=300, tests=comparisons(), gaps=gaps, counts=counts, apart=gap_of(),
+        spreads=(spread_of(1.1), spread_of(1.1)), framing=sides_of(), agreement=agreement_of(0.9), inverse=inverse,
         lexicons=LEXICONS,
     )  # fmt: skip
-    declared = quantities().query("claim.str.startswith('S3') and not claim.str.startswith('S3.freq')")
-    assert {(one.claim, one.quantity) for one in stated} == set(
-        zip(declared["claim"], declared["quantity"], strict=True)
-    )
-    assert {one.verdict for one in stated} == {"not testable here"}  # these are not the paper's models
+    table = quantities()
+    is_here = table["claim"].str.match(r"S3\.(sentiment|spread|slope|framing\.(interaction|corr|inverse))")
+    declared = [(row.claim, row.quantity) for row in table[is_here].itertuples()]
+    assert sorted((one.claim, one.quantity) for one in stated) == sorted(declared)
+    primary = table[is_here & (table["role"] == "primary")]
+    assert not primary["claim"].duplicated().any() and set(primary["claim"]) == {one.claim for one in stated}
+    of_figure = [one for one in stated if one.population == framing.PRINTED]
+    assert {one.verdict for one in stated if one not in of_figure} == {"not testable here"}  # not the paper's models
+    assert {one.quantity for one in of_figure} == {"t_from_figure", "p_from_figure"}

@@ -1,4 +1,4 @@
-"""The charts of framing: bends, densities with named corners, beeswarms, the grid of prompts."""
+"""The charts of framing: spreads by sign, bends, densities with named corners, beeswarms, the grid of prompts."""
 
 from collections.abc import Mapping
 
@@ -13,6 +13,63 @@ from lib.framing import effects
 from lib.prompts import POLARITIES, SUPERLATIVES, cell
 
 COUNT_COLOURS = mpl.colors.LinearSegmentedColormap.from_list("counts", ["#9ecae1", "#2171b5", "#08306b", "#000000"])
+
+
+# Lexicons are told apart by their mark, words with and without offensive ones by a filled and an open one.
+LEXICON_MARKS = ("o", "s", "^", "D")
+
+
+@styled
+def draw_interaction(over: pd.DataFrame, *, title: str) -> Chart:
+    """How many times wider positive words spread under prompts for good things than under those for bad ones.
+
+    over: rows of interaction.over_choices. A row per model, the mean over models below, a panel per scale and wording;
+    a mark per lexicon with its 95% interval, open without offensive words. 1: framing changes nothing. Log scale.
+    """
+    ratios = effects.as_ratios(over)
+    panels_of = list(ratios.groupby(["scale", "wording"], sort=False))
+    models = list(dict.fromkeys(ratios["model"]))
+    models = [name for name in models if name != effects.ALL] + [effects.ALL]
+    figure = new_chart(1.8 + 4.3 * len(panels_of), 2.2 + 0.5 * len(models), title, DENSE_TITLE)
+    panels = figure.subplots(1, len(panels_of), squeeze=False, sharex=True, sharey=True)[0]
+    marks = dict(zip(ratios["lexicon"].unique(), LEXICON_MARKS, strict=False))
+    for panel, ((scale, wording), rows) in zip(panels, panels_of, strict=True):
+        _draw_strip(panel, rows, models, marks)
+        panel.set(title=f"{scale}, {wording}", xlabel="ratio of spreads, times", xscale="log")
+    _ratio_axis(panels[0], ratios)
+    panels[0].set_yticks(range(len(models)), [name if name == effects.ALL else model_label(name) for name in models])
+    panels[0].set_ylim(len(models) - 0.4, -0.6)
+    figure.legend(*_strip_legend(marks, list(ratios["words"].unique())), loc="outside lower center", ncols=5)
+    return figure
+
+
+def _draw_strip(axes: Axes, rows: pd.DataFrame, models: list[str], marks: Mapping[str, str]) -> None:
+    choices = list(rows.groupby(["lexicon", "words"], sort=False))
+    first = rows["words"].iloc[0]
+    for offset, ((lexicon, words), of_choice) in zip(np.linspace(-0.32, 0.32, len(choices)), choices, strict=True):
+        heights = of_choice["model"].map(models.index) + offset
+        axes.hlines(heights, of_choice["ci_low"], of_choice["ci_high"], color=GREY, linewidth=1.5)
+        face = "black" if words == first else "white"
+        axes.plot(of_choice["estimate"], heights, marks[lexicon], markersize=5, color="black", markerfacecolor=face)
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.axhline(len(models) - 1.5, color=GREY, linewidth=0.8, linestyle=":")
+
+
+def _ratio_axis(axes: Axes, ratios: pd.DataFrame) -> None:
+    """Ticks at whole multiples, and no more of the axis than the intervals take."""
+    low, high = ratios["ci_low"].min(), ratios["ci_high"].max()
+    axes.set_xlim(min(low, 0.9) / 1.05, max(high, 1.1) * 1.05)
+    axes.xaxis.set_major_locator(mpl.ticker.FixedLocator([0.25, 0.5, 1, 2, 4, 8, 16, 32]))
+    axes.xaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:g}"))
+    axes.xaxis.set_minor_locator(mpl.ticker.NullLocator())
+
+
+def _strip_legend(marks: Mapping[str, str], words: list[str]) -> tuple[list, list[str]]:
+    line = {"linestyle": "", "color": "black"}
+    lexicons = [mpl.lines.Line2D([], [], marker=mark, **line) for mark in marks.values()]
+    faces = ("black", "white")[: len(words)]
+    shades = [mpl.lines.Line2D([], [], marker="o", markerfacecolor=face, **line) for face in faces]
+    return lexicons + shades, [*marks, *words]
 
 
 @styled

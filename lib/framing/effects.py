@@ -2,26 +2,24 @@
 
 Most functions take *observations*: a frame with one row per model, prompt and word, and the columns `model`, `prompt`,
 `word`, `sentiment` (below zero = negative) and `reward`. Models and words are both samples, and all models read the
-same words, so the functions that give intervals say what they resample.
+same words, so the functions that give intervals say what is drawn at random.
 """
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pandas as pd
 import statsmodels.api as sm
 from scipy import stats
-from statsmodels.regression.mixed_linear_model import MixedLMParams
 from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.multitest import multipletests
-from statsmodels.tools.sm_exceptions import ConvergenceWarning, SingularMatrixWarning
 
-from lib import InputError, resampling
+from lib import InputError, crossed, resampling
 from lib.prompts import POLARITIES, cell, polarity
 
 ALL = "mean of the models"
-FEWEST = 10  # words of a sign; a bootstrap of fewer says little
+FEWEST = 10  # words of a sign; an interval from fewer says little
 
 
 # --- observations -------------------------------------------------------------------------------------------------
@@ -182,159 +180,254 @@ def _counted(prompt: str, group: pd.DataFrame) -> dict:
             "slope": group["slope"].mean(), "ci_low": ci_low, "ci_high": ci_high}  # fmt: skip
 
 
-# --- all models in one fit ----------------------------------------------------------------------------------------
+# --- words and models both drawn ----------------------------------------------------------------------------------
 
 
-def mixed_model(rows: pd.DataFrame) -> pd.DataFrame:
-    """Slopes by sign from one linear mixed model of all reward models, per prompt, with the model as random effect.
+# Of one model: sentiment (words,) and reward (words, prompts) -> the statistic of each prompt, (prompts,), and how much
+# each word moves it, (words, prompts).
+Statistic = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
-    Fixed: the mean of each sign, the mean slope, and the gap between the slopes. Random, by model: the same but the
-    overall mean, uncorrelated. Give it standardised rewards. Columns: prompt, models, n, positive, negative (slopes),
-    gap, standard_error, ci_low, ci_high, p (normal approximation), sd_gap (between models), converged.
-    The words count as independent here, though every model reads the same ones: by_words() resamples them.
+
+def whole_slope(sentiment: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The slope of reward on sentiment among all words, and its influence."""
+    return crossed.slope(sentiment, reward), crossed.slope_influence(sentiment, reward)
+
+
+def slope_gap(sentiment: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Slope among positive words minus slope among negative ones, and its influence. See gaps()."""
+    return _positive_minus_negative(sentiment, lambda side: whole_slope(sentiment[side], reward[side]))
+
+
+def log_spread_ratio(sentiment: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log of the SD of rewards among positive words over that among negative ones, and its influence."""
+
+    def log_spread(side: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.log(reward[side].std(axis=0)), crossed.log_sd_influence(reward[side])
+
+    return _positive_minus_negative(sentiment, log_spread)
+
+
+def mean_gap(sentiment: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean reward of positive words minus that of negative ones, and its influence."""
+
+    def mean(side: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        means = reward[side].mean(axis=0)
+        return means, (reward[side] - means) / (side.sum() - 1)
+
+    return _positive_minus_negative(sentiment, mean)
+
+
+def size_gap(asked: int) -> Statistic:
+    """The magnitude form of slope_gap: |slope| on the side asked for minus |slope| on the other.
+
+    asked: 1, positive words, or -1, negative ones. It is blind to slopes of wrong sign.
     """
-    return pd.DataFrame([{"prompt": prompt} | _mixed(group) for prompt, group in rows.groupby("prompt", sort=False)])
+
+    def statistic(sentiment: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def size(side: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            slope, influence = whole_slope(sentiment[side], reward[side])
+            return asked * np.abs(slope), asked * np.sign(slope) * influence
+
+        return _positive_minus_negative(sentiment, size)
+
+    return statistic
 
 
-def _mixed(rows: pd.DataFrame) -> dict:
-    rows = rows[rows["sentiment"] != 0]
-    sign = np.sign(rows["sentiment"])
-    centred = rows["sentiment"] - rows.groupby(sign)["sentiment"].transform("mean")
-    side = sign - sign.mean()
-    # The slope of a sign is slope + gap / 2 for positive words and slope - gap / 2 for negative ones.
-    design = np.column_stack([np.ones(len(rows)), side, centred, centred * sign / 2])
-    model = sm.MixedLM(rows["reward"].to_numpy(), design, groups=rows["model"].to_numpy(), exog_re=design[:, 1:])
-    free = MixedLMParams.from_components(fe_params=np.ones(4), cov_re=np.eye(3))  # no correlations
-    with warnings.catch_warnings():
-        # A variance at its bound of zero is a finding (the models do not differ), not a failure.
-        for expected in (ConvergenceWarning, SingularMatrixWarning):
-            warnings.simplefilter("ignore", expected)
-        fit = model.fit(free=free, method=["lbfgs", "powell"])
-    (slope, gap), error = fit.fe_params[2:], float(fit.bse_fe[3])
-    ci_low, ci_high = stats.norm.interval(0.95, gap, error)
-    return {"models": rows["model"].nunique(), "n": len(rows), "positive": slope + gap / 2, "negative": slope - gap / 2,
-            "gap": gap, "standard_error": error, "ci_low": ci_low, "ci_high": ci_high,
-            "p": float(2 * stats.norm.sf(abs(gap / error))), "sd_gap": float(np.sqrt(fit.cov_re[2, 2])),
-            "converged": bool(fit.converged)}  # fmt: skip
-
-
-# --- words drawn again --------------------------------------------------------------------------------------------
-
-
-Statistic = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-
-
-def slope_gap(weights: np.ndarray, sentiment: np.ndarray, reward: np.ndarray) -> np.ndarray:
-    """Slope among positive words minus slope among negative ones, per row of weights: (resamples,). See gaps()."""
+def _positive_minus_negative(
+    sentiment: np.ndarray, of_side: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+) -> tuple[np.ndarray, np.ndarray]:
     up, down = sentiment > 0, sentiment < 0
-    return _slope(weights[:, up], sentiment[up], reward[up]) - _slope(weights[:, down], sentiment[down], reward[down])
+    (above, raises), (below, lowers) = of_side(up), of_side(down)
+    influence = np.zeros((len(sentiment), *np.shape(above)))
+    influence[up], influence[down] = raises, -lowers
+    return above - below, influence
 
 
-def log_spread_ratio(weights: np.ndarray, sentiment: np.ndarray, reward: np.ndarray) -> np.ndarray:
-    """Log of the SD of rewards among positive words over that among negative ones, per row of weights: (resamples,)."""
-    up, down = sentiment > 0, sentiment < 0
-    return (np.log(_variance(weights[:, up], reward[up])) - np.log(_variance(weights[:, down], reward[down]))) / 2
+@dataclass(frozen=True)
+class Measured:
+    """A statistic of each model under one prompt, and how much each word moves it.
 
-
-def mean_gap(weights: np.ndarray, sentiment: np.ndarray, reward: np.ndarray) -> np.ndarray:
-    """Mean reward of positive words minus that of negative ones, per row of weights: (resamples,)."""
-    up, down = sentiment > 0, sentiment < 0
-    return _mean(weights[:, up], reward[up]) - _mean(weights[:, down], reward[down])
-
-
-def _mean(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    return weights @ values / weights.sum(axis=1)
-
-
-def _variance(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    centred = values - values.mean()  # otherwise two large numbers are subtracted
-    return _mean(weights, centred**2) - _mean(weights, centred) ** 2
-
-
-def _slope(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    x, y = x - x.mean(), y - y.mean()
-    covariance = _mean(weights, x * y) - _mean(weights, x) * _mean(weights, y)
-    return covariance / (_mean(weights, x**2) - _mean(weights, x) ** 2)
-
-
-def by_words(rows: pd.DataFrame, statistic: Statistic, resamples: int = 2000, seed: int = 0) -> pd.DataFrame:
-    """A statistic per model and prompt with 95% bootstrap intervals, and its mean over models (row ALL).
-
-    Columns: prompt, model, estimate, ci_low, ci_high, n (distinct words). A word is resampled for all models and
-    spellings at once, since they share it; for the row ALL the models are resampled too, so that its interval speaks of
-    other words *and* other models. Resampling both is on the cautious side (Owen 2007, the pigeonhole bootstrap).
-    Raises InputError for fewer than 10 words of either sign.
+    values: model -> statistic. influence: words x models; NaN where a model has not read the word.
     """
-    random = np.random.default_rng(seed)
-    numbered = rows.assign(number=pd.factorize(rows["word"])[0])
-    words = numbered["number"].nunique()
-    counts = random.multinomial(words, np.full(words, 1 / words), size=resamples).astype(float)
-    return pd.concat(
-        [
-            _resampled(prompt, group, statistic, counts, random)
-            for prompt, group in numbered.groupby("prompt", sort=False)
-        ],
-        ignore_index=True,
-    )
+
+    values: pd.Series
+    influence: pd.DataFrame
+
+    @property
+    def standard_error(self) -> pd.Series:
+        """Of each model, over words (HC3 for slopes)."""
+        return np.sqrt((self.influence**2).sum())
+
+    @property
+    def words(self) -> pd.Series:
+        """How many distinct words each model has read."""
+        return self.influence.notna().sum()
 
 
-def _resampled(prompt: str, rows: pd.DataFrame, statistic: Statistic, counts: np.ndarray, random) -> pd.DataFrame:
-    estimates, draws, sizes = {}, {}, {}
+def measured(rows: pd.DataFrame, statistic: Statistic) -> dict[str, Measured]:
+    """Prompt -> the statistic of each model. A word in several spellings is one word: their influences are added.
+
+    Raises InputError for fewer than 10 words of either sign, or a word without a reward for one of the prompts.
+    """
+    values, influence = {}, {}
     for name, group in rows.groupby("model", sort=False):
-        _check_words(group, f"{name}, {prompt}")
-        x, y = group["sentiment"].to_numpy(dtype=float), group["reward"].to_numpy(dtype=float)
-        estimates[name] = statistic(np.ones((1, len(group))), x, y)[0]
-        draws[name] = statistic(counts[:, group["number"].to_numpy()], x, y)
-        sizes[name] = group["number"].nunique()
-    drawn = np.column_stack(list(draws.values()))
-    chosen = random.integers(0, drawn.shape[1], drawn.shape)
-    drawn = np.column_stack([drawn, np.take_along_axis(drawn, chosen, axis=1).mean(axis=1)])
-    ci_low, ci_high = resampling.interval(drawn)
-    everything = [*estimates.values(), np.mean([*estimates.values()])]
-    sizes[ALL] = rows["number"].nunique()
-    columns = {"estimate": everything, "ci_low": ci_low, "ci_high": ci_high, "n": list(sizes.values())}
-    return pd.DataFrame({"prompt": prompt, "model": [*estimates, ALL]} | columns)
+        wide = _words_by_prompts(group)
+        _check_words(wide, str(name))
+        sentiment = wide.index.get_level_values("sentiment").to_numpy(dtype=float)
+        found, moved = statistic(sentiment, wide.to_numpy(dtype=float))
+        values[name] = pd.Series(found, wide.columns)
+        influence[name] = pd.DataFrame(moved, wide.index.get_level_values("word"), wide.columns).groupby("word").sum()
+    table = pd.DataFrame(values)
+    return {
+        prompt: Measured(table.loc[prompt], pd.DataFrame({name: moved[prompt] for name, moved in influence.items()}))
+        for prompt in rows["prompt"].unique()
+    }
 
 
-def _check_words(rows: pd.DataFrame, name: str) -> None:
-    for sign, words in (("positive", rows["sentiment"] > 0), ("negative", rows["sentiment"] < 0)):
-        if (n := rows.loc[words, "word"].nunique()) < FEWEST:
-            raise InputError(f"{name}: {n} {sign} words are too few to resample; have at least {FEWEST}")
+def _words_by_prompts(group: pd.DataFrame) -> pd.DataFrame:
+    """One model's rewards, a row per word and spelling (index: word, occurrence, sentiment), a column per prompt."""
+    occurrence = group.groupby(["prompt", "word"], sort=False).cumcount()
+    numbered = group.assign(occurrence=occurrence).set_index(["word", "occurrence", "sentiment"])
+    return pd.DataFrame({prompt: one["reward"] for prompt, one in numbered.groupby("prompt", sort=False)})
 
 
-def spread(rows: pd.DataFrame, resamples: int = 2000, seed: int = 0) -> pd.DataFrame:
-    """The SD of rewards among positive and among negative words, and their ratio with a bootstrap interval.
+def _check_words(wide: pd.DataFrame, name: str) -> None:
+    if wide.isna().any(axis=None):
+        raise InputError(f"{name}: not every word has a reward for every prompt; score all words under all prompts")
+    words, sentiment = (wide.index.get_level_values(level) for level in ("word", "sentiment"))
+    for sign, of_sign in (("positive", sentiment > 0), ("negative", sentiment < 0)):
+        if (n := words[of_sign].nunique()) < FEWEST:
+            raise InputError(f"{name}: {n} {sign} words are too few for an interval; have at least {FEWEST}")
 
-    Columns: prompt, model, positive, negative (SD, ddof 0, in the unit of `reward`), ratio, ci_low, ci_high, n. The row
-    ALL has the geometric mean of the ratios; see by_words() for its interval. A ratio over 1 is the paper's "more
-    spread out" (section 3.1); it does not depend on the scale of a model's rewards.
+
+def by_words(rows: pd.DataFrame, statistic: Statistic, null: float = 0.0) -> pd.DataFrame:
+    """A statistic per model and prompt with 95% intervals over words, and its mean over models (row ALL), crossed.
+
+    Columns: prompt, model, estimate, standard_error, ci_low, ci_high, p (two-sided, against `null`), n (distinct
+    words); of the row ALL, whose interval speaks of other words *and* other models (lib.crossed), also these_low,
+    these_high, for these very models, and new_low, new_high, a prediction interval for a new one.
+    """
+    found = measured(rows, statistic)
+    return pd.concat([in_rows(one, null).assign(prompt=prompt) for prompt, one in found.items()], ignore_index=True)[
+        ["prompt", *IN_ROWS]
+    ]
+
+
+IN_ROWS = ["model", "estimate", "standard_error", "ci_low", "ci_high", "p", "these_low", "these_high", "new_low",
+           "new_high", "n"]  # fmt: skip
+
+
+def in_rows(one: Measured, null: float = 0.0) -> pd.DataFrame:
+    """The models' statistics as rows, and their mean over models as row ALL; columns as by_words, but no prompt."""
+    error, df = one.standard_error, one.words - 1
+    half = stats.t.ppf(0.975, df) * error
+    p = 2 * stats.t.sf((one.values - null).abs() / error, df)
+    rows = pd.DataFrame({"estimate": one.values, "standard_error": error, "ci_low": one.values - half,
+                         "ci_high": one.values + half, "p": p, "n": one.words})  # fmt: skip
+    every = pd.DataFrame([asdict(crossed.crossed(one.values, one.influence, null)) | {"model": ALL}])
+    return pd.concat([rows.rename_axis("model").reset_index(), every], ignore_index=True)[IN_ROWS]
+
+
+def mean_of(by_word: pd.DataFrame) -> pd.DataFrame:
+    """The rows ALL of by_words(), by prompt."""
+    return by_word[by_word["model"] == ALL].set_index("prompt").drop(columns="model")
+
+
+def count(one: Measured, side: int = 1, *, significant: bool = False, resamples: int = 4000, seed: int = 0) -> dict:
+    """How many of these very models have the statistic above 0 (below it for side -1), with a 95% interval.
+
+    significant: by more than its own interval over words (p < .05). Words are drawn again for all models at once; each
+    statistic moves by its words' influence. Keys: count, ci_low, ci_high, models.
+    """
+    least = (stats.t.ppf(0.975, one.words - 1) * one.standard_error if significant else 0 * one.values).to_numpy()
+    words = len(one.influence)
+    times = np.random.default_rng(seed).multinomial(words, np.full(words, 1 / words), size=resamples)
+    drawn = one.values.to_numpy() + (times - 1) @ one.influence.fillna(0.0).to_numpy()
+    ci_low, ci_high = resampling.interval((side * drawn > least).sum(axis=1))
+    observed = int((side * one.values.to_numpy() > least).sum())
+    # The ends are counts: a quantile between two of them is taken outwards.
+    return {"count": observed, "ci_low": int(np.floor(ci_low)), "ci_high": int(np.ceil(ci_high)),
+            "models": len(one.values)}  # fmt: skip
+
+
+def counts(rows: pd.DataFrame, statistic: Statistic, side: int = 1, *, significant: bool = False) -> pd.DataFrame:
+    """count() for every prompt: columns count, ci_low, ci_high, models; indexed by prompt."""
+    found = {prompt: count(one, side, significant=significant) for prompt, one in measured(rows, statistic).items()}
+    return pd.DataFrame(found).T.rename_axis("prompt")
+
+
+def min_f(rows: pd.DataFrame, statistic: Statistic) -> pd.DataFrame:
+    """Clark's min F' of the test over models and the test over words, by prompt: columns t_models, t_words, f, df, p.
+
+    A t-test over models alone takes the words for given, one over words alone the models.
+    """
+    found = {}
+    for prompt, one in measured(rows, statistic).items():
+        over_models = stats.ttest_1samp(one.values, 0)
+        of_words = np.sqrt((one.influence.dropna(how="all").fillna(0.0).mean(axis=1) ** 2).sum())
+        t_words = float(one.values.mean() / of_words)
+        f, df, p = crossed.min_f_prime(
+            float(over_models.statistic), len(one.values) - 1, t_words, len(one.influence) - 1
+        )
+        found[prompt] = {"t_models": over_models.statistic, "t_words": t_words, "f": f, "df": df, "p": p}
+    return pd.DataFrame(found).T.rename_axis("prompt")
+
+
+def spread(rows: pd.DataFrame) -> pd.DataFrame:
+    """The SD of rewards among positive and among negative words, and their ratio with its 95% interval.
+
+    Columns: prompt, model, positive, negative (SD, ddof 0, in the unit of `reward`), ratio, and those of by_words(),
+    as ratios; standard_error is that of the log ratio. The row ALL has the geometric mean of the ratios. A ratio over 1
+    is the paper's "more spread out" (section 3.1); it does not depend on the scale of a model's rewards.
     """
     keys = ["prompt", "model"]
     sides = {"positive": rows[rows["sentiment"] > 0], "negative": rows[rows["sentiment"] < 0]}
     by_sign = pd.DataFrame({sign: side.groupby(keys)["reward"].std(ddof=0) for sign, side in sides.items()})
-    ratio = by_words(rows, log_spread_ratio, resamples, seed).set_index(keys)
-    ratio[["estimate", "ci_low", "ci_high"]] = np.exp(ratio[["estimate", "ci_low", "ci_high"]])
-    columns = ["positive", "negative", "ratio", "ci_low", "ci_high", "n"]
-    return ratio.rename(columns={"estimate": "ratio"}).join(by_sign)[columns].reset_index()
+    ratio = by_words(rows, log_spread_ratio).set_index(keys)
+    ratio = as_ratios(ratio).rename(columns={"estimate": "ratio"})
+    return by_sign.reindex(ratio.index).join(ratio).reset_index()
+
+
+def as_ratios(logs: pd.DataFrame) -> pd.DataFrame:
+    """Rows of by_words() with estimate and interval ends as ratios instead of their logarithms."""
+    ends = ["estimate", "ci_low", "ci_high", "these_low", "these_high", "new_low", "new_high"]
+    return logs.assign(**{column: np.exp(logs[column]) for column in ends})
 
 
 # --- prompts against each other -----------------------------------------------------------------------------------
 
 
 def prompt_agreement(tables: Mapping[str, pd.DataFrame], first: str, second: str) -> pd.DataFrame:
-    """How alike a model's rewards for two prompts are, over its tokens: one row per model (Fig A2).
+    """How alike a model's rewards for two prompts are, over its tokens: a row per model and row ALL, the mean (Fig A2).
 
     tables: score tables, best with one row per distinct input, since identical inputs agree by construction. Columns:
-    model, pearson, ci_low, ci_high (95%, Fisher's z), tau (Kendall's tau-b, which has no scale and allows for ties), n.
+    those of in_rows(), of Pearson's r, whose interval is over tokens, in the row ALL over tokens and models; and tau
+    (Kendall's tau-b, which has no scale and allows for ties).
     """
-    rows = []
+    found = in_rows(correlations(tables, first, second)).rename(columns={"estimate": "pearson"})
+    taus = {name: float(stats.kendalltau(table[first], table[second]).statistic) for name, table in tables.items()}
+    return found.assign(tau=found["model"].map(taus | {ALL: np.mean(list(taus.values()))}))
+
+
+def correlations(tables: Mapping[str, pd.DataFrame], first: str, second: str) -> Measured:
+    """Pearson's r between a model's rewards for two prompts, and how much each text moves it."""
+    values, influence = {}, {}
     for name, table in tables.items():
-        x, y = (table[prompt].to_numpy(dtype=float) for prompt in (first, second))
-        pearson = stats.pearsonr(x, y)
-        ci_low, ci_high = pearson.confidence_interval()
-        row = {"model": name, "pearson": pearson.statistic, "ci_low": ci_low, "ci_high": ci_high}
-        rows.append(row | {"tau": stats.kendalltau(x, y).statistic, "n": len(table)})
-    return pd.DataFrame(rows)
+        x, y = (stats.zscore(table[prompt].to_numpy(dtype=float)) for prompt in (first, second))
+        values[name] = r = float((x * y).mean())
+        moved = (x * y - r * (x**2 + y**2) / 2) / (len(x) - 1)
+        influence[name] = pd.Series(moved).groupby(table["text"].to_numpy()).sum()
+    return Measured(pd.Series(values), pd.DataFrame(influence))
+
+
+def not_the_inverse(tables: Mapping[str, pd.DataFrame], alike: tuple[str, str], opposed: tuple[str, str]) -> Measured:
+    """r of two prompts that ask alike plus r of two that ask for opposites, in [-2, 2]; 0 for an exact inverse.
+
+    If rewards for the worst thing were those for the best with their sign turned, they would go against a third
+    prompt just as far as those for the best go with it; above 0, they do not.
+    """
+    one, other = (correlations(tables, *prompts) for prompts in (alike, opposed))
+    return Measured(one.values + other.values, one.influence + other.influence)
 
 
 def both_and_either(table: pd.DataFrame, good: str, bad: str) -> pd.DataFrame:
@@ -368,16 +461,21 @@ def corners(table: pd.DataFrame, good: str, bad: str, n: int = 3) -> pd.DataFram
 # --- the grid of prompts ------------------------------------------------------------------------------------------
 
 
-def over_prompts(gap_rows: pd.DataFrame) -> pd.DataFrame:
-    """compare() for every prompt of the grid, with the prompt taken apart: one row per prompt.
+def over_prompts(rows: pd.DataFrame) -> pd.DataFrame:
+    """The mean gap between slopes for every prompt of the grid, with the prompt taken apart: one row per prompt.
 
-    gap_rows: as from gaps(). Further columns: adjective, superlative, style, polarity (of the prompt, 1 or -1), p_holm
+    rows: observations with standardised rewards. Columns: prompt, models, n_steeper (models with gap > 0), gap, ci_low,
+    ci_high, p (over words and models), adjective, superlative, style, polarity (of the prompt, 1 or -1), p_holm
     (corrected over prompts).
     """
-    rows = compare(gap_rows)
-    parts = pd.DataFrame(rows["prompt"].map(cell).tolist(), columns=["adjective", "superlative", "style"])
-    p_holm = multipletests(rows["p"], method="holm")[1]
-    return pd.concat([rows, parts], axis=1).assign(polarity=parts["adjective"].map(POLARITIES), p_holm=p_holm)
+    found = measured(rows, slope_gap)
+    means = {prompt: asdict(crossed.crossed(one.values, one.influence)) for prompt, one in found.items()}
+    over = pd.DataFrame(means).T.rename_axis("prompt").rename(columns={"estimate": "gap"})
+    over = over[["models", "gap", "ci_low", "ci_high", "p"]].astype({"models": int})
+    over.insert(1, "n_steeper", [int((one.values > 0).sum()) for one in found.values()])
+    parts = pd.DataFrame(over.index.map(cell).tolist(), over.index, ["adjective", "superlative", "style"])
+    over = over.join(parts).assign(polarity=parts["adjective"].map(POLARITIES))
+    return over.assign(p_holm=multipletests(over["p"], method="holm")[1]).reset_index()
 
 
 def what_varies(prompts: pd.DataFrame) -> pd.DataFrame:
