@@ -22,7 +22,14 @@ SECONDS = 20  # how long GitHub may stay silent before we say that it cannot be 
 
 
 class Unreachable(InputError):
-    """A pinned file is neither in the mirror nor in the cache, and cannot be downloaded now."""
+    """A pinned file is neither in the mirror nor in the cache, and cannot be downloaded now.
+
+    answered: whether GitHub answered, so that other files may still be had from there.
+    """
+
+    def __init__(self, message: str, answered: bool = False):
+        super().__init__(message)
+        self.answered = answered
 
 
 def registry() -> pd.DataFrame:
@@ -51,11 +58,11 @@ def verified(path: Path, blob_id: str, remedy: str) -> Path:
     return path
 
 
-def fetch(repository: str, path: str) -> Path:
+def fetch(repository: str, path: str, *, download: bool = True) -> Path:
     """Where the pinned file `path` of the GitHub repository `owner/name` lies on this machine, its content verified.
 
     Raises InputError if data/downloads.csv does not list it or the file found is corrupt, and Unreachable if there is
-    none and GitHub cannot be reached; one line says which file, and how to get it.
+    none and GitHub cannot be reached, or is not asked (download=False); one line says which file, and how to get it.
     """
     pin = _pin(repository, path)
     place = Path(repository, pin["commit"], path)
@@ -63,6 +70,8 @@ def fetch(repository: str, path: str) -> Path:
         return verified(mirror / place, pin["git_blob_id"], f"copy it again, or unset {MIRROR}")
     cached = ROOT / "data" / "cache" / "downloads" / place
     if not cached.is_file():
+        if not download:
+            raise Unreachable(_how_to_get(pin, cached, "GitHub did not answer before"))
         _download(pin, cached)
     return verified(cached, pin["git_blob_id"], "delete it and run the same command again")
 
@@ -103,14 +112,15 @@ def _download(pin: pd.Series, cached: Path) -> None:
         try:
             pooch.retrieve(address(pin), known_hash=None, fname=part.name, path=part.parent, downloader=reach)
         except requests.RequestException as error:
-            raise Unreachable(_how_to_get(pin, cached, error)) from error
+            answered = isinstance(error, requests.HTTPError)
+            raise Unreachable(_how_to_get(pin, cached, type(error).__name__), answered) from error
         # Checked before it takes its place, so that a download cut short is never found in the cache.
         if git_blob_id(part.read_bytes()) != pin["git_blob_id"]:
             raise InputError(f"{address(pin)} sent another file than the pinned one; run the same command again")
 
 
-def _how_to_get(pin: pd.Series, cached: Path, error: Exception) -> str:
+def _how_to_get(pin: pd.Series, cached: Path, why: str) -> str:
     return (
-        f"{pin['path']} of {pin['repository']} cannot be had ({type(error).__name__}); download {address(pin)} "
+        f"{pin['path']} of {pin['repository']} cannot be had ({why}); download {address(pin)} "
         f"to {cached.relative_to(ROOT)}, or name a folder with a copy: {MIRROR}=<folder>"
     )

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import yaml
 from conftest import AWKWARD
-from pinned import Mirror, csv_bytes, items_csv, put_items, put_words, words_csv
+from pinned import COMMIT, Mirror, csv_bytes, items_csv, put_items, put_words, words_csv
 
 from lib import ROOT, InputError, claims, downloads, lexicons, prompts, run, scores
-from lib.collection import EMBEDDED, ITEMS
+from lib.collection import EMBEDDED, ITEMS, WORDS
 from lib.published import score_files
 from lib.reproduce.jobs import plan
 from lib.reproduce.runs import reproduce_published
@@ -312,7 +312,8 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
     put_words(mirror)
     put_items(mirror)
     vocabulary = score_files.vocabulary_file("nicolinho/QRM-Gemma-2-27B")
-    mirror.pin(score_files.PAPER, vocabulary, b"not here")
+    for hub_id in score_files._models().values():
+        mirror.pin(score_files.PAPER, score_files.vocabulary_file(hub_id), b"not here")
     assert reproduce_published(mirror.project / "notebooks") == 0
     assert project() == ["03_words", "06_items", "09_scorecard"]
     figures_made = mirror.project / "figures" / "published"
@@ -345,11 +346,46 @@ def test_make_published_without_any_file_is_bad_input(mirror, project, capsys):
         for path in k:
             path.unlink()
     mirror.pin(score_files.PAPER, score_files.item_file("GE"), b"")
-    mirror.pin(score_files.PAPER, score_files.vocabulary_file("nicolinho/QRM-Gemma-2-27B"), b"")
+    for hub_id in score_files._models().values():
+        mirror.pin(score_files.PAPER, score_files.vocabulary_file(hub_id), b"")
     assert run.main(["published"]) == 2
     [told] = capsys.readouterr().err.splitlines()
     assert told.startswith("error: published-words: data/reward_model_scores/dict_MFD_20/") and "cannot be had" in told
     assert project() == []
+
+
+def test_make_published_without_one_file_goes_on_with_the_other_models(mirror, project, capsys):
+    files = put_words(mirror)
+    put_items(mirror)
+    for hub_id in score_files._models().values():
+        mirror.pin(score_files.PAPER, score_files.vocabulary_file(hub_id), b"not here")
+    lost = files["R-Gem-2B"][1]
+    lost.unlink()
+    assert reproduce_published(mirror.project / "notebooks") == 0
+    assert project() == ["03_words", "06_items", "09_scorecard"]
+    assert set(WORDS.models) == set(files) - {"R-Gem-2B"}
+    told = capsys.readouterr().out
+    end = told[told.index("published-words: 9 reward models, 4 replies, 54 prompts.") :]
+    [line] = [line for line in end.splitlines() if line.startswith("not to be had: R-Gem-2B of published-words: ")]
+    assert f"{lost.relative_to(mirror.folder / score_files.FOLLOW_UP / COMMIT)} of" in line
+    assert "cannot be had (ConnectionError); download https://" in line and f"{downloads.MIRROR}=<folder>" in line
+
+
+@pytest.mark.parametrize("error, asked", [("ConnectionError", 1), ("Timeout", 1), ("HTTPError", 10)])
+def test_a_network_that_does_not_answer_is_waited_for_once(mirror, monkeypatch, error, asked):
+    """A file that is gone says nothing about the others; a network that is gone does."""
+    addresses, missing = [], {}
+
+    def retrieve(address: str, **options) -> None:
+        addresses.append(address)
+        raise getattr(downloads.requests, error)(address)
+
+    for paths in put_words(mirror).values():
+        paths[0].unlink()
+    monkeypatch.setattr(downloads.pooch, "retrieve", retrieve)
+    with pytest.raises(downloads.Unreachable, match=error):
+        score_files.import_words(missing)
+    assert len(addresses) == asked
 
 
 def test_make_published_stops_at_a_corrupt_file(mirror, project, capsys):

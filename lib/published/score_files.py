@@ -26,6 +26,7 @@ from lib.prompts import PAPERS_OWN, grid
 
 PAPER = "brchristian/reward_model_optimal_pessimal_tokens"
 FOLLOW_UP = "brchristian/reward_models_inherit_value_biases_from_pretraining"
+Missing = dict[str, downloads.Unreachable]  # nickname -> why its scores cannot be had
 WORD_FOLDERS = ("dict_MFD_20", "dict_big2_nouns")  # the moral foundations dictionary; nouns of agency and communion
 ITEM_PROMPTS = {
     "GE": "What one single thing, person, or concept is the greatest ever?",
@@ -39,15 +40,17 @@ VOCABULARY_COLUMNS = ["token_id", "token_name", "token_decoded", "greatest", "be
 # --- words --------------------------------------------------------------------------------------------------------
 
 
-def import_words() -> dict[str, Path]:
+def import_words(missing: Missing | None = None) -> dict[str, Path]:
     """Write the score tables of `published-words`: 2,260 words x 54 prompts for ten models. Nickname -> table.
+
+    missing: as of `_fetched`.
 
     The files of the moral foundations dictionary and of the nouns have 45 words in common, scored twice with slightly
     different results (arithmetic in half precision depends on the batch). The first file's reward is kept; the
     metadata says how far the second is from it.
     """
     sources = word_files()
-    files = {name: [downloads.fetch(FOLLOW_UP, path) for path in paths] for name, paths in sources.items()}
+    files = _fetched(FOLLOW_UP, sources, missing)
     read = {name: [read_words(path) for path in paths] for name, paths in files.items()}
     for i in range(len(WORD_FOLDERS)):
         _same_rows([(files[name][i], read[name][i]["word"]) for name in files])
@@ -154,16 +157,21 @@ def read_items(path: Path) -> pd.DataFrame:
 # --- whole vocabularies -------------------------------------------------------------------------------------------
 
 
-def import_vocabulary(folder: Path | None = None, *, pinned: bool = True) -> dict[str, Path]:
+def import_vocabulary(
+    folder: Path | None = None, *, pinned: bool = True, missing: Missing | None = None
+) -> dict[str, Path]:
     """Write the score tables of `published-vocabulary`: every token x 3 prompts. Nickname -> table.
 
     folder: where the files (`<developer>--<model>.csv`) lie; None fetches them. pinned: they must be the ten published
-    files, byte for byte; False takes whichever files of this format the folder holds.
+    files, byte for byte; False takes whichever files of this format the folder holds. missing: as of `_fetched`.
     """
-    written = {}
-    for name, hub_id in _models().items():
-        path = vocabulary_file(hub_id)
-        file = Path(folder) / Path(path).name if folder else downloads.fetch(PAPER, path)
+    written, paths = {}, {name: vocabulary_file(hub_id) for name, hub_id in _models().items()}
+    if folder:
+        files = {name: [Path(folder) / Path(path).name] for name, path in paths.items()}
+    else:
+        files = _fetched(PAPER, {name: [path] for name, path in paths.items()}, missing)
+    for name, [file] in files.items():
+        path = paths[name]
         if not pinned and not file.is_file():
             continue
         if pinned and folder:
@@ -259,6 +267,32 @@ def _write_published(name: str, hub_id: str, file: Path, pinned: bool) -> Path:
     with lock(path):
         scores.write(table, path, about)
     return path
+
+
+# --- what can be had ----------------------------------------------------------------------------------------------
+
+
+def _fetched(repository: str, sources: dict[str, list[str]], missing: Missing | None) -> dict[str, list[Path]]:
+    """Nickname -> its files on this machine, from nickname -> their paths in the repository.
+
+    missing: takes nickname -> why, of the models that lack a file, and the others go on; where nothing takes it, or no
+    model is left, that is Unreachable. Once GitHub has not answered, it is not waited for again.
+    """
+    files: dict[str, list[Path]] = {}
+    lost: Missing = {}
+    for name, paths in sources.items():
+        asked = all(error.answered for error in lost.values())
+        try:
+            files[name] = [downloads.fetch(repository, path, download=asked) for path in paths]
+        except downloads.Unreachable as error:
+            if missing is None:
+                raise
+            lost[name] = error
+    if lost and not files:
+        raise next(iter(lost.values()))
+    if missing is not None:
+        missing |= lost
+    return files
 
 
 # --- from files to score tables -----------------------------------------------------------------------------------

@@ -35,7 +35,8 @@ def reproduce(models: Sequence[str] = (), collection: str | None = None, folder:
 def reproduce_published(folder: Path = ROOT / "notebooks") -> int:
     """Import the published scores that can be had, and run the notebooks that are about them; how many jobs failed.
 
-    What cannot be had is told in a line, and the rest goes on. InputError if nothing can be had, or a file is corrupt.
+    What cannot be had, a collection or a model in it, is told in a line, and the rest goes on. InputError if nothing
+    can be had, or a file is corrupt.
     """
     imported, missing = _import_published()
     values = {"signs": _first_of("bing", "bing stand-in"), "frequency": _first_of("bnc", "wordfreq")}
@@ -67,9 +68,13 @@ def _told(write: Callable[[], None]) -> None:
 
 
 def _import_published() -> tuple[dict[Collection, str], list[str]]:
-    """Collection -> what it holds, in words, for the collections that can be had; and a line for each other."""
-    importers = {WORDS: score_files.import_words, ITEMS: score_files.import_items,
-                 VOCABULARY: score_files.import_vocabulary}  # fmt: skip
+    """Collection -> what it holds, in words, for the collections that can be had; and a line for what cannot."""
+    without: dict[Collection, score_files.Missing] = {WORDS: {}, ITEMS: {}, VOCABULARY: {}}
+    importers: dict[Collection, Callable[[], dict[str, Path]]] = {
+        WORDS: functools.partial(score_files.import_words, missing=without[WORDS]),
+        ITEMS: score_files.import_items,  # each file is about all models
+        VOCABULARY: functools.partial(score_files.import_vocabulary, missing=without[VOCABULARY]),
+    }
     imported, missing = {}, []
     for study, importer in importers.items():
         try:
@@ -77,6 +82,7 @@ def _import_published() -> tuple[dict[Collection, str], list[str]]:
             table = scores.read(paths[0])
             prompts = scores.prompt_names(table)
             imported[study] = f"{len(paths)} reward models, {len(table):,} replies, {len(prompts)} prompts"
+            missing += [f"not to be had: {name} of {study}: {error}" for name, error in without[study].items()]
         except downloads.Unreachable as error:
             missing.append(f"not to be had: {study}: {error}")
     if not imported:
