@@ -10,7 +10,7 @@ TESTS := OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --no-loadscop
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce published verify quick test drills score ls lab lint notebooks
+.PHONY: help install reproduce published calibrate verify quick test drills score ls lab lint notebooks
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -25,6 +25,10 @@ reproduce: $(INSTALLED) ## score and analyse: make reproduce [MODELS="R-Gem-2B R
 
 published: $(INSTALLED) ## the notebooks on the scores that the authors published: make published [DATA_MIRROR=folder]
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run published
+
+calibrate: $(INSTALLED) ## train models of known values, see what intervals hold: make calibrate [MODELS=40] [FOLDER=folder] [PUBLISH=1]
+	@$(PY) -m lib.run calibrate $(if $(MODELS),--models $(MODELS)) $(if $(FOLDER),--folder "$(FOLDER)") \
+		$(if $(PUBLISH),--publish)
 
 quick: lint ## check style and types, and run the tests that load no notebook and train nothing (about a minute)
 	@$(TESTS) -m "not slow"

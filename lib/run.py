@@ -16,6 +16,7 @@ EXAMPLES = """examples:
   python -m lib.run score path/to/model --prompts greatest,best --reply-mode ids
   python -m lib.run verify R-Gem-2B --sample 200 --dtype float32
   python -m lib.run published                                        the notebooks on the authors' released scores
+  python -m lib.run calibrate --models 40                            do the intervals hold what was planted?
   python -m lib.run notebooks 04 05                                  execute these committed notebooks again
   python -m lib.run ls models                                        models, collections, prompts or notebooks
 """
@@ -48,6 +49,10 @@ def _parser() -> argparse.ArgumentParser:
     for option in ("dtype", "device"):
         added.add_argument(f"--{option}", help="as of lib.models.reward_models.load")
     commands.add_parser("published", help="import published scores and run the notebooks that are about them")
+    added = commands.add_parser("calibrate", help="train small models on known values and see what intervals hold")
+    added.add_argument("--models", type=int, default=400, help="how many of the plan (default: all 400)")
+    added.add_argument("--folder", help="where rewards and report go (default: data/cache/calibration)")
+    added.add_argument("--publish", action="store_true", help="make it the report that the notebooks read")
     added = commands.add_parser("notebooks", help="execute the committed notebooks again, without run-time metadata")
     added.add_argument("names", nargs="*", metavar="NAME", help="how their names start (default: all)")
     added = commands.add_parser("ls", help="list models, collections, prompts and notebooks")
@@ -75,6 +80,10 @@ def _run(command: str, **given) -> int:
             from lib.reproduce import one_model
 
             return int(not one_model.verify_model(**given))
+        case "calibrate":
+            from lib.calibration import publishing
+
+            publishing.run(**given)
         case "notebooks":
             from lib.reproduce import notebooks
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -84,15 +85,22 @@ def measure(
 
 
 def _measure(job: _Job) -> None:
-    profile = job.planned.profile
-    trained = small_models.train(profile, seed=job.planned.seed, steps=job.steps)
-    texts, prompts = words()["word"].tolist(), read_prompts(None)
-    rewards = [scoring.score_replies(trained.model, prompts[prompt], texts) for prompt in PROMPTS]
-    made_from = small_models.fingerprint(profile, seed=job.planned.seed, steps=job.steps)
-    report = trained.report | {"fingerprint": made_from}
+    rewards, report = train_and_score(job.planned, job.steps)
     with replacing(job.path) as part, open(part, "wb") as file:
         kept = {"settings": json.dumps(job.settings), "report": json.dumps(report)}
-        np.savez_compressed(file, rewards=np.column_stack(rewards).astype(np.float32), **kept)
+        np.savez_compressed(file, rewards=rewards, **kept)
+
+
+def train_and_score(planned: Planned, steps: int) -> tuple[np.ndarray, dict]:
+    """Rewards of the words, (words, prompts) float32, by a model trained now, and the report of its training.
+
+    The report has the fingerprint of code and files too: models of two of them should not be in one calibration.
+    """
+    trained = small_models.train(planned.profile, seed=planned.seed, steps=steps)
+    texts, prompts = words()["word"].tolist(), read_prompts(None)
+    rewards = [scoring.score_replies(trained.model, prompts[prompt], texts) for prompt in PROMPTS]
+    made_from = small_models.fingerprint(planned.profile, seed=planned.seed, steps=steps)
+    return np.column_stack(rewards).astype(np.float32), trained.report | {"fingerprint": made_from}
 
 
 def _read(job: _Job) -> Measured | None:
@@ -104,7 +112,7 @@ def _read(job: _Job) -> Measured | None:
                 json.loads(str(kept["settings"])),
                 json.loads(str(kept["report"])),
             )
-    except (OSError, ValueError, KeyError, EOFError):
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
     return Measured(job.planned, rewards, report) if settings == job.settings else None
 
