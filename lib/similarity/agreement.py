@@ -9,6 +9,7 @@ from scipy import stats
 from sklearn.manifold import MDS
 
 from lib import InputError, resampling
+from lib.crossed import Crossed, crossed
 from lib.rankings import matrix_of_pairs, refuse_constant
 
 # --- distributions ------------------------------------------------------------------------------------------------
@@ -55,6 +56,54 @@ def _moments_of(raw: np.ndarray) -> np.ndarray:
     # Few tokens can be drawn all alike; they have no skewness, and rounding must not give them one.
     spread = np.where(variance > 1e-12, variance, np.nan) ** 1.5
     return np.stack([first, variance, (third - 3 * first * second + 2 * first**3) / spread], axis=1)
+
+
+@dataclass(frozen=True)
+class Skews:
+    """Whether models' rewards lean to the right. skewness: model -> skewness over distinct texts.
+
+    as_published: how many are positive over the texts as the paper takes them; n_positive: over distinct texts, with
+    the 95% interval ci_low, ci_high of the count (texts are drawn, the models are these). mean: over models, crossed.
+    """
+
+    skewness: pd.Series
+    as_published: int
+    n_positive: int
+    ci_low: int
+    ci_high: int
+    mean: Crossed
+
+
+def skews(as_published: pd.DataFrame, distinct: pd.DataFrame, resamples: int = 1000, seed: int = 0) -> Skews:
+    """The skewness of all models' rewards for one prompt; each texts x models, none missing.
+
+    as_published: over the texts as the paper takes them, where ` love` and `love` are two. distinct: trimmed, so that
+    no observation is counted twice.
+    """
+    n, skewness = len(distinct), pd.Series(stats.skew(distinct.to_numpy(dtype=float)), distinct.columns)
+    z = ((distinct - distinct.mean()) / distinct.std(ddof=0)).to_numpy(dtype=float)
+    powers = np.stack([z, z**2, z**3], axis=2).reshape(n, -1)  # (n, models x 3)
+    sums = resampling.bootstrap(lambda drawn: resampling.times_drawn(drawn, n) @ powers, n, resamples, seed)
+    draws = _moments_of((sums / n).reshape(-1, 3))[:, 2].reshape(resamples, -1)
+    ci_low, ci_high = resampling.interval((draws > 0).sum(axis=1))
+    old = int((stats.skew(as_published.to_numpy(dtype=float)) > 0).sum())
+    return Skews(skewness, old, int((skewness > 0).sum()), int(ci_low), int(ci_high), mean_skewness(distinct))
+
+
+def mean_skewness(rewards: pd.DataFrame) -> Crossed:
+    """The mean over models of the skewness of their rewards, crossed: texts and models are both drawn.
+
+    rewards: texts x models, none missing.
+    """
+    skewness = pd.Series(stats.skew(rewards.to_numpy(dtype=float)), rewards.columns)
+    return crossed(skewness, skewness_influence(rewards))
+
+
+def skewness_influence(rewards: pd.DataFrame) -> pd.DataFrame:
+    """How much each text moves the skewness of each model's rewards, texts x models: z^3 - 3 z - (3 z^2 - 1) g / 2, g
+    the skewness, over n - 1."""
+    z = (rewards - rewards.mean()) / rewards.std(ddof=0)
+    return (z**3 - 3 * z - (3 * z**2 - 1) * (z**3).mean() / 2) / (len(z) - 1)
 
 
 # --- agreement between models -------------------------------------------------------------------------------------
@@ -104,6 +153,42 @@ def rank_biased_overlap(first: np.ndarray, second: np.ndarray, p: float = 0.98) 
     agreement = 2 * common / (at_or_above(first) + at_or_above(second))
     weights = (1 - p) * p ** np.arange(n)
     return float(agreement[-1] * p**n + weights @ agreement)
+
+
+def wordings_against_models(
+    first: pd.DataFrame, second: pd.DataFrame, resamples: int = 200, most: int = 2000, seed: int = 0
+) -> pd.DataFrame:
+    """Does the wording of the question or the model change a ranking more? Columns tau, ci_low, ci_high (95%).
+
+    first, second: rewards of the same texts and models (three at least) under two wordings of one question. Rows:
+    `other wording`, the mean tau of a model with itself under the other wording; `other model`, that of two models
+    under the first wording; `difference`. Texts and models are both sampled: the variance is that of the bootstrap over
+    texts (m = most of n and scaled, as in rankings.tau_resamples) plus that over models, with models - 1 degrees of
+    freedom; the interaction is not taken off, so that intervals are rather too wide.
+    """
+    ranks = np.stack([frame.rank(method="dense").to_numpy(dtype=int) for frame in (first, second)])  # (2, texts, k)
+    n, models = ranks.shape[1:]
+    a, b = np.triu_indices(models, 1)
+    random = np.random.default_rng(seed)
+
+    def taus(rows: np.ndarray) -> tuple[list[float], list[float]]:
+        one, another = ranks[:, rows]
+        within = [stats.kendalltau(one[:, m], another[:, m]).statistic for m in range(models)]
+        return within, [stats.kendalltau(one[:, i], one[:, j]).statistic for i, j in zip(a, b, strict=True)]
+
+    def means(within, between, times: np.ndarray) -> np.ndarray:  # times: how often each model was drawn
+        found = np.average(within, weights=times), np.average(between, weights=times[a] * times[b])
+        return np.array([*found, found[0] - found[1]])
+
+    once, m = np.ones(models), min(n, most)
+    whole = taus(np.arange(n))
+    of_texts = [means(*taus(random.integers(n, size=m)), once) for _ in range(resamples)]
+    drawn = [resampling.times_drawn(random.integers(models, size=models), models) for _ in range(20 * resamples)]
+    of_models = [means(*whole, times) for times in drawn if np.count_nonzero(times) > 1]  # no model with itself
+    variance = np.var(of_texts, axis=0, ddof=1) * m / n + np.var(of_models, axis=0, ddof=1)
+    tau, reach = means(*whole, once), stats.t.ppf(0.975, models - 1) * np.sqrt(variance)
+    columns = {"tau": tau, "ci_low": tau - reach, "ci_high": tau + reach}
+    return pd.DataFrame(columns, index=["other wording", "other model", "difference"])
 
 
 def correlation(first: pd.DataFrame, second: pd.DataFrame) -> float:

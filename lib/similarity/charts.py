@@ -10,8 +10,21 @@ from matplotlib.axes import Axes
 from matplotlib.transforms import Bbox
 from scipy import stats
 
-from lib import InputError
-from lib.figures import GREY, Chart, label, model_colours, model_label, new_chart, styled, title_lines
+from lib import InputError, prompts
+from lib.crossed import Crossed
+from lib.figures import (
+    DENSE_TITLE,
+    GREY,
+    NEGATIVE,
+    POSITIVE,
+    Chart,
+    label,
+    model_colours,
+    model_label,
+    new_chart,
+    styled,
+    title_lines,
+)
 from lib.similarity import agreement
 
 
@@ -190,3 +203,50 @@ def _draw_recipes(axes: Axes, table: pd.DataFrame) -> None:
 
 def _p_value(p: float) -> str:
     return "p < .001" if p < 0.001 else f"p = {p:.3f}".replace("0.", ".", 1)
+
+
+@styled
+def draw_sections(table: pd.DataFrame, *, title: str) -> Chart:
+    """What agreement gains from the farthest to equal scores, a panel per benchmark, a row per section, with intervals.
+
+    table: as from benchmarks.follows. The exact permutation p of each section stands at the right, Holm's below it.
+    """
+    benchmarks = list(dict.fromkeys(table["benchmark"]))
+    figure = new_chart(12, 2.2 + 0.62 * table.groupby("benchmark").size().max(), title, DENSE_TITLE)
+    figure.get_layout_engine().set(wspace=0.06)
+    panels = figure.subplots(1, len(benchmarks), sharex=True, squeeze=False)[0]
+    for axes, benchmark in zip(panels, benchmarks, strict=True):
+        rows = table[table["benchmark"] == benchmark]
+        places = -np.arange(len(rows), dtype=float)
+        reach = [rows["b"] - rows["ci_low"], rows["ci_high"] - rows["b"]]
+        axes.axvline(0, color=GREY, linewidth=1)
+        axes.errorbar(rows["b"], places, xerr=reach, fmt="o", color=CORRECTED_COLOUR, capsize=4)
+        for place, (p, holm) in zip(places, rows[["p", "p_holm"]].to_numpy(), strict=True):
+            axes.annotate(f"{_p_value(p)}\nHolm {_p_value(holm)[2:]}", (1.02, place), va="center", fontsize=11,
+                          xycoords=axes.get_yaxis_transform())  # fmt: skip
+        axes.set_yticks(places, rows["section"].replace("Score", "overall score"))
+        axes.set(title=f"{benchmark}, {rows['models'].iloc[0]} models", ylim=(0.5 - len(rows), 0.5),
+                 xlabel="gain in tau, farthest to equal scores")  # fmt: skip
+    return figure
+
+
+@styled
+def draw_wordings(means: Mapping[str, Crossed], *, title: str) -> Chart:
+    """The mean skewness of rewards by wording of the question, with crossed intervals, good and bad apart.
+
+    means: wording -> as from agreement.mean_skewness, in any order; drawn from the least to the greatest.
+    """
+    figure = new_chart(11, 5.2, title)
+    axes = figure.subplots()
+    ordered = sorted(means, key=lambda wording: (prompts.polarity(wording) < 0, means[wording].estimate))
+    for polarity, (colour, name) in {1: (POSITIVE, "asks for good"), -1: (NEGATIVE, "asks for bad")}.items():
+        places = [place for place, wording in enumerate(ordered) if prompts.polarity(wording) == polarity]
+        some = [means[ordered[place]] for place in places]
+        middle = np.array([one.estimate for one in some])
+        reach = np.array([[one.estimate - one.ci_low, one.ci_high - one.estimate] for one in some]).T
+        axes.errorbar(places, middle, yerr=reach, fmt="o", color=colour, markersize=5, label=f"{name} things")
+    axes.axhline(0, color=GREY, linewidth=1)
+    axes.set(xlabel=f"{len(means)} wordings of the question", ylabel="mean skewness over models", xticks=[])
+    axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    return figure

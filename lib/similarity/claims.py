@@ -1,24 +1,29 @@
 """The claims of section 2.2: moments, agreement, the map of models, and its regression; and Fig 2A as printed.
 
-Numbers of the vocabulary are judged only where the texts are a vocabulary; elsewhere a note says over what they are.
-What is made of the paper's own figure is judged in every collection that asks as the paper does.
+What is made of the paper's printed figures and released tables is about its vocabularies, and is judged wherever the
+collection holds the paper's models and asks as the paper does. Everything else is about the collection's own texts.
 """
 
-from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from lib import resampling
+from lib import downloads, prompts
 from lib.claims import A_VOCABULARY, THE_PAPER, Claim, paper_table, papers_own, state
 from lib.collection import Collection
-from lib.similarity import agreement, rsa
+from lib.crossed import Crossed
+from lib.similarity import agreement, pair_model, rsa
+from lib.similarity.ends import PAPER
 
 PRINTED = "Fig 2A as printed"
-PROMPT = "greatest"  # what Fig 2A and Table 3 are about
+FIGURES, TABLES = "figures (printed)", "vocabulary (released table)"  # populations
+PROMPTS = ("greatest", "GW")  # the paper's wording of section 2, by its names in the collections
+TABLE_3 = "tables/output/table_3_distribution_moments.csv"
 MOMENTS = ("mean", "variance", "skewness")
-TRAITS = ("base", "developer", "parameters")  # what models near each other on the map are said to share
+SKEW_CLAIMS = {"greatest": "S2.skew", "GW": "S2.skew", "best": "S3.skew.best", "worst": "S3.skew.worst"}
+NEAR = ("base", "developer", "parameters")  # what models near each other on the map are said to share
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,12 @@ class Scope:
     @property
     def asks_as_the_paper(self) -> bool:
         """Whether numbers of the paper's own figures belong beside those of this collection."""
-        return self.prompt == PROMPT
+        return self.prompt == PROMPTS[0] and "models" in self.own
+
+    @property
+    def is_asked_about(self) -> bool:
+        """Whether section 2 says anything about answers to this prompt."""
+        return self.prompt in PROMPTS
 
     def note(self, remark: str = "") -> str:
         """The remark, and over what its number was found if that is no vocabulary, as the paper's sentences are."""
@@ -49,124 +59,285 @@ def scope(study: Collection, prompt: str, texts: int) -> Scope:
     return Scope(prompt, texts, papers_own(study, texts), study.texts)
 
 
-def similarity_claims(
-    study: Collection,
-    prompt: str,
-    texts: int,
-    *,
-    moments: tuple[pd.DataFrame, pd.DataFrame],
-    taus: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
-    measures: tuple[Mapping[str, float], Mapping[str, float], Mapping[str, float]],
-    matrices: Mapping[str, tuple[pd.DataFrame, agreement.ModelMap, Mapping[str, pd.DataFrame]]],
-    permutations: int,
-) -> list[Claim]:
-    """All claims of section 2.2, and of the appendix on its measures; texts: how many the models share.
+@dataclass(frozen=True)
+class Agreement:
+    """A matrix of agreement between models with all that section 2.2 makes of it.
 
-    moments: as published and corrected, each as from agreement.moments. taus: the matrix as published, then pairs and
-    draws as from rankings.tau_resamples. measures: by measure, its correlation with tau as printed and here, and the p
-    of the printed one. matrices: by name, a matrix of agreement, its map, and what its models share; those whose models
-    are too few to be told apart are left out, and PRINTED where the prompt is another.
+    traits: what the models share, as from factors.theoretical. found: as from rsa.analyses.
     """
-    here = scope(study, prompt, texts)
-    claims = moment_claims(*moments, here) + tau_claims(*taus, here)
-    claims += measure_claims(*measures, len(taus[1]), here)
-    for name, (matrix, model_map, traits) in matrices.items():
-        if (name == PRINTED and not here.asks_as_the_paper) or not rsa.can_be_told_apart(matrix, traits):
-            continue
-        claims += map_claims(name, model_map, traits, here, permutations)
-        claims += rsa_claims(name, rsa.rsa_summary(matrix, traits, permutations), len(matrix), here)
-    return claims
+
+    matrix: pd.DataFrame
+    model_map: agreement.ModelMap
+    traits: Mapping[str, pd.DataFrame]
+    found: rsa.Analyses
 
 
-def moment_claims(published: pd.DataFrame, corrected: pd.DataFrame, here: Scope) -> list[Claim]:
-    """S2.skew and S2.moments; published, corrected: as from agreement.moments, of one set of models."""
-    is_above = corrected["skewness_ci_low"] > 0
-    remark = f"{len(corrected)} models; interval not above 0: {', '.join(corrected.index[~is_above]) or 'none'}"
-    counts = {"as_published": int((published["skewness"] > 0).sum()), "corrected": int(is_above.sum())}
-    skew = state("S2.skew", "n_positive", here.prompt, own=here.own, n=here.texts, note=here.note(remark), **counts)
+def similarity_claims(
+    here: Scope, *, skews: Mapping[str, agreement.Skews], wordings: Mapping[str, Crossed],
+    taus: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame | None],
+    matrices: Mapping[str, Agreement],
+) -> list[Claim]:  # fmt: skip
+    """All claims of section 2.2; none where the prompt is one about which the section says nothing.
+
+    skews: prompt -> as from agreement.skews. wordings: wording of the published grid -> mean skewness; may be empty.
+    taus: the arguments of `tau_claims`. matrices: by name; that of PRINTED is left out where the collection is not the
+    paper's, or asks otherwise.
+    """
+    if not here.is_asked_about:
+        return []
+    stated = [one for prompt, found in skews.items() if prompt in SKEW_CLAIMS
+              for one in skew_claims(SKEW_CLAIMS[prompt], replace(here, prompt=prompt), found)]  # fmt: skip
+    stated += wording_claims(wordings, here) if wordings else []
+    stated += tau_claims(*taus, here)
+    if here.asks_as_the_paper:
+        stated += released_claims() + printed_tau_claims()
+        printed = {name: printed_matrix(f"figa1_{name}") for name in ("spearman", "rbo")}
+        stated += measure_claims(printed, matrices[PRINTED].traits, here.prompt)
+    for name, one in matrices.items():
+        if name != PRINTED or here.asks_as_the_paper:
+            stated += map_claims(name, one.model_map, one.traits, here)
+            stated += rsa_claims(name, one.found, len(one.matrix), here)
+            stated += developer_claims(name, one.matrix, one.traits, here)
+    return stated
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a matrix of agreement comes from: what of the paper's own it rests on, its population, and its note."""
+
+    own: Set[str]
+    population: str
+    note: str
+
+
+def source(name: str, here: Scope) -> Source:
+    """The source of the matrix `name`: PRINTED is the paper's own figure, any other is this collection's."""
+    return Source(THE_PAPER, FIGURES, name) if name == PRINTED else Source(here.own, "", here.note(name))
+
+
+# --- skewness and moments -----------------------------------------------------------------------------------------
+
+
+def skew_claims(claim: str, here: Scope, skews: agreement.Skews) -> list[Claim]:
+    """S2.skew and S3.skew.*: how many models' rewards lean to the right, and by how much on average."""
+    mean, without = skews.mean, skews.skewness.index[skews.skewness <= 0]
+    note = here.note(f"of {mean.models} models; not to the right: {', '.join(without) or 'none'}")
+    how_many = _once(skews.as_published, skews.n_positive) | {"ci_low": skews.ci_low, "ci_high": skews.ci_high}
+    how_much = {"corrected": mean.estimate, "ci_low": mean.ci_low, "ci_high": mean.ci_high, "n": mean.n, "p": mean.p}
+    of_a_new = f"crossed over texts and models; a new model: {mean.new_low:.2f} to {mean.new_high:.2f}"
     return [
-        skew,
-        *(_moment(name, moment, published, corrected, here) for moment in MOMENTS for name in corrected.index),
+        state(claim, "n_positive", here.prompt, own=here.own, n=mean.models, note=note, **how_many),
+        state(claim, "mean_skewness", here.prompt, own=here.own, note=here.note(of_a_new), **how_much),
     ]
 
 
-def _moment(name: str, moment: str, published: pd.DataFrame, corrected: pd.DataFrame, here: Scope) -> Claim:
-    printed, row = paper_table("table_3").set_index("nickname")[moment].get(name), corrected.loc[name]
-    own, paper = (here.own, float(printed)) if printed is not None else (frozenset(), None)
-    ours = float(published.loc[name, moment])
-    estimate, ci_low, ci_high = row[[moment, f"{moment}_ci_low", f"{moment}_ci_high"]].astype(float).tolist()
-    return state("S2.moments", moment, here.prompt, name, own=own, paper=paper, as_published=ours, corrected=estimate,
-                 ci_low=ci_low, ci_high=ci_high, n=int(row["n"]), judged=(ours, None),
-                 note=here.note())  # fmt: skip
+def wording_claims(means: Mapping[str, Crossed], here: Scope) -> list[Claim]:
+    """S3.skew.*: in how many wordings of a question rewards lean to the right, models and texts crossed.
+
+    means: wording -> the mean of agreement.skews.
+    """
+    stated = []
+    for claim, polarity in {"S3.skew.best": 1, "S3.skew.worst": -1}.items():
+        asked = [mean for wording, mean in means.items() if prompts.polarity(wording) == polarity]
+        above = sum(mean.ci_low > 0 for mean in asked)
+        least = min((mean.estimate for mean in asked), default=float("nan"))
+        note = here.note(f"of {len(asked)} wordings, interval included; least mean {least:.2f}")
+        numbers = {"corrected": above, "n": len(asked), "note": note}
+        stated.append(state(claim, "wordings_positive", own=here.own, **numbers))
+    return stated
 
 
-def tau_claims(published: pd.DataFrame, pairs: pd.DataFrame, draws: pd.DataFrame, here: Scope) -> list[Claim]:
-    """S2.tau: mean, min and max over pairs. published: matrix; pairs, draws: as from rankings.tau_resamples."""
+def released_moments() -> pd.DataFrame:
+    """Table 3 as the authors released it: model -> mean, variance, skewness, each of three decimals."""
+    table = pd.read_csv(downloads.fetch(PAPER, TABLE_3), keep_default_na=False).set_index("Model")
+    return table.rename(columns=str.lower)[list(MOMENTS)].astype(float)
+
+
+def moment_claims(moments: pd.DataFrame, prompt: str, own: Set[str], population: str = "") -> list[Claim]:
+    """S2.moments: each number of Table 3 beside that of a vocabulary, or of the table that the authors released.
+
+    moments: as from agreement.moments, or `released_moments`; models that Table 3 does not have are left out.
+    """
+    printed = paper_table("table_3").set_index("nickname")
+    told = "the bound that the paper prints" if population else ""
+    return [
+        state("S2.moments", moment, prompt, name, own=own, population=population, as_published=float(row[moment]),
+              paper=float(printed.loc[name, moment]), n=int(row["n"]) if "n" in row else None,
+              note=told if moment == "variance" and printed.loc[name, "variance_relation"] == "<" else "")
+        for name, row in moments.iterrows() if name in printed.index
+        for moment in MOMENTS
+    ]  # fmt: skip
+
+
+def released_claims(prompt: str = PROMPTS[0]) -> list[Claim]:
+    """S2.skew and S2.moments by the table that the authors released, which is about the vocabulary itself."""
+    moments = released_moments()
+    count, least = int((moments["skewness"] > 0).sum()), moments["skewness"].idxmin()
+    note = f"the authors' own Table 3; least: {least}, {moments.loc[least, 'skewness']:.3f}"
+    skew = state("S2.skew", "n_positive", prompt, own=THE_PAPER, population=TABLES, as_published=count, n=len(moments),
+                 note=note)  # fmt: skip
+    return [skew, *moment_claims(moments, prompt, THE_PAPER, TABLES)]
+
+
+# --- agreement ----------------------------------------------------------------------------------------------------
+
+
+def tau_claims(
+    published: pd.DataFrame, tau: pd.DataFrame, pairs: pd.DataFrame, draws: pd.DataFrame,
+    wordings: pd.DataFrame | None, here: Scope,
+) -> list[Claim]:  # fmt: skip
+    """S2.tau over pairs of models: mean, min, max, a new pair, and another wording against another model.
+
+    published, tau: the matrix as published and corrected; pairs, draws: as from rankings.tau_resamples; wordings: as
+    from agreement.wordings_against_models, None without a second wording.
+    """
     ours = pd.Series(published.to_numpy()[np.triu_indices(len(published), 1)])
-    ends = pairs.loc[[pairs["tau"].idxmin(), pairs["tau"].idxmax()], ["tau", "ci_low", "ci_high"]].to_numpy(dtype=float)
-    mean = [pairs["tau"].mean(), *resampling.interval(draws.mean(axis=1))]
-    claims = []
-    for quantity, numbers in {"mean": mean, "min": ends[0], "max": ends[1]}.items():
-        tau, ci_low, ci_high = map(float, numbers)
-        as_published, is_least = float(ours.agg(quantity)), quantity == "min"
-        remark = "of the 45 pairs of Fig 2A" + ("; the claim is that all are positive" if is_least else "")
-        claims.append(state("S2.tau", quantity, here.prompt, own=here.own, as_published=as_published, corrected=tau,
-                            judged=(as_published, ci_low if is_least else None), ci_low=ci_low, ci_high=ci_high,
-                            n=len(pairs), note=here.note(remark)))  # fmt: skip
+    least, greatest = (pairs.loc[pairs["tau"].agg(which)] for which in ("idxmin", "idxmax"))
+    model = pair_model.fit(tau, {}) if len(pairs) > 2 else None
+    of_mean = {"ci_low": model.mean_low, "ci_high": model.mean_high} if model else {}
+    texts = f"over texts alone {pairs['tau'].mean() - draws.mean(axis=1).quantile(0.025):.3f} either way"
+    common = {"own": here.own, "n": len(pairs)}
+    claims = [
+        state("S2.tau", "mean", here.prompt, **_once(ours.mean(), pairs["tau"].mean()), **of_mean, **common,
+              note=here.note(f"for other models; {texts}"))
+    ]  # fmt: skip
+    for quantity, row in {"min": least, "max": greatest}.items():
+        claims.append(state("S2.tau", quantity, here.prompt, **_once(ours.agg(quantity), row["tau"]), **common,
+                            ci_low=float(row["ci_low"]), ci_high=float(row["ci_high"]),
+                            note=here.note(f"{row['model_a']} and {row['model_b']}; over texts")))  # fmt: skip
+    if model:
+        claims.append(state("S2.tau", "new_pair", here.prompt, corrected=model.mean, ci_low=model.new_low,
+                            ci_high=model.new_high, **common,
+                            note=here.note("a prediction interval for two new models")))  # fmt: skip
+    if wordings is not None:
+        difference = dict(
+            zip(("corrected", "ci_low", "ci_high"), wordings.loc["difference"].astype(float), strict=True)
+        )
+        told = ", ".join(f"{name} {value:.2f}" for name, value in wordings["tau"].drop("difference").items())
+        common |= {"n": here.texts, "note": here.note(f"mean tau: {told}")}
+        claims.append(state("S2.tau", "other_wording_minus_other_model", here.prompt, **difference, **common))
     return claims
 
 
-def measure_claims(
-    printed: Mapping[str, float], found: Mapping[str, float], p: Mapping[str, float], n: int, here: Scope
-) -> list[Claim]:
-    """A1.correlations: over pairs, the correlation of another measure with tau, as printed and in this collection.
-
-    printed, found, p: by measure (spearman, rbo); p of the printed one. The printed one is judged.
-    """
-    note = here.note("correlation with tau over pairs of models: printed in Figs 2A and A1; corrected: this collection")
+def printed_tau_claims(prompt: str = PROMPTS[0]) -> list[Claim]:
+    """S2.tau by Fig 2A as printed; the interval of the lowest tau is that of its rounding."""
+    values = figure_2a().to_numpy()[np.triu_indices(len(figure_2a()), 1)]
+    common = {"own": THE_PAPER, "population": FIGURES, "n": len(values)}
+    least = values.min()
     return [
-        state("A1.correlations", f"r_{name}_tau", here.prompt, as_published=r, corrected=found[name], n=n, p=p[name],
-              judged=(r, None), note=note)
-        for name, r in printed.items()
+        state("S2.tau", "mean", prompt, as_published=float(values.mean()), note=PRINTED, **common),
+        state("S2.tau", "min", prompt, as_published=float(least), judged=(least - 0.005, least + 0.005), **common,
+              note=f"{PRINTED}; judged by its rounding: over a vocabulary texts move it less"),
+        state("S2.tau", "max", prompt, as_published=float(values.max()), note=PRINTED, **common),
     ]  # fmt: skip
 
 
 def map_claims(
-    name: str, model_map: agreement.ModelMap, traits: Mapping[str, pd.DataFrame], here: Scope, permutations: int
+    name: str, model_map: agreement.ModelMap, traits: Mapping[str, pd.DataFrame], here: Scope
 ) -> list[Claim]:
-    """S2.mds: the stress of a map, and whether models that share base, developer, size are nearer on it (Mantel)."""
-    models = len(model_map.positions)
-    own, note = _source(name, here)
-    claims = [state("S2.mds", "stress", here.prompt, as_published=model_map.stress, n=models,
-                    note=note("the paper gives none; above .2 is poor"))]  # fmt: skip
-    for trait in [trait for trait in TRAITS if trait in traits]:
-        p = float(rsa.mrqap(model_map.closeness, {trait: traits[trait]}, permutations)[trait])
-        claims.append(state("S2.mds", f"p_{trait}", here.prompt, own=own, corrected=p, p=p, n=_pairs(models),
-                            note=note("Mantel test of distances on the map")))  # fmt: skip
+    """S2.mds: how much nearer models are on a map that share base, developer, size.
+
+    The coefficients are those of pair_model.fit, each factor alone: the sentence says it of each.
+    """
+    where, closeness = source(name, here), model_map.closeness
+    common = {"own": where.own, "population": where.population}
+    claims = []
+    for trait in [trait for trait in NEAR if trait in traits]:
+        numbers = _coefficient(pair_model.fit(closeness, {trait: traits[trait]}).table.loc[trait])
+        claims.append(state("S2.mds", f"b_{trait}", here.prompt, note=where.note, n=_pairs(len(closeness)),
+                            **numbers, **common))  # fmt: skip
     return claims
 
 
-def rsa_claims(name: str, summary: pd.DataFrame, models: int, here: Scope) -> list[Claim]:
-    """S2.rsa.*: each number of rsa.rsa_summary of the matrix `name`, beside what the paper prints.
+# --- regression ---------------------------------------------------------------------------------------------------
 
-    The shares of R² are left out: the paper says nothing of them.
+
+def rsa_claims(name: str, found: rsa.Analyses, models: int, here: Scope) -> list[Claim]:
+    """S2.rsa.*: each factor alone, all together, base and rank, and what each of these two adds to the other.
+
+    b: by REML over pairs, with its interval and p. p: as published over all entries; corrected, the exact permutation
+    test. The shares of R² are left out: the paper says nothing of them.
     """
-    own, note = _source(name, here)
-    note = note(f"as published over all {models**2} entries")
-    rows = summary[~summary["quantity"].str.startswith("share_")].to_dict("records")
-    return [state(f"S2.rsa.{row['analysis']}", row["quantity"], here.prompt, own=own, n=_pairs(models), note=note,
-                  **{key: None if pd.isna(row[key]) else float(row[key]) for key in NUMBERS})
-            for row in rows]  # fmt: skip
+    where = source(name, here)
+    common = {"own": where.own, "population": where.population, "n": _pairs(models), "note": where.note}
+    claims = []
+    for analysis, table in {"simple": found.simple, "multiple": found.multiple}.items():
+        for factor, row in table.iterrows():
+            claim, old = f"S2.rsa.{analysis}", float(row["b_published"])
+            if analysis == "simple" or factor in rsa.FINAL:  # of the others the sentence says p > .10, no more
+                claims.append(state(claim, f"b_{factor}", here.prompt, as_published=old, **_coefficient(row), **common))
+            p = {"as_published": float(row["p_published"]), "corrected": float(row["p"])}
+            claims.append(state(claim, f"p_{factor}", here.prompt, **p, **common))
+    final = found.final
+    if set(final.index) == set(rsa.FINAL):
+        r2 = {"as_published": found.published.r2, "corrected": found.corrected.r2}
+        claims.append(state("S2.rsa.final", "r2", here.prompt, **r2, **common))
+        for factor, row in final.iterrows():
+            old = {"as_published": float(row["b_published"])}
+            claims.append(state("S2.rsa.final", f"b_{factor}", here.prompt, **old, **_coefficient(row), **common))
+            told = f"{where.note}; exact permutation p {row['p']:.4f}"
+            claims.append(state("S2.rsa.beyond", f"b_{factor}", here.prompt, **_coefficient(row),
+                                **(common | {"note": told})))  # fmt: skip
+    return claims
 
 
-NUMBERS = ("as_published", "corrected", "ci_low", "ci_high", "p")
+def developer_claims(name: str, matrix: pd.DataFrame, traits: Mapping[str, pd.DataFrame], here: Scope) -> list[Claim]:
+    """S2.developer: what sharing a developer adds to agreement, and what sharing a base adds more than that."""
+    if not {"base", "developer"} <= set(traits):
+        return []
+    where = source(name, here)
+    common = {"own": where.own, "population": where.population, "n": _pairs(len(matrix)), "note": where.note}
+    alone = pair_model.fit(matrix, {"developer": traits["developer"]}).table.loc["developer"]
+    both = pair_model.fit(matrix, {trait: traits[trait] for trait in ("base", "developer")})
+    more, ci_low, ci_high, p = pair_model.contrast(both, "base", "developer")
+    numbers = {"corrected": more, "ci_low": ci_low, "ci_high": ci_high, "p": p}
+    return [
+        state("S2.developer", "base_minus_developer", here.prompt, **numbers, **common),
+        state("S2.developer", "b_developer", here.prompt, **_coefficient(alone), **common),
+    ]
 
 
-def _source(name: str, here: Scope) -> tuple[Set[str], Callable[[str], str]]:
-    """What of the paper's own the matrix `name` rests on, and how its notes begin; what is printed is the paper's."""
-    if name == PRINTED:
-        return THE_PAPER, lambda remark: f"{name}; {remark}"
-    return here.own, lambda remark: here.note(f"{name}; {remark}")
+def measure_claims(printed: Mapping[str, pd.DataFrame], traits: Mapping[str, pd.DataFrame], prompt: str) -> list[Claim]:
+    """A1.correlations: do the printed matrices of other measures (spearman, rbo) say what tau says of base and rank?
+
+    Also how each goes with tau over pairs: the standardised coefficient, which is the correlation, with its interval.
+    """
+    tau, factors = figure_2a(), {name: traits[name] for name in rsa.FINAL}
+    common = {"own": THE_PAPER, "population": FIGURES, "n": _pairs(len(tau))}
+    claims = []
+    for name, matrix in printed.items():
+        note = f"{name} as printed in Fig A1"
+        for factor, row in pair_model.fit(matrix, factors).table.iterrows():
+            claims.append(
+                state("A1.correlations", f"{name}_b_{factor}", prompt, **_coefficient(row), note=note, **common)
+            )
+        row = pair_model.fit(_standardised(tau), {name: _standardised(matrix)}).table.loc[name]
+        r = agreement.correlation(tau, matrix)
+        claims.append(state("A1.correlations", f"r_{name}_tau", prompt, as_published=r, note=f"{note}, with Fig 2A",
+                            **_coefficient(row) | {"corrected": None}, **common))  # fmt: skip
+    return claims
+
+
+def _coefficient(row: pd.Series) -> dict[str, float]:
+    """The numbers of a coefficient of pair_model.fit or rsa.rsa; there its p is p_reml."""
+    p = row["p_reml"] if "p_reml" in row else row["p"]
+    return {
+        "corrected": float(row["b"]),
+        "ci_low": float(row["ci_low"]),
+        "ci_high": float(row["ci_high"]),
+        "p": float(p),
+    }
+
+
+def _once(as_published: float, corrected: float) -> dict[str, float]:
+    """Both numbers, or the published recipe's alone where there was nothing to correct."""
+    same = np.isclose(as_published, corrected, rtol=1e-12)
+    return {"as_published": float(as_published)} | ({} if same else {"corrected": float(corrected)})
+
+
+def _standardised(matrix: pd.DataFrame) -> pd.DataFrame:
+    values = matrix.to_numpy()[np.triu_indices(len(matrix), 1)]
+    return (matrix - values.mean()) / values.std()
 
 
 def figure_2a() -> pd.DataFrame:
