@@ -224,6 +224,13 @@ def test_agreement_is_above_zero_in_every_model_and_the_inverse_is_a_sum_of_zero
     assert found["S3.framing.corr", "lowest"].note == "b"
 
 
+def test_words_of_the_corner_are_those_that_the_table_can_hold():
+    found = framing.corner_claims(pd.Series({"depends": 5, "impossible": 0, "sonder": 0}), 10)
+    assert verdicts(found) == {"n_words": "not reproduced", "n_depends": "reproduced", "n_impossible": "not reproduced"}
+    both = framing.corner_claims(pd.Series({"depends": 5, "impossible": 6, "sonder": 0}), 10)[0]
+    assert (both.as_published, both.n, both.verdict, both.role) == (2, 2, "reproduced", "primary")
+
+
 # --- the whole section --------------------------------------------------------------------------------------------
 
 

@@ -84,8 +84,9 @@ def test_pairs_of_wordings_differ_only_in_what_they_ask_for():
         "best and worst": ["best", "worst"], "2 pairs": ["best", "worst", "greatest", "terrible_ever_one"],
     }  # fmt: skip
     assert list(interaction.wordings_of(["greatest", "best", "worst"])) == ["best and worst"]
-    with pytest.raises(InputError, match="no two prompts differ only in what they ask for"):
-        interaction.wordings_of(["greatest", "worst"])
+    assert interaction.wordings_of(["greatest", "worst"]) == {"greatest and worst": ["greatest", "worst"]}
+    with pytest.raises(InputError, match="an interaction needs a prompt for good and one for bad things; score both"):
+        interaction.wordings_of(["greatest", "best"])
 
 
 def test_every_choice_has_its_rows_and_counts():
@@ -214,3 +215,11 @@ def test_no_place_of_the_hidden_marks_makes_worst_significant_in_the_papers_own_
     assert low.mean() < worst.loc["R-Lla-8B", "slope"] < high.mean()
     near_zero = worst["slope"].where(worst.index != "S-Gem-27B", 0.0) - worst["halfwidth"]
     assert near_zero.mean() > -0.3  # were it near zero as the others, the mean mark could not lie there
+
+
+def test_words_are_counted_among_the_optimal_of_a_released_table(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("A,B\n Depends,love\nnull,depends\n...,...\nImpossible,x\nsonder,y\n")
+    counted = printed.listed_models(path)
+    assert counted.to_dict() == {"depends": 2, "impossible": 0, "sonder": 0}  # pessimal ones do not count
+    assert printed.listed_models(path, ["null"]).to_dict() == {"null": 1}

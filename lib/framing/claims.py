@@ -13,7 +13,7 @@ from lib.collection import Collection
 from lib.framing import effects, interaction
 from lib.prompts import polarity
 
-PRINTED = "printed figures"
+PRINTED, TABLES = "printed figures", "printed tables"
 ASKED = ("greatest", "best", "worst")  # the paper's prompts: of others it says nothing
 
 
@@ -196,6 +196,28 @@ def agreement_claims(agreement: pd.DataFrame, inverse: pd.DataFrame, own: Set[st
         state("S3.framing.inverse", "sum", own=own, **interval(both),
               note="r of best with greatest plus r of best with worst; 0 for an exact inverse"),
     ]  # fmt: skip
+
+
+def corner_claims(listed: pd.Series, models: int) -> list[Claim]:
+    """S3.framing.corner: the words that score highly for best and worst, in the authors' Table A8.
+
+    listed: printed.listed_models. `sonder` cannot be there: Table A6 has it among the highest of R-Gem-2B, and
+    Table A7, the same on the shared vocabulary, does not, so that vocabulary lacks it.
+    """
+    claim, same = "S3.framing.corner", {"own": THE_PAPER, "population": TABLES}
+    held = listed.drop("sonder")
+    words = state(
+        claim,
+        "n_words",
+        as_published=int((held > 0).sum()),
+        n=len(held),
+        **same,
+        note="of the words that the shared vocabulary holds, those in Table A8 of a model; it lacks `sonder`",
+    )
+    return [words, *(
+        state(claim, f"n_{word}", as_published=int(count), n=models, note="models with it in their Table A8", **same)
+        for word, count in held.items()
+    )]  # fmt: skip
 
 
 # --- parts of a claim ---------------------------------------------------------------------------------------------

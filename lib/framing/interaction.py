@@ -63,9 +63,14 @@ def pairs(prompts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def wordings_of(prompts: Sequence[str]) -> dict[str, list[str]]:
-    """Name -> prompts: one wording, `best and worst`; and, where there are more, all pairs of wordings at once."""
-    if not (found := pairs(prompts)):
-        raise InputError("no two prompts differ only in what they ask for; score two, as prompts=best,worst")
+    """Name -> prompts: one wording, `best and worst`; and, where there are more, all pairs of wordings at once.
+
+    Where no two prompts are worded alike, the first for good things goes with the first for bad ones.
+    """
+    sides = {side: [prompt for prompt in prompts if polarity(prompt) == side] for side in (1, -1)}
+    found = pairs(prompts) or list(zip(sides[1][:1], sides[-1][:1], strict=False))
+    if not found:
+        raise InputError("an interaction needs a prompt for good and one for bad things; score both: best, worst")
     one = {" and ".join(found[0]): list(found[0])}
     return one | ({f"{len(found)} pairs": [p for pair in found for p in pair]} if len(found) > 1 else {})
 

@@ -1,10 +1,13 @@
-"""The paper's own test from the slopes of its Fig 3C: a range, since some of its marks are hidden behind others.
+"""What the paper's own figures and tables say: its test from the slopes of Fig 3C, and the words of Table A8.
 
-data/paper/fig3c_slopes.csv has each slope with the halfwidth of its reading; for a hidden mark, of all places where it
-could be hidden. So t is no number but a range; it decides only where all of it does.
+Some marks of Fig 3C are hidden behind others: data/paper/fig3c_slopes.csv has each slope with the halfwidth of its
+reading; for a hidden mark, of all places where it could be hidden. So t is no number but a range; it decides only where
+all of it does.
 """
 
 import itertools
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,6 +15,9 @@ from scipy import stats
 
 from lib.prompts import polarity
 
+# Best plus worst on the shared vocabulary, as the authors released it: 20 optimal texts per model, dots, 20 pessimal.
+TABLE_A8 = "brchristian/reward_model_optimal_pessimal_tokens", "tables/output/table_a8_shared_vocab_best_plus_worst.csv"
+CORNER = ("depends", "impossible", "sonder")  # the words that section 3.2 finds among the best of both
 PLACES = (-1, 0, 1)  # where in its range each gap is tried, in halfwidths from the middle
 
 
@@ -54,3 +60,11 @@ def _gap_ranges(rows: pd.DataFrame, asked: int) -> tuple[np.ndarray, np.ndarray]
     low, high = up_low - down_high, up_high - down_low
     low, high = (low, high) if asked >= 0 else (-high, -low)
     return low.to_numpy(), high.to_numpy()
+
+
+def listed_models(path: Path, words: Sequence[str] = CORNER) -> pd.Series:
+    """In how many models' 20 optimal texts of a released table each word is, whatever its case: word -> count."""
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    dots = table.index[(table == "...").all(axis=1)][0]
+    optimal = table[:dots].apply(lambda column: column.str.strip().str.casefold())
+    return pd.Series({word: int((optimal == word).any().sum()) for word in words}, name="models")
