@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.text import Text
-from scipy.stats import kendalltau, mannwhitneyu
 
-from lib import InputError, claims, resampling
+from lib import InputError, claims, multiverse
 from lib.alignment import charts as alignment_charts
-from lib.alignment import human
+from lib.alignment import concordance, human, kinds, matched, paths
 
 
 def people_of(*ratings, items="abcdefghij"):
@@ -88,36 +87,29 @@ def test_tau_depends_on_order_alone():
     pd.testing.assert_series_equal(human.taus(-people, rewards), -tau)
 
 
-def test_resampling_an_item_twice_adds_no_pair():
-    # Three items, so a resample has one, two or three different ones; the tau of two is +1 or -1, or that of all three.
-    people, rewards = people_of(1, 2, 3), pd.DataFrame({"M": [1, 3, 2]}, index=list("abc"))
-    drawn = human.resampled_taus(people, rewards, resamples=200)["M"]
-    values = {round(float(value), 6) for value in drawn.dropna()}
-    assert min(values) == -1 and max(values) == 1
-    assert drawn.isna().mean() == pytest.approx(3 / 27, abs=0.06)  # all three draws are one item
+def agreed_of(people, rewards, *prompts):
+    return concordance.agreement(concordance.together(people, dict.fromkeys(prompts or ("GE",), rewards)))
 
 
 def test_the_interval_of_the_mean_has_the_width_that_theory_gives():
     """Where models and people are independent, tau's variance is 2 (2n + 5) / 9n(n - 1) (Kendall)."""
     random = np.random.default_rng(1)
-    n = 300
-    people, rewards = made_up(items=n, models=1, noise=0)
-    people = pd.Series(random.normal(size=n), index=people.index)
-    rewards = pd.DataFrame({"M": random.normal(size=n)}, index=people.index)
-    ci_low, ci_high = resampling.interval(human.resampled_taus(people, rewards, resamples=400)["M"])
-    expected = 2 * 1.96 * np.sqrt(2 * (2 * n + 5) / (9 * n * (n - 1)))
-    assert ci_high - ci_low == pytest.approx(expected, rel=0.2)
+    people, rewards = pd.Series(random.normal(size=300)), pd.DataFrame({"M": random.normal(size=300)})
+    found = human.summary(agreed_of(people, rewards), ["GE: M"])
+    expected = 2 * 1.96 * np.sqrt(2 * (2 * 300 + 5) / (9 * 300 * 299))
+    assert found["these_high"] - found["these_low"] == pytest.approx(expected, rel=0.1)
+    assert np.isnan(found["ci_low"]) and np.isnan(found["sd"])  # one model says nothing of others
 
 
 def test_summary_is_of_the_models():
     people, rewards = made_up()
-    found, tau = human.summary(people, rewards), human.taus(people, rewards)
+    tau = human.taus(people, rewards)
+    found = human.summary(agreed_of(people, rewards), [f"GE: m{m}" for m in range(4)])
     assert found["mean"] == pytest.approx(sum(tau) / 4)
     assert found["sd"] == pytest.approx(np.std(tau, ddof=1))
-    assert (found["min"], found["max"]) == (tau.min(), tau.max())
-    assert found["ci_low"] < found["mean"] < found["ci_high"]
-    pd.testing.assert_series_equal(found, human.summary(people, rewards))
-    assert np.isnan(human.summary(people, rewards[["m0"]])["sd"])
+    assert (found["min"], found["max"]) == pytest.approx((tau.min(), tau.max()))
+    order = ["new_low", "ci_low", "these_low", "mean", "these_high", "ci_high", "new_high"]
+    assert found[order].is_monotonic_increasing
 
 
 def test_the_mean_over_a_whole_matrix_counts_the_diagonal():
@@ -130,14 +122,13 @@ def test_the_mean_over_a_whole_matrix_counts_the_diagonal():
 def test_across_prompts_is_each_model_with_itself():
     one = pd.DataFrame({"M": [1, 2, 3], "N": [1, 2, 3]}, index=list("abc"))
     two = pd.DataFrame({"M": [1, 3, 2], "N": [3, 2, 1]}, index=list("abc"))
-    found = human.across_prompts({"GE": one, "HP": two, "GW": one})
+    agreed = concordance.agreement(concordance.together(people_of(1, 2, 3), {"GE": one, "HP": two, "GW": one}))
+    found = human.across_prompts(agreed, ["M", "N"], ["GE", "HP", "GW"])
     assert list(found) == ["GE, HP", "GE, GW", "HP, GW"]
     assert found.loc["M"].tolist() == pytest.approx([1 / 3, 1, 1 / 3])
     assert found.loc["N"].tolist() == pytest.approx([-1, 1, -1])
-    with pytest.raises(InputError, match="do not have the same items"):
-        human.across_prompts({"GE": one, "HP": two[::-1]})
     with pytest.raises(InputError, match="needs two prompts"):
-        human.across_prompts({"GE": one})
+        human.across_prompts(agreed, ["M", "N"], ["GE"])
 
 
 def test_tops_show_every_item_that_ties():
@@ -156,63 +147,29 @@ def test_ends_are_judged_apart():
     # In the upper half the model orders as people do, in the lower half the other way round.
     people = people_of(8, 7, 6, 5, 4, 3, 2, 1)
     rewards = pd.DataFrame({"M": [8, 7, 6, 5, 1, 2, 3, 4]}, index=people.index)
-    [row] = human.at_ends(people, rewards, [4], resamples=20).to_dict("records")
+    [row] = human.at_ends(people, rewards, [4]).to_dict("records")
     assert (row["high_tau"], row["low_tau"], row["difference"]) == pytest.approx((1, -1, 2))
     assert (row["high_items"], row["low_items"], row["high_span"], row["low_span"]) == (4, 4, 3, 3)
-    flipped = human.at_ends(-people, -rewards, [4], resamples=20).iloc[0]
+    flipped = human.at_ends(-people, -rewards, [4]).iloc[0]
     assert flipped["high_tau"] == pytest.approx(row["low_tau"])
 
 
 def test_items_tied_at_the_cut_all_count():
     people = people_of(5, 4, 3, 3, 3, 2, 1, 0)
     rewards = pd.DataFrame({"M": range(8)}, index=people.index)
-    found = human.at_ends(people, rewards, [3], resamples=10).iloc[0]
+    found = human.at_ends(people, rewards, [3]).iloc[0]
     assert found["high_items"] == 5  # 5, 4, and all three 3
     shuffled = people.sample(frac=1, random_state=3).index
-    pd.testing.assert_series_equal(
-        human.at_ends(people[shuffled], rewards.loc[shuffled], [3], resamples=10).iloc[0][["high_tau", "low_tau"]],
-        found[["high_tau", "low_tau"]],
-    )
-
-
-def test_cuts_that_make_no_sense_are_refused():
-    people, rewards = made_up(items=10)
-    for cut in (2, 6):
-        with pytest.raises(InputError, match=f"10 items have no two ends of {cut}; choose cuts from 3 to 5"):
-            human.at_ends(people, rewards, [cut])
+    pd.testing.assert_series_equal(human.at_ends(people[shuffled], rewards.loc[shuffled], [3]).iloc[0], found)
 
 
 def test_where_models_are_as_good_at_both_ends_there_is_no_asymmetry():
     people, rewards = made_up(items=2000, models=5, seed=2)
-    found = human.at_ends(people, rewards, [1000], resamples=100).iloc[0]
+    found = human.at_ends(people, rewards, [1000]).iloc[0]
     assert found["difference_ci_low"] < 0 < found["difference_ci_high"]
     assert abs(found["difference"]) < 0.03
     blurred = rewards.where(people > people.median(), rewards + np.random.default_rng(3).normal(size=rewards.shape))
-    assert human.at_ends(people, blurred, [1000], resamples=100).iloc[0]["difference_ci_low"] > 0.03
-
-
-def test_agreement_by_distance_counts_ordered_pairs():
-    people = people_of(8, 7, 6, 5, 4, 3, 2, 1)
-    rewards = pd.DataFrame({"M": [8, 7, 6, 5, 1, 2, 3, 4], "N": [1] * 8}, index=people.index)
-    [near, far] = human.agreement_by_distance(people, rewards[["M"]], [0, 1, 3], pairs=500).to_dict("records")
-    assert (near["upper_share"], near["lower_share"], far["upper_share"], far["lower_share"]) == (1, 0, 1, 0)
-    tied = human.agreement_by_distance(people, rewards[["N"]], [0, 3], pairs=500).iloc[0]
-    assert (tied["upper_share"], tied["lower_share"]) == (0.5, 0.5)
-    # Of 4 x 4 ordered pairs of a half 6 are one apart, 6 are two or three apart, 4 are the same item.
-    assert near["upper_pairs"] / 500 == pytest.approx(6 / 16, abs=0.08)
-    assert near["upper_pairs"] + far["upper_pairs"] < 500
-
-
-def test_agreement_by_distance_sees_no_asymmetry_where_only_the_spread_differs():
-    """An upper half that is spread out more has a higher tau, though models are equally good at any given distance."""
-    random = np.random.default_rng(4)
-    values = np.concatenate([random.uniform(0, 4, 1500), random.uniform(-1, 0, 1500)])
-    people = pd.Series(values, index=range(3000))
-    rewards = pd.DataFrame({f"m{m}": values + random.normal(size=3000) for m in range(4)})
-    ends = human.at_ends(people, rewards, [1500], resamples=20).iloc[0]
-    alike = human.agreement_by_distance(people, rewards, [0, 0.25, 0.5, 0.75, 1.0])
-    assert ends["difference"] > 0.3
-    assert (alike["upper_share"] - alike["lower_share"]).abs().max() < 0.04
+    assert human.at_ends(people, blurred, [1000]).iloc[0]["difference_ci_low"] > 0.03
 
 
 def test_taus_by_group():
@@ -221,33 +178,14 @@ def test_taus_by_group():
     found = human.taus_by(people, rewards, groups)
     assert found["items"].tolist() == [20, 20]
     assert found.loc["many", "tau"] == pytest.approx(human.taus(people[20:], rewards[20:]).mean())
+    assert (found["ci_low"] < found["tau"]).all()
 
 
-# --- raters -------------------------------------------------------------------------------------------------------
-
-
-def test_split_half_takes_every_way_to_halve_the_raters_once():
-    random = np.random.default_rng(5)
-    ratings = pd.DataFrame(random.integers(-4, 5, size=(30, 4)), columns=list("wxyz"))
-    found = sorted(human.split_half(ratings))
-    by_hand = [("w", "x"), ("w", "y"), ("w", "z")]  # the other half follows
-    means = [(ratings[[*half]].mean(axis=1), ratings.drop(columns=[*half]).mean(axis=1)) for half in by_hand]
-    assert found == pytest.approx(sorted(kendalltau(a, b).statistic for a, b in means))
-    assert len(human.split_half(pd.DataFrame(random.normal(size=(5, 10))))) == 126  # 10! / 5! 5! / 2
-    with pytest.raises(InputError, match="3 raters cannot be halved"):
-        human.split_half(ratings[["w", "x", "y"]])
-
-
-def test_a_model_that_knows_what_raters_have_in_common_is_at_the_ceiling_or_above():
-    random = np.random.default_rng(6)
-    truth = pd.Series(random.normal(size=400))
-    ratings = pd.DataFrame({rater: truth + random.normal(size=400) for rater in range(6)})
-    rewards = pd.DataFrame({"knows": truth, "half": truth + random.normal(size=400)})
-    ceiling, with_half = human.split_half(ratings).mean(), human.taus_with_half(ratings, rewards)
-    assert with_half["knows"] > ceiling > with_half["half"]
-    # The same by its definition: every choice of 3 of 6 raters.
-    chosen = [ratings[list(some)].mean(axis=1) for some in itertools.combinations(range(6), 3)]
-    assert with_half["half"] == pytest.approx(np.mean([kendalltau(one, rewards["half"]).statistic for one in chosen]))
+def test_cuts_that_make_no_sense_are_refused():
+    people, rewards = made_up(items=10)
+    for cut in (2, 6):
+        with pytest.raises(InputError, match=f"10 items have no two ends of {cut}; choose cuts from 3 to 5"):
+            human.at_ends(people, rewards, [cut])
 
 
 # --- discrepancies ------------------------------------------------------------------------------------------------
@@ -344,26 +282,6 @@ def test_a_position_varies_with_the_models_drawn():
         human.positions_over_models(people, rewards, "love", "mean of models")
 
 
-def test_kinds_against_items_of_no_kind():
-    values = people_of(9, 8, 7, 6, 5, 4)
-    kinds = pd.Series({"a": "nature", "d": "nature", "f": "technology", "elsewhere": "nature"})
-    found = human.by_kind(values, kinds, top=2).set_index("kind")
-    # Of no kind: 8, 7, 5. a (9) is above all three, d (6) above one: 4 of 6. f (4) is above none.
-    assert found["above"].tolist() == pytest.approx([4 / 6, 0])
-    assert found["items"].tolist() == [2, 1]
-    assert found["in_top"].tolist() == [1, 0]
-    assert found["by_chance"].tolist() == pytest.approx([2 * 2 / 6, 2 * 1 / 6])
-
-
-def test_above_is_mann_and_whitneys_u():
-    random = np.random.default_rng(8)
-    values = pd.Series(random.integers(0, 20, 200).astype(float))
-    kinds = pd.Series(np.where(np.arange(200) < 60, "k", ""))
-    u = mannwhitneyu(values[:60], values[60:]).statistic
-    assert human.by_kind(values, kinds)["above"].item() == pytest.approx(u / (60 * 140))
-    assert human.by_kind(values, kinds.replace("k", "")).empty
-
-
 # --- charts -------------------------------------------------------------------------------------------------------
 
 
@@ -396,7 +314,7 @@ def test_charts_draw_what_they_are_given_and_hide_what_offends():
     assert paths.count(r"\$x\$ a") == 2 and paths.count(hidden) == 2  # at both ends
     taus = pd.DataFrame({prompt: human.taus(people, rewards) for prompt in ("GE", "HP")})
     assert {"m0", "m3", "Title"} <= set(texts_in(alignment_charts.draw_agreement(taus, ceiling=0.8, title="Title")))
-    rows = {"GE": human.at_ends(people, rewards, [10, 50, 100], 10)}
+    rows = {"GE": human.at_ends(people, rewards, [10, 50, 100])}
     assert "prompt: GE" in texts_in(alignment_charts.draw_ends(rows, title="Title", paper=(0.19, 0.08)))
 
 
@@ -426,3 +344,59 @@ def test_charts_refuse_more_than_can_be_read():
         alignment_charts.draw_trajectories(ranked, {"all": ["love"]}, title="")
     with pytest.raises(InputError, match="20 items have no 11 at either end"):
         alignment_charts.draw_discrepancies(human.discrepancies(people, rewards), title="", n=11)
+
+
+def test_charts_of_pairs_kinds_and_leans_name_what_they_show():
+    people, rewards = made_up(items=300)
+    by_distance = {"GE": matched.by_distance(matched.matched(people, rewards).strata)}
+    shown = texts_in(alignment_charts.draw_matched(by_distance, title="Title", unit="Elo"))
+    assert {"prompt: GE", "distance up to (Elo)", "pairs in the upper half"} <= set(shown)
+    kind = pd.Series(np.where(np.arange(300) < 20, "nature", ""), people.index)
+    values = kinds.undervalued_kinds(people, rewards, kind, neighbours=50)
+    alone = {"GE": values.groupby(kind.loc[values.index]).mean().T}
+    tables = {"GE": kinds.by_kind(values, kind)}
+    shown = texts_in(alignment_charts.draw_kinds(tables, alone, title="Title", xlabel="share"))
+    assert {"nature", "GE", "m0", "these very models"} <= set(shown)
+    leans = pd.DataFrame({"lean": [0.1, 0.2], "ci_low": [0.0, 0.1], "ci_high": [0.2, 0.3]}, ["m0", "m1"])
+    assert {"m0", "m1", "prompt: best"} <= set(texts_in(alignment_charts.draw_leans({"best": leans}, title="Title")))
+
+
+# --- paths --------------------------------------------------------------------------------------------------------
+
+
+def test_every_path_is_for_a_kind_that_is_hurt_and_none_for_one_that_is_not():
+    people, rewards = made_up(items=500, models=6, noise=1.5)
+    kind = pd.Series("", people.index)
+    kind.iloc[:30], kind.iloc[30:60] = "hurt", "like any"
+    rewards = rewards.where(kind != "hurt", rewards - 3)
+    matches = pd.Series(np.random.default_rng(1).integers(50, 900, 500), people.index)
+    ways = paths.KindPaths(people, {"GE": rewards, "HP": rewards * 2}, {"one": kind, "same": kind}, matches)
+    hurt, other = ways.run("hurt"), ways.run("like any")
+    # Two prompts, four ranks by four ways but for three of one aggregate, two sets of items; both lists are one.
+    assert len(hurt) == len(other) == 2 * (4 * 4 - 3) * 2 and "list" not in hurt
+    assert set(hurt["side"]) == {"for"} and (other["side"] == "undecided").mean() > 0.8
+    assert not ((hurt["rank of the models"] == human.AGGREGATES[0]) & (hurt["undervalued"] != paths.RAW)).any()
+
+
+def test_our_path_is_what_the_section_says_by_itself():
+    people, rewards = made_up(items=500, models=6, noise=1.5)
+    kind = pd.Series(np.where(np.arange(500) < 30, "k", ""), people.index)
+    table = paths.KindPaths(people, {"GE": rewards}, {"one": kind}).run("k")
+    ours = multiverse.chosen(table, paths.marked(table, "GE")["ours"])
+    [found] = kinds.by_kind(kinds.undervalued_kinds(people, rewards, kind), kind).to_dict("records")
+    assert ours[["estimate", "ci_low", "ci_high"]].to_numpy()[0] + 0.5 == pytest.approx(
+        [found["above"], found["ci_low"], found["ci_high"]]
+    )
+    raw = human.discrepancies(people, rewards, human.AGGREGATES[0])["difference"]
+    papers = multiverse.chosen(table, paths.marked(table, "GE")["papers"])
+    assert papers["estimate"].item() + 0.5 == pytest.approx(kinds.raw_kinds(raw, kind)["k"])
+
+
+def test_paths_of_the_two_ends_hold_ours_and_the_papers():
+    people, rewards = made_up(items=600, models=5)
+    table = paths.asymmetry_paths(people, {"GE": rewards}, cuts=(100,))
+    assert len(table) == 2 * 2  # two ways to compare, two sizes of the ends
+    both = {name: multiverse.chosen(table, options) for name, options in paths.marked(table, "GE").items()}
+    assert both["ours"]["estimate"].item() == pytest.approx(2 * matched.matched(people, rewards).mean.estimate)
+    row = human.at_ends(people, rewards, [100]).iloc[0]
+    assert both["papers"]["estimate"].item() == pytest.approx(row["difference"])

@@ -112,3 +112,11 @@ def foundations_in_words(table: pd.DataFrame, prompt: str) -> str:
         f"Rewarded most beyond other words: {best['kind']} ({best['above']:+.2f}); least: {worst['kind']} "
         f"({worst['above']:+.2f}, {prompt})"
     )
+
+
+def paths_in_words(claim: str, table: pd.DataFrame) -> str:
+    """On how many of its paths a claim of section 4 holds, for a title; table: as from multiverse.run."""
+    said = "agreement is higher at the upper end"
+    if claim != "S4.asymmetry":
+        said = f"{claim.rsplit('.', 1)[1]} is undervalued"
+    return f"On {(table['side'] == 'for').mean():.0%} of {len(table)} paths {said}"

@@ -21,6 +21,8 @@ SEXUAL = (
     r"breasts?|erection)\b"
 )
 FORMS = ("people", "state", "faith")
+BY_KIND = ["kind", "items", "above", "ci_low", "ci_high", "p", "these_low", "these_high", "models", "of_models",
+           "count_low", "count_high"]  # fmt: skip
 # The nine that section 4.2 of the paper names, by the kind that it names them for.
 NAMED = {
     "Universe": "nature", "Gravity": "nature", "Breathing": "nature", "Technology": "technology",
@@ -84,7 +86,7 @@ def undervalued(
         apart[at] = np.inf
         near = theirs[apart <= np.partition(apart, neighbours - 1)[neighbours - 1]]  # (neighbours, models)
         shares.append((np.sign(near - theirs[at]).mean(axis=0) + 1) / 2)
-    return pd.DataFrame(shares, pd.Index(items), rewards.columns)
+    return pd.DataFrame(shares, pd.Index(items, dtype=object), rewards.columns, dtype=float)
 
 
 def undervalued_kinds(people: pd.Series, rewards: pd.DataFrame, kinds: pd.Series, **options) -> pd.DataFrame:
@@ -109,7 +111,7 @@ def by_kind(values: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
             "ci_high": found.ci_high, "p": found.p, "these_low": found.these_low, "these_high": found.these_high,
             "models": count, "of_models": group.shape[1], "count_low": low, "count_high": high,
         })  # fmt: skip
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=BY_KIND)
 
 
 def mean_over_items(values: pd.DataFrame) -> Crossed:
