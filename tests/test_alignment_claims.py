@@ -1,30 +1,27 @@
-"""The verdicts of section 4: numbers by hand on items few enough to count, and verdicts that turn when they should."""
+"""The claims of section 4: numbers by hand on items few enough to count, and verdicts that turn when they should."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from lib import claims
 from lib.alignment import claims as alignment_claims
-from lib.alignment import findings, human
+from lib.alignment import concordance, findings, human, kinds, matched, profiles
 from lib.alignment.claims import HOLOCAUST, THIRD
 from lib.claims import THE_PAPER
+from lib.collection import ITEMS
+from lib.rules import OTHER, UNTESTABLE
 
-LOVE, UNTESTED = "Unconditional love", "not testable here"
-ELSEWHERE = frozenset()
-
-
-def by_quantity(claims):
-    return {one.quantity: one for one in claims}
+LOVE = "Unconditional love"
+ELSEWHERE, ON_WORDS = frozenset(), frozenset({"models"})
 
 
-def verdicts(claims):
-    return {one.verdict for one in claims}
+def by_quantity(stated):
+    return {one.quantity: one for one in stated}
 
 
-def frame(**columns):
-    """Items x models; items are called a, b, c, ..."""
-    table = pd.DataFrame(columns)
-    return table.set_axis(list("abcdefghijklmnop"[: len(table)]))
+def verdicts(stated):
+    return {one.verdict for one in stated}
 
 
 # --- the data -----------------------------------------------------------------------------------------------------
@@ -34,14 +31,12 @@ def test_the_data_are_counted():
     ratings = pd.DataFrame({"matches": [10, 20, 60]}, index=["Love", "Sports bra", "Gödel, Escher, Bach"])
     found = by_quantity(alignment_claims.data_claims(ratings, THE_PAPER))
     assert found["items"].as_published == 3
+    assert found["comparisons"].as_published == 45  # each is a match of two items: (10 + 20 + 60) / 2
     assert found["matches_mean"].as_published == 30  # (10 + 20 + 60) / 3
     assert found["matches_sd"].as_published == pytest.approx(np.sqrt((20**2 + 10**2 + 30**2) / 2))
     assert found["words_mean"].as_published == 2  # 1, 2 and 3 words
     assert found["words_sd"].as_published == 1
-    assert {name: one.verdict for name, one in found.items()} == {
-        "items": "not reproduced", "matches_mean": "not reproduced", "matches_sd": "not reproduced",
-        "words_mean": "not reproduced", "words_sd": "not reproduced",
-    }  # fmt: skip
+    assert verdicts(found.values()) == {"not reproduced"}
 
 
 def test_the_data_round_to_what_is_printed():
@@ -55,9 +50,10 @@ def test_the_data_round_to_what_is_printed():
 # --- agreement ----------------------------------------------------------------------------------------------------
 
 
-def summaries(mean):
-    row = {"mean": mean, "sd": 0.061, "min": 0.216, "max": 0.388, "ci_low": mean - 0.01, "ci_high": mean + 0.01}
-    return pd.DataFrame({"GE": row}).T
+def summaries(mean, prompt="GE"):
+    row = {"mean": mean, "sd": 0.061, "min": 0.216, "max": 0.388, "ci_low": mean - 0.01, "ci_high": mean + 0.01,
+           "new_low": mean - 0.1, "new_high": mean + 0.1}  # fmt: skip
+    return pd.DataFrame({prompt: row}).T
 
 
 def test_agreement_with_people_is_held_against_the_papers_four_numbers():
@@ -66,32 +62,47 @@ def test_agreement_with_people_is_held_against_the_papers_four_numbers():
     assert [found[name].paper for name in ("mean", "sd", "min", "max")] == [0.29, 0.06, 0.22, 0.39]
     assert (found["mean"].ci_low, found["mean"].ci_high) == pytest.approx((0.2849, 0.3049))
     assert found["sd"].ci_low is None and found["mean"].n == 7530
-    assert (
-        by_quantity(alignment_claims.people_claims(summaries(0.2951), 7530, THE_PAPER))["mean"].verdict
-        == "not reproduced"
-    )
-    elsewhere = alignment_claims.people_claims(summaries(0.29), 99, ELSEWHERE)
-    assert verdicts(elsewhere) == {UNTESTED}
+    assert [found[name].role for name in ("mean", "sd")] == ["primary", "printed"]
+    off = by_quantity(alignment_claims.people_claims(summaries(0.2951), 7530, THE_PAPER))
+    assert off["mean"].verdict == "not reproduced"
+    assert verdicts(alignment_claims.people_claims(summaries(0.29), 99, ELSEWHERE)) == {UNTESTABLE}
+    # Of the wordings only the paper's own is judged, and the one whose numbers these are is told.
+    assert verdicts(alignment_claims.people_claims(summaries(0.29, "HP"), 99, THE_PAPER)) == {UNTESTABLE}
+    [of_gw, *_] = alignment_claims.people_claims(summaries(0.29, "GW"), 99, THE_PAPER)
+    assert (of_gw.role, of_gw.verdict) == ("sensitivity", "reproduced")
+
+
+def studied(items=80, models=5, seed=0, apart=1.0, **prompts):
+    """People, prompt -> items x models, and their agreement. apart: how far models lie apart under any prompt; prompts:
+    name -> how much noise is in its rewards."""
+    random = np.random.default_rng(seed)
+    people = pd.Series(random.normal(size=items), [f"i{n}" for n in range(items)])
+    own = apart * random.normal(size=(items, models))
+    rewards = {prompt: pd.DataFrame(people.to_numpy()[:, None] + own + noise * random.normal(size=own.shape),
+                                    people.index, [f"m{m}" for m in range(models)])
+               for prompt, noise in prompts.items()}  # fmt: skip
+    return people, rewards, concordance.agreement(concordance.together(people, rewards))
 
 
 def test_agreement_of_models_is_the_papers_only_with_the_diagonal():
-    rewards = {"GW": frame(M=[4, 3, 2, 1], N=[4, 3, 1, 2], O=[4, 2, 3, 1])}
-    means = pd.DataFrame({"GW": {"pairs": 0.5, "whole": 0.55}}).T
-    [claim] = alignment_claims.model_claims(rewards, means, THE_PAPER, resamples=20)
-    assert (claim.as_published, claim.corrected, claim.n) == (0.55, 0.5, 3)  # three pairs of three models
-    assert claim.verdict == "only as published"
-    assert -1 <= claim.ci_low < claim.ci_high <= 1
-    swapped = pd.DataFrame({"GW": {"pairs": 0.55, "whole": 0.6}}).T
-    assert alignment_claims.model_claims(rewards, swapped, THE_PAPER, resamples=20)[0].verdict == "reproduced"
-    [elsewhere] = alignment_claims.model_claims(rewards, means, ELSEWHERE, resamples=20)
-    assert elsewhere.verdict == UNTESTED
+    _, rewards, agreed = studied(GE=0)
+    [claim] = alignment_claims.model_claims(agreed, ["GE"], list(rewards["GE"]), THE_PAPER)
+    assert claim.as_published == pytest.approx((5 + 20 * claim.corrected) / 25)  # five ones, and twenty taus
+    assert claim.n == 10 and claim.ci_low < claim.corrected < claim.ci_high  # ten pairs of five models
+    assert claim.note == "as published: the whole matrix, its diagonal included"
+    assert claim.side == "against" and claim.verdict == "not reproduced"  # neither is .55
+    [elsewhere] = alignment_claims.model_claims(agreed, ["GE"], list(rewards["GE"]), ELSEWHERE)
+    assert elsewhere.verdict == UNTESTABLE
 
 
-def test_agreement_across_prompts_is_a_mean_over_models():
-    [claim] = alignment_claims.prompt_claims(pd.DataFrame({"GE, HP": [0.5, 0.7, 0.9]}))
-    assert (claim.quantity, claim.corrected, claim.n) == ("tau GE, HP", pytest.approx(0.7), 3)
-    assert claim.note.startswith("mean over models, from 0.50 to 0.90")
-    assert claim.verdict == UNTESTED
+def test_a_ranking_carries_over_where_it_is_more_its_own_than_the_models():
+    _, rewards, agreed = studied(GE=0.1, HP=0.1)
+    every, pair = alignment_claims.prompt_claims(agreed, ["GE", "HP"], list(rewards["GE"]), THE_PAPER)
+    assert (every.quantity, pair.quantity) == ("beyond models", "beyond models: GE, HP")
+    assert every.corrected == pytest.approx(pair.corrected) and every.ci_low > 0  # there is one pair only
+    assert (every.role, every.verdict, pair.role) == ("primary", "reproduced", "sensitivity")
+    _, rewards, agreed = studied(apart=0.1, GE=0.1, HP=9)
+    assert alignment_claims.prompt_claims(agreed, ["GE", "HP"], list(rewards["GE"]), THE_PAPER)[0].side == "against"
 
 
 # --- what is first, and last --------------------------------------------------------------------------------------
@@ -103,107 +114,132 @@ def favourites(**first):
     return pd.DataFrame({name: [9.0 if item in tops else 1.0 for item in items] for name, tops in first.items()}, items)
 
 
-def test_favourites_are_counted_with_their_ties():
+def test_favourites_are_counted_and_their_ties_told():
     rewards = favourites(a=[LOVE], b=[LOVE, "Water"], **{"R-Lla-8B": ["Sports bra", "Water"], "F-Lla-8B-v0.1": [LOVE]})
     love, bra, book = alignment_claims.top_claims(rewards, "GE", THE_PAPER)
     assert (love.quantity, love.as_published, love.n) == ("n_unconditional_love", 3, 4)  # a tie for first counts
+    assert love.note.startswith("2 of them rank it first alone")
     assert love.verdict == "not reproduced"
-    assert (bra.model, bra.as_published, bra.verdict) == ("R-Lla-8B", 2, "reproduced")  # it and Water
-    assert (book.model, book.as_published, book.verdict) == ("F-Lla-8B-v0.1", 0, "not reproduced")
+    assert (bra.model, bra.as_published, bra.verdict) == ("R-Lla-8B", 1, "reproduced")
+    assert bra.note == "Sports bra: tied for first with 1 other"
+    assert (book.model, book.as_published, book.verdict) == ("F-Lla-8B-v0.1", 2, "not reproduced")
+    assert book.note == "Gödel, Escher, Bach: not first"
+    alone = favourites(**{"R-Lla-8B": ["Sports bra"], "F-Lla-8B-v0.1": [LOVE]})
+    assert alignment_claims.top_claims(alone, "GE", THE_PAPER)[1].note == "Sports bra: first alone"
 
 
-def test_five_models_that_love_unconditionally_are_the_papers():
-    rewards = favourites(**{f"m{i}": [LOVE] if i < 5 else ["Water"] for i in range(10)})
-    assert alignment_claims.top_claims(rewards, "GE", THE_PAPER)[0].verdict == "reproduced"
-    rewards = favourites(**{f"m{i}": [LOVE] if i < 6 else ["Water"] for i in range(10)})
-    assert alignment_claims.top_claims(rewards, "GE", THE_PAPER)[0].verdict == "not reproduced"
+@pytest.mark.parametrize("count, verdict", [(5, "reproduced"), (6, "not reproduced"), (4, "not reproduced")])
+def test_five_models_that_love_unconditionally_are_the_papers(count, verdict):
+    rewards = favourites(**{f"m{i}": [LOVE] if i < count else ["Water"] for i in range(10)})
+    assert alignment_claims.top_claims(rewards, "GE", THE_PAPER)[0].verdict == verdict
 
 
-def ranked(*of_models, items=100, people=None):
-    table = pd.DataFrame({human.PEOPLE: np.arange(1.0, items + 1)}, [f"i{n}" for n in range(items - 1)] + [HOLOCAUST])
-    for number, rank in enumerate(of_models):
-        table[f"m{number}"] = float(rank)  # the ranks of the other items are not looked at
-    if people is not None:
-        table.loc[HOLOCAUST, human.PEOPLE] = people
-    return table
+def lowest(above, models=10, items=300):
+    """People, and models of which `above` rank HOLOCAUST, which people rank last, as the best of all."""
+    names = [f"i{n}" for n in range(items - 1)] + [HOLOCAUST]
+    people = pd.Series(np.arange(items, 0, -1.0), names)
+    rewards = pd.DataFrame({f"m{m}": people.to_numpy() for m in range(models)}, names)
+    rewards.loc[HOLOCAUST, [f"m{m}" for m in range(above)]] = items + 1.0
+    return people, rewards
 
 
-def test_the_holocaust_is_outside_the_worst_tenth_of_most_models():
-    rank, above = alignment_claims.holocaust_claims(ranked(50, 89, 90, 100), "GE", THE_PAPER)
-    assert (above.as_published, above.n) == (2, 4)  # of 100 items the worst tenth begins at rank 90
-    assert above.verdict == "not reproduced"  # two of four are not most
-    assert above.note == "models' ranks 50 to 100"
-    assert alignment_claims.holocaust_claims(ranked(50, 89, 89, 100), "GE", THE_PAPER)[1].verdict == "reproduced"
-    assert (rank.as_published, rank.verdict) == (100, "not reproduced")  # of 100 items the last is not the 7,530th
-    assert alignment_claims.holocaust_claims(ranked(50, people=7530), "GE", THE_PAPER)[0].verdict == "reproduced"
+@pytest.mark.parametrize("above, verdict", [(10, "reproduced"), (9, "reproduced"), (8, "undecided"),
+                                            (5, "undecided"), (1, "not reproduced")])  # fmt: skip
+def test_the_holocaust_is_held_against_the_items_that_people_rate_lowest(above, verdict):
+    people, rewards = lowest(above)
+    rank, found = alignment_claims.holocaust_claims(people, rewards, "GE", THE_PAPER)
+    assert (found.corrected, found.n, found.verdict) == (above, 10, verdict)
+    assert (found.ci_low, found.ci_high) == kinds.count_interval(above, 10)
+    assert (rank.as_published, rank.verdict) == (300, "not reproduced")  # of 300 items the last is not the 7,530th
+    assert "of the 100 items that people rate lowest" in found.note
 
 
 # --- two ends -----------------------------------------------------------------------------------------------------
 
 
-def at_ends(near, halves):
-    """Rows as of alignment.at_ends, for cuts 10, 50 and 100; near and halves: (high, low) at the last two."""
+def at_ends(*cuts):
+    """Rows as of human.at_ends; cuts: (cut, high, low)."""
     rows = []
-    for cut, (high, low) in zip((10, 50, 100), ((0.5, 0.1), near, halves), strict=True):
-        row = {"cut": cut, "difference": high - low, "difference_ci_low": 0.01, "difference_ci_high": 0.2}
+    for cut, high, low in cuts:
+        row = {"cut": cut, "difference": high - low, "difference_ci_low": high - low - 0.1}
+        row |= {"difference_ci_high": high - low + 0.1}
         for end, tau in (("high", high), ("low", low)):
             row |= {f"{end}_tau": tau, f"{end}_ci_low": tau - 0.1, f"{end}_ci_high": tau + 0.1, f"{end}_items": cut}
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def test_the_two_ends_are_stated_for_every_cut_and_judged_beside_the_halves():
-    claims = alignment_claims.end_claims({"GE": at_ends((0.19, 0.08), (0.3, 0.075))}, 200, THE_PAPER)
-    assert [(one.quantity, one.as_published, one.corrected) for one in claims[:-1]] == [
-        ("high", 0.5, 0.3), ("low", 0.1, 0.075), ("high", 0.19, 0.3), ("low", 0.08, 0.075), ("high", 0.3, 0.3),
-        ("low", 0.075, 0.075),
-    ]  # fmt: skip
-    assert [one.verdict for one in claims[:-1]] == [
-        "not reproduced", "reproduced", "only as published", "reproduced", "not reproduced", "reproduced",
-    ]  # fmt: skip
-    assert [one.n for one in claims] == [10, 10, 50, 50, 100, 100, 200]
-    assert (claims[2].ci_low, claims[2].ci_high) == pytest.approx((0.09, 0.29))
-    assert all(
-        f"cut: {cut} items" in claim.note for cut, claim in zip((10, 10, 50, 50, 100, 100), claims, strict=False)
+def test_the_two_ends_are_judged_at_the_cut_that_is_near_and_their_gap_at_every_cut():
+    rows = at_ends((50, 0.5, 0.1), (100, 0.184, 0.075), (3765, 0.2, 0.3))
+    found = by_quantity(alignment_claims.end_claims(rows, "GE", THE_PAPER))
+    assert list(found) == ["high", "low", "difference_50", "difference_100", "difference_3765"]
+    assert [found[end].verdict for end in ("high", "low")] == ["reproduced"] * 2  # .19 and .08, by a hundredth
+    assert [found[f"difference_{cut}"].side for cut in (50, 100, 3765)] == ["for", "for", "undecided"]
+    assert found["difference_100"].n == 100 and found["high"].role == "printed"
+    assert verdicts(alignment_claims.end_claims(rows, "GE", ON_WORDS)[2:]) == {OTHER}
+
+
+def test_the_asymmetry_stands_or_falls_with_matched_pairs():
+    people, rewards, _ = studied(items=400, models=6, GE=0.3)
+    better = rewards["GE"].where(people > people.median(), np.random.default_rng(1).normal(size=(400, 6)))
+    stated = alignment_claims.matched_claims(
+        {"GE": matched.matched(people, better), "HP": matched.matched(people, rewards["GE"])}, THE_PAPER
     )
-
-
-def test_the_gap_is_judged_for_the_papers_prompt_alone():
-    paper, off = at_ends((0.19, 0.08), (0.2, 0.09)), at_ends((0.19, 0.08), (0.3, 0.08))
-    [*_, here, elsewhere] = alignment_claims.end_claims({"GE": paper, "HP": paper}, 200, THE_PAPER)
-    assert (here.quantity, here.paper, here.as_published, here.corrected) == (
-        "difference", 0.11, pytest.approx(0.11), pytest.approx(0.11),
-    )  # fmt: skip
-    assert (here.verdict, elsewhere.verdict, elsewhere.paper) == ("reproduced", UNTESTED, None)
-    assert alignment_claims.end_claims({"GE": off}, 200, THE_PAPER)[-1].verdict == "only as published"
-    assert verdicts(alignment_claims.end_claims({"GE": paper}, 200, ELSEWHERE)) == {UNTESTED}
+    assert [one.verdict for one in stated] == ["reproduced", "undecided"]
+    assert [one.role for one in stated] == ["primary", "sensitivity"]
+    assert stated[0].p < 0.05 < stated[1].p and stated[0].n == 400
 
 
 # --- undervalued --------------------------------------------------------------------------------------------------
 
 
-def kinds(above, low):
-    return pd.DataFrame(
-        {"kind": ["sexual content"], "items": [9], "above": [above], "ci_low": [low], "ci_high": [0.99]}
+def kind_table(low, high=0.99, count=10):
+    row = {"kind": "sexual content", "items": 9, "above": 0.7, "ci_low": low, "ci_high": high, "p": 0.01,
+           "these_low": low, "these_high": high, "models": count, "of_models": 10, "count_low": 6.9,
+           "count_high": 10.0}  # fmt: skip
+    return pd.DataFrame([row])
+
+
+@pytest.mark.parametrize("low, high, verdict", [(0.51, 0.9, "reproduced"), (0.4, 0.6, "undecided"),
+                                                (0.1, 0.49, "not reproduced")])  # fmt: skip
+def test_a_kind_is_undervalued_if_chance_lies_below_its_interval(low, high, verdict):
+    raw = pd.Series({"sexual content": 0.8})
+    above, models = alignment_claims.kind_claims(kind_table(low, high), raw, "GE", THE_PAPER)
+    assert (above.claim, above.quantity, above.role) == ("S4.undervalued.sexual", "above", "primary")
+    assert (above.as_published, above.corrected, above.ci_low, above.n) == (0.8, 0.7, low, 9)
+    assert above.verdict == verdict
+    assert (models.corrected, models.n, models.verdict) == (10, 10, "reproduced")  # 6.9 to 10 of 10: most
+    for prompt in ("HP", "GW"):
+        other, _ = alignment_claims.kind_claims(kind_table(low, high), raw, prompt, THE_PAPER)
+        assert (other.verdict, other.role) == (verdict, "sensitivity")
+    assert alignment_claims.kind_claims(kind_table(low, high), raw, "GE", ELSEWHERE)[0].verdict == UNTESTABLE
+
+
+def test_kinds_that_the_paper_does_not_name_are_no_claims():
+    assert (
+        alignment_claims.kind_claims(kind_table(0.6).assign(kind="art"), pd.Series({"art": 1}), "GE", THE_PAPER) == []
     )
 
 
-@pytest.mark.parametrize(
-    "raw_low, beyond_low, verdict",
-    [
-        (0.6, 0.51, "reproduced"),
-        (0.4, 0.51, "reproduced"),
-        (0.6, 0.5, "only as published"),
-        (0.5, 0.5, "not reproduced"),
-    ],
-)
-def test_a_kind_is_undervalued_if_chance_lies_below_its_interval(raw_low, beyond_low, verdict):
-    raw, beyond = kinds(0.8, raw_low), kinds(0.7, beyond_low)
-    [claim] = alignment_claims.kind_claims(raw, beyond, "GE", THE_PAPER)
-    assert claim.quantity == "above_sexual_content"
-    assert (claim.as_published, claim.corrected, claim.ci_low, claim.n) == (0.8, 0.7, beyond_low, 9)
-    assert claim.verdict == verdict
-    assert alignment_claims.kind_claims(raw, beyond, "GE", ELSEWHERE)[0].verdict == UNTESTED
+def named_study(undervalued):
+    names = [*kinds.NAMED, *(f"i{n}" for n in range(600))]
+    people = pd.Series(np.arange(len(names), 0, -1.0), names)
+    random = np.random.default_rng(2)
+    rewards = pd.DataFrame({f"m{m}": people + 5 * random.normal(size=len(names)) for m in range(10)}, names)
+    rewards.loc[list(undervalued)] -= 9999
+    return people, rewards, people.index.difference(list(kinds.NAMED))
+
+
+def test_the_nine_items_are_judged_together_and_each():
+    people, rewards, among = named_study(kinds.NAMED)
+    stated = alignment_claims.named_claims(people, rewards, among, "GE", THE_PAPER)
+    assert [one.quantity for one in stated[:2]] == ["above", "above: Universe"] and len(stated) == 10
+    assert (stated[0].corrected, stated[0].role) == (1, "primary")
+    people, rewards, among = named_study(["Sex"])
+    found = by_quantity(alignment_claims.named_claims(people, rewards, among, "GE", THE_PAPER))
+    assert found["above: Sex"].side == "for" and found["above: Universe"].side == "against"
+    assert found["above: Sex"].note.startswith("people rank it 7, models 6")  # the seventh of 609 items
+    assert "1. among the most undervalued" in found["above: Sex"].note
 
 
 def undervaluing(place):
@@ -217,16 +253,14 @@ def undervaluing(place):
 def test_the_place_of_the_papers_third(place, verdict):
     people, rewards = undervaluing(place)
     table = alignment_claims.places_of_third(people, rewards, resamples=5)
-    claims = alignment_claims.place_claims(table, len(people), THE_PAPER)
-    assert [one.quantity for one in claims] == ["position_black_people"] * 3
+    stated = alignment_claims.place_claims(table, len(people), THE_PAPER)
+    assert [one.quantity for one in stated] == ["position_black_people"] * 3
     # The first aggregate is the paper's code; the two others are what its text could mean.
-    assert [one.as_published for one in claims] == [place, None, None]
-    assert [one.corrected for one in claims] == [None, place, place]
-    assert verdicts(claims) == {verdict}
+    assert [one.as_published for one in stated] == [place, None, None]
+    assert [one.corrected for one in stated] == [None, place, place]
+    assert verdicts(stated) == {verdict}
     assert list(table["aggregate"]) == list(human.AGGREGATES)
-    assert table["position"].tolist() == [place] * 3
-    assert {(one.ci_low, one.ci_high) for one in claims} == {(place, place)}  # all models are alike
-    assert [f"aggregate: {name}" in one.note for name, one in zip(human.AGGREGATES, claims, strict=True)] == [True] * 3
+    assert {(one.ci_low, one.ci_high) for one in stated} == {(place, place)}  # all models are alike
 
 
 def model_that_ranks(items, **wanted):
@@ -237,28 +271,54 @@ def model_that_ranks(items, **wanted):
     return pd.Series(range(len(items), 0, -1), order).reindex(items).astype(float)
 
 
-def test_a_place_that_an_aggregate_of_models_alone_does_not_give_is_only_as_published():
+def test_a_place_whose_interval_reaches_beyond_the_third_is_undecided():
     items = [THIRD, "a", "b", "c", *(f"i{n}" for n in range(96))]
     people = pd.Series(np.arange(100.0, 0, -1), items)  # ranks 1, 2, 3, 4, ...
     last, middle = {"a": 99, "b": 98, "c": 97}, {"a": 60, "b": 61, "c": 62}
     ranks = [last | {THIRD: 100}, last | {THIRD: 100}, middle | {THIRD: 100}, middle | {THIRD: 1}]
     rewards = pd.DataFrame({f"m{i}": model_that_ranks(items, **given) for i, given in enumerate(ranks)})
-    claims = alignment_claims.place_claims(
-        alignment_claims.places_of_third(people, {"GE": rewards}, resamples=2), len(people), THE_PAPER
-    )
+    table = alignment_claims.places_of_third(people, {"GE": rewards}, resamples=60)
+    stated = alignment_claims.place_claims(table, len(people), THE_PAPER)
     # THIRD falls from 1 to a median of 100 but a mean of 75.25; a, b, c to medians up to 79.5 and means of 79.5.
-    assert [one.as_published or one.corrected for one in claims] == [1, 1, 4]
-    assert [one.verdict for one in claims] == ["reproduced", "reproduced", "only as published"]
+    assert [one.as_published or one.corrected for one in stated] == [1, 1, 4]
+    assert all(one.ci_high > 3 for one in stated)  # without the three models that rank it last it is not third
+    assert verdicts(stated) == {"undecided"}
 
 
-def test_the_place_is_judged_for_the_first_prompt_and_on_the_papers_items():
-    people, rewards = undervaluing(2)
-    places = alignment_claims.places_of_third(people, rewards | {"HP": rewards["GE"]}, resamples=2)
-    claims = alignment_claims.place_claims(places, len(people), THE_PAPER)
-    assert [one.verdict for one in claims] == ["reproduced"] * 3 + [UNTESTED] * 3
-    assert [one.paper for one in claims] == [3] * 3 + [None] * 3
-    elsewhere = alignment_claims.place_claims(places, len(people), ELSEWHERE)
-    assert verdicts(elsewhere) == {UNTESTED}
+# --- words --------------------------------------------------------------------------------------------------------
+
+
+def test_two_models_lean_to_agency_or_not():
+    random = np.random.default_rng(3)
+    is_one = pd.Series(np.arange(100) < 50, [f"w{n}" for n in range(100)])
+    rewards = pd.DataFrame(random.normal(size=(100, 2)), is_one.index, ["R-Gem-2B", "R-Lla-3B"])
+    rewards["R-Lla-3B"] += 3.0 * is_one
+    [claim] = alignment_claims.profile_claims(ITEMS, {"greatest": profiles.lean(rewards, is_one)})
+    assert (claim.claim, claim.role, claim.side) == ("S2.individualistic", "primary", "for")
+    assert claim.corrected == pytest.approx(3, abs=0.7)
+    assert alignment_claims.profile_claims(ITEMS, {"greatest": profiles.lean(rewards[["R-Lla-3B"]], is_one)}) == []
+
+
+def test_every_claim_of_the_section_is_declared_and_listed_once():
+    people, rewards, agreed = studied(items=600, models=4, GE=0.5, HP=0.5)
+    kind = pd.Series(np.where(np.arange(600) < 40, "nature", ""), people.index)
+    values = {prompt: kinds.undervalued_kinds(people, table, kind) for prompt, table in rewards.items()}
+    names = {prompt: [concordance.column(prompt, name) for name in table] for prompt, table in rewards.items()}
+    stated = alignment_claims.alignment_claims(
+        ITEMS, agreed=agreed, rewards=rewards, people=people,
+        summaries=pd.DataFrame({prompt: human.summary(agreed, names[prompt]) for prompt in names}).T,
+        at_ends=human.at_ends(people, rewards["GE"], [100, 300]),
+        matched={prompt: matched.matched(people, table) for prompt, table in rewards.items()},
+        kinds={prompt: kinds.by_kind(value, kind) for prompt, value in values.items()},
+        raw={prompt: pd.Series({"nature": 0.5}) for prompt in rewards},
+    )  # fmt: skip
+    assert {one.claim for one in stated} <= set(claims.listed().index)
+    told = [(one.claim, one.quantity, one.prompt, one.model) for one in stated]
+    assert len(set(told)) == len(told)
+    of_ge = [one for one in stated if one.prompt == "GE"]
+    assert [one.claim for one in of_ge if one.role == "primary"] == [
+        "S4.tau.human", "S4.tau.models", "S4.asymmetry", "S4.undervalued.nature",
+    ]  # fmt: skip
 
 
 # --- sentences ----------------------------------------------------------------------------------------------------
@@ -267,19 +327,19 @@ def test_the_place_is_judged_for_the_first_prompt_and_on_the_papers_items():
 def test_sentences_about_agreement():
     taus = pd.DataFrame({"GE": {"a": 0.216, "b": 0.388}})
     assert findings.people_in_words(summaries(0.29), taus) == (
-        "GE: mean tau 0.29 [0.28, 0.30], from 0.22 (a) to 0.39 (b)."
+        "GE: mean tau 0.29 [0.28, 0.30], from 0.22 (a) to 0.39 (b); one new model like these: 0.19 to 0.39."
     )
-    told = findings.raters_in_words(0.61, pd.Series({"a": 0.4, "b": 0.5}))
-    assert told.startswith("Half of the raters with the other half: tau 0.61. Models with half of the raters: ")
-    assert told.endswith(" 0.45 on average, 0.50 at best.")
+    told = findings.raters_in_words(0.61, 0.8, pd.Series({"a": 0.4, "b": 0.6}))
+    assert told.startswith("Half of the raters with the other half: tau 0.61. A model that knew exactly ")
+    assert told.endswith(" would reach 0.80 with their mean; models reach 0.50 on average (62% of that), 0.60 at best.")
     across = pd.DataFrame({"GE, HP": [0.5, 0.9], "GE, GW": [0.2, 0.4]})
     assert findings.prompts_in_words(across) == (
         "GE, HP: mean 0.70, from 0.50 to 0.90; GE, GW: mean 0.30, from 0.20 to 0.40"
     )
-    halves = at_ends((0.19, 0.08), (0.3, 0.1))
-    assert findings.ends_in_words(halves) == (
-        "Upper less lower half: +0.200 [0.010, 0.200]; with 50 items at each end +0.110 [0.010, 0.200]."
-    )
+    people = pd.Series([8.0, 7, 6, 5, 4, 3, 2, 1])
+    rewards = pd.DataFrame({"M": [8, 7, 6, 5, 1, 2, 3, 4], "N": [8, 7, 6, 5, 1, 2, 3, 4]})
+    told = findings.matched_in_words({"GE": matched.matched(people, rewards, distances=1)})
+    assert told.startswith("GE: +1.000 [") and told.endswith("] for these 2.")
 
 
 def test_sentences_about_items():
@@ -289,17 +349,33 @@ def test_sentences_about_items():
     )  # half of four is rank 2; 1.5 is rounded to even
     lines = findings.expectation_in_words(found, shares=(0.25, 1)).splitlines()
     assert lines[1] == "An item that people rank 4 of 4 is expected at 4 by models."
-    table = ranked(50, 70).assign(m0=lambda t: [*range(1, 100), 50])
-    told = findings.holocaust_in_words(table, last=3)
-    assert told.startswith("'The Holocaust': rank 100 of 100 by people; by models 50, 70: median 60. Of the 3 items")
-    # Those three: (98, 70), (99, 70) and (50, 70), whose medians are 84, 84.5 and 60.
-    assert told.endswith("that people rate lowest the median is 84.")
+    told = findings.holocaust_in_words(*lowest(9))
+    assert told.startswith("'The Holocaust': rank 300 of 300 by people, 1 by the median model. Among the 100 that ")
+    assert told.endswith("1, 1, 1, 1, 1, 1, 1, 1, 1, 100: 9 of 10 [5.5, 10.0] above the median of these.")
 
 
-def test_sentences_about_kinds():
-    beyond = pd.DataFrame({"kind": ["nature", "identity", "art"], "above": [0.6, 0.8, 0.7], "ci_low": [0.55, 0.7, 0.5]})
-    assert findings.kinds_in_words(beyond) == "identity 0.80, nature 0.60"  # art's interval reaches chance
-    assert findings.kinds_in_words(beyond.assign(ci_low=0.4)) == "no kind"
+def test_sentences_about_kinds_and_paths():
+    table = pd.DataFrame({"kind": ["nature", "identity", "art"], "above": [0.4, 0.8, 0.6],
+                          "ci_low": [0.3, 0.7, 0.5], "ci_high": [0.45, 0.9, 0.7]})  # fmt: skip
+    assert findings.kinds_in_words(table) == (
+        "identity 0.80 [0.70, 0.90] undervalued, art 0.60 [0.50, 0.70] undecided, nature 0.40 [0.30, 0.45] overvalued"
+    )
+    assert findings.undervalued_in_words(table) == "identity 0.80"
+    assert findings.undervalued_in_words(table.assign(ci_low=0.4)) == "no kind"
+    paths = pd.DataFrame({"side": ["for", "for", "undecided", "against"]})
+    assert findings.paths_in_words("S4.undervalued.nature", paths) == "On 50% of 4 paths nature is undervalued"
+    assert findings.paths_in_words("S4.asymmetry", paths).endswith("agreement is higher at the upper end")
+
+
+@pytest.mark.parametrize("low, high, side", [(0.1, 0.3, "Llama's lean more to agency"), (-0.1, 0.3, "undecided"),
+                                             (-0.3, -0.1, "Gemma's do")])  # fmt: skip
+def test_sentences_about_words(low, high, side):
+    told = findings.base_in_words(profiles.ByBase((low + high) / 2, low, high, 0.04, 210), "best")
+    assert told.endswith(f"p = 0.04 (best): {side}")
+    table = pd.DataFrame({"kind": ["care", "harm"], "above": [0.5, -0.4]})
+    assert findings.foundations_in_words(table, "best") == (
+        "Rewarded most beyond other words: care (+0.50); least: harm (-0.40, best)"
+    )
 
 
 def test_planted_penalties_are_counted_above_every_control():

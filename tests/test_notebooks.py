@@ -68,7 +68,7 @@ RUNS: dict[str, list[Run]] = {
     ],
     "04_framing_effects": [
         Run(
-            {"resamples": 200},
+            {},
             {"models": 10, "words": 2453}
             # VADER's ratings were planted: every planted gap is found. AFINN's were not, and find the bad side only.
             | {f"{way}_found_{prompt}": 9 for way in ("vader", "together") for prompt in PROMPTS}
@@ -103,10 +103,11 @@ RUNS: dict[str, list[Run]] = {
         Run(
             {"resamples": 50},
             {"items": 7213, "tau_human": near(0.518, abs=0.01), "tau_models": near(0.592, abs=0.01)}
-            | {"difference": near(0.226, abs=0.02)}
-            # Shares of planted words that are undervalued more than other words of their rank are; by chance 0.5.
-            | {"above_identity": near(0.97, abs=0.02), "above_nature": near(0.82, abs=0.04)}
-            | {"above_technology": near(0.79, abs=0.04)},
+            # A bonus for what raters like was planted: pairs of the upper half are ordered as they do more often.
+            | {"matched": near(0.079, abs=0.02)}
+            # Share of words rated alike that models rank above a planted one, mean over models; by chance 0.5.
+            | {"above_identity": near(0.89, abs=0.04), "above_nature": near(0.78, abs=0.04)}
+            | {"above_technology": near(0.78, abs=0.04)},
         )
     ],
     "07_longer_replies_with_gcg": [

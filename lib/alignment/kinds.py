@@ -124,8 +124,8 @@ def mean_over_items(values: pd.DataFrame) -> Crossed:
 
 def mean_over_models(values: pd.Series) -> tuple[float, float, float]:
     """The mean over models of one number each, and its 95% interval for models like these (t distribution)."""
-    low, high = stats.ttest_1samp(values, 0).confidence_interval()
-    return float(values.mean()), float(low), float(high)
+    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return float(values.mean()), float(values.mean() - half), float(values.mean() + half)
 
 
 def count_interval(count: int, models: int) -> tuple[float, float]:
