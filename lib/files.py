@@ -11,20 +11,20 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from lib import InputError
+from lib import InputError, shortage
 
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 
 
 @contextlib.contextmanager
-def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
+def replacing(path: Path, *, size: float | None = None, durable: bool = True) -> Iterator[Path]:
     """A temporary path beside `path`: write a file there, and it takes the place of `path` once it is on disk.
 
     If the block fails, `path` stays as it was and nothing is left beside it. A full disk or an unwritable folder is
     an InputError. A process that is killed leaves at most `.<name>.part`, which the next writer removes; so is a link
-    in its place, which would lead elsewhere. durable: False does not wait for the disk, so that a power cut may leave
-    an empty or half file; for many small files that show by themselves whether they are whole.
+    in its place, which would lead elsewhere. size: about how many bytes it takes, told where they are not to be had.
+    durable: False does not wait for the disk, so that a power cut may leave an empty or half file; for many small
+    files that show by themselves whether they are whole.
     """
     path = Path(path)
     part = path.with_name(f".{path.name}.part")
@@ -39,15 +39,15 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     except BaseException as error:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
-        if isinstance(error, OSError) and (remedy := _remedy(error, path)):
+        if isinstance(error, OSError) and (remedy := _remedy(error, path, size)):
             raise InputError(remedy) from error
         raise
 
 
-def _remedy(error: OSError, path: Path) -> str | None:
+def _remedy(error: OSError, path: Path, size: float | None = None) -> str | None:
     """One line for the failures to write that the reader can mend; None for the others."""
-    if error.errno in DISK_FULL:
-        return f"the disk is full, so {path} was not written; free some space and run the same command again"
+    if shortage.is_of_disk(error):
+        return shortage.disk_full(str(path), path.parent, size)
     if error.errno in UNWRITABLE:
         return f"{path.parent} cannot be written ({error.strerror}); make it a writable folder, or choose another"
     return None

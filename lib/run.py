@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 
-from lib import InputError
+from lib import InputError, shortage
 from lib.terminal import Visible
 
 EXAMPLES = """examples:
@@ -109,15 +109,15 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started ends too
     try:
         return _run(**given)
-    except (InputError, OSError) as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print("\ninterrupted; the same command goes on from here", file=sys.stderr)
         return 130
-    except Exception:  # a mistake of ours: told whole, but by way of the stream on which nothing acts
-        traceback.print_exc()
-        return 1
+    except Exception as error:
+        if not (line := shortage.told(error, given["command"])) and not isinstance(error, InputError | OSError):
+            traceback.print_exc()  # a mistake of ours: told whole, but by way of the stream on which nothing acts
+            return 1
+        print(f"error: {' '.join((line or str(error)).split())}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

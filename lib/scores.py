@@ -54,7 +54,7 @@ def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
     # Nothing but our own metadata, so that one content is one sequence of bytes whatever pandas wrote it.
     described = json.dumps(metadata, sort_keys=True).encode()
     arrow = arrow.replace_schema_metadata({METADATA_KEY: described, DIGEST_KEY: _digest(arrow, described)})
-    with replacing(path) as part:
+    with replacing(path, size=arrow.nbytes) as part:
         pq.write_table(arrow, part, write_page_checksum=True)
 
 

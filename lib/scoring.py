@@ -34,6 +34,7 @@ from lib.files import lock
 from lib.models import checkpoints, conversations
 from lib.models.conversations import Inputs
 from lib.models.reward_models import RewardModel
+from lib.shortage import is_of_memory
 
 TOKENS_PER_BATCH = {"cpu": 2048, "mps": 8192, "cuda": 32768}  # new tokens in one pass of the backbone
 SMALL = 10_000_000  # parameters; a model with fewer computes on one thread
@@ -256,7 +257,7 @@ class Scorer:
         return window is None or prefix.length + length < window
 
     def _halve(self, error: RuntimeError | MemoryError, batch: int) -> None:
-        if batch == 1 or not checkpoints.is_out_of_memory(error):
+        if batch == 1 or not is_of_memory(error):
             with checkpoints.enough_memory("read one reply"):
                 raise error
         self.tokens_per_batch = max(1, self.tokens_per_batch // 2)

@@ -41,7 +41,9 @@ def write(file: Path, rewards: np.ndarray) -> None:
     """Write the rewards, and after them a digest. InputError when the disk is full or the folder cannot be written."""
     content = io.BytesIO()
     np.save(content, rewards)
-    with replacing(file, durable=False) as part:  # thousands of them for many prompts, and a digest in each
+    with replacing(
+        file, size=len(content.getvalue()), durable=False
+    ) as part:  # thousands of them for many prompts, and a digest in each
         part.write_bytes(content.getvalue() + hashlib.sha256(content.getvalue()).digest())
 
 

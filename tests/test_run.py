@@ -596,9 +596,12 @@ def test_exit_codes_tell_failure_from_bad_input(monkeypatch, capsys):
     assert run.main(["reproduce"]) == 1
     monkeypatch.setattr(runs, "reproduce", lambda **options: 0)
     assert run.main(["reproduce"]) == 0
-    monkeypatch.setattr(runs, "reproduce", raising(OSError(28, "No space left on device", "x.png")))
+    monkeypatch.setattr(runs, "reproduce", raising(OSError(5, "Input/output error", "x.png")))
     assert run.main(["reproduce"]) == 2
-    assert capsys.readouterr().err == "error: [Errno 28] No space left on device: 'x.png'\n"
+    assert capsys.readouterr().err == "error: [Errno 5] Input/output error: 'x.png'\n"
+    monkeypatch.setattr(runs, "reproduce", raising(ValueError("a mistake")))
+    assert run.main(["reproduce"]) == 1
+    assert "Traceback" in capsys.readouterr().err
     monkeypatch.setattr(runs, "reproduce", raising(KeyboardInterrupt()))
     assert run.main(["reproduce"]) == 130
     assert "interrupted" in capsys.readouterr().err

@@ -295,7 +295,8 @@ def test_a_full_disk_leaves_the_old_table_and_nothing_else(score_table, path, mo
 
     monkeypatch.setattr(pq, "write_table", refused_by_the_disk)
     with refused(
-        "the disk is full, so .*model.parquet was not written; free some space and run the same command again"
+        r"the disk is full, so .*model.parquet was not written: it takes about 0\.\d MB, and [\d.]+ MB are left; "
+        "free some space and run the same command again"
     ):
         scores.write(score_table(greatest=range(15, 30)), path, {})
     assert path.read_bytes() == old

@@ -28,6 +28,7 @@ from transformers.utils import logging as transformers_logging
 
 from lib import ROOT, InputError
 from lib.models import templates
+from lib.shortage import is_of_memory
 
 AutoClass = type[AutoModel] | type[AutoModelForSequenceClassification] | type[AutoModelForCausalLM]
 # What a checkpoint is read from: configuration, weights, tokenizer and templates.
@@ -278,7 +279,7 @@ def built_from(folder: Path) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:  # what a config may say wrong fails in as many ways as there are fields
-        if is_out_of_memory(error):
+        if is_of_memory(error):
             gigabytes = sum(path.stat().st_size for path in folder.glob("*.safetensors")) / 1e9
             raise InputError(
                 f"{folder} does not fit into memory: its weights take {gigabytes:.1f} GB on disk, and twice that in "
@@ -290,20 +291,13 @@ def built_from(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether it is for want of memory; torch has an error of its own for a GPU, and a plain one for a CPU."""
-    if isinstance(error, RuntimeError):
-        return isinstance(error, torch.OutOfMemoryError) or "memory" in str(error).lower()
-    return isinstance(error, MemoryError)
-
-
 @contextlib.contextmanager
 def enough_memory(what: str) -> Iterator[None]:
     """While this lasts, running out of memory is one line. what: is done meanwhile, and cannot be done with less."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
+        if not is_of_memory(error):
             raise
         raise InputError(
             f"there is too little memory to {what}; free some, or use a larger machine, and run the same command "
@@ -316,7 +310,7 @@ def ready(model: PreTrainedModel, device: str) -> PreTrainedModel:
     try:
         return model.to(device).eval()  # type: ignore[arg-type]  # the type of `to` takes device for the model
     except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
+        if not is_of_memory(error):
             raise
         gigabytes = model.get_memory_footprint() / 1e9
         raise InputError(

@@ -27,6 +27,7 @@ from lib.collection import ITEMS
 from lib.display import show_token
 from lib.models import reward_models
 from lib.published import score_files
+from lib.shortage import is_of_memory
 
 TOLERANCES = {  # precision -> the median and the largest difference allowed, as shares of the largest published reward
     "bfloat16": (0.016, 0.07),
@@ -174,8 +175,8 @@ def _enough_memory(entry: dict, dtype: str | None) -> Iterator[None]:
     """Running out of memory is one line that says how much the model needs; what it took is given back at the end."""
     try:
         yield
-    except (MemoryError, RuntimeError) as error:  # torch has an error of its own for a GPU, a plain one for a CPU
-        if isinstance(error, RuntimeError) and "memory" not in str(error).lower():
+    except (MemoryError, RuntimeError) as error:
+        if not is_of_memory(error):
             raise
         gigabytes = entry["parameters_b"] * BYTES[dtype or entry["dtype"]]
         raise InputError(

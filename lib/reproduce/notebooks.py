@@ -13,7 +13,8 @@ from pathlib import Path
 import nbformat
 
 from lib import ROOT, InputError
-from lib.files import DISK_FULL, replacing
+from lib.files import replacing
+from lib.shortage import is_of_disk
 
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 QUIET = ["--IPKernelApp.log_level=50"]  # a kernel's remarks on its own transport are not for the terminal
@@ -74,7 +75,7 @@ def execute(notebook: Path, output: Path, parameters: dict, progress: bool = Fal
             stderr_file=log, extra_arguments=QUIET,
         )  # fmt: skip
     except OSError as error:
-        if error.errno in DISK_FULL:
+        if is_of_disk(error):
             raise InputError(_no_room(output, needed)) from error
         raise
 

@@ -1,0 +1,112 @@
+"""Want of disk or memory, wherever it is met: one line with what was being done, what it takes and what is left."""
+
+import errno
+import re
+import subprocess
+import sys
+from concurrent.futures.process import BrokenProcessPool
+
+import numpy as np
+import pytest
+import torch
+
+from lib import InputError, run, shortage
+from lib.files import replacing
+from lib.reproduce import runs
+
+
+def raised_by(step) -> BaseException:
+    try:
+        step()
+    except Exception as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def chained() -> None:
+    try:
+        np.empty(10**15)
+    except MemoryError as error:
+        raise ValueError("no table") from error
+
+
+MEMORY = {
+    "numpy": raised_by(lambda: np.empty(10**15)),  # 8 bytes each: more than any machine has
+    "torch": raised_by(lambda: torch.empty(10**15)),
+    "behind another": raised_by(chained),
+    "gpu": torch.OutOfMemoryError(""),
+    "fork": OSError(errno.ENOMEM, "Cannot allocate memory"),
+    "python": MemoryError(),
+    "killed": BrokenProcessPool("A process in the process pool was terminated abruptly while the future was running."),
+}
+DISK = {
+    "named": OSError(errno.ENOSPC, "No space left on device", "figures/x.png"),
+    "unnamed": OSError(errno.ENOSPC, "No space left on device"),
+    "quota": OSError(errno.EDQUOT, "Disk quota exceeded", "figures/x.png"),
+}
+
+
+def told_by_main(error: BaseException, monkeypatch, capsys) -> str:
+    def command(**options):
+        raise error
+
+    monkeypatch.setattr(runs, "reproduce", command)
+    assert run.main(["reproduce"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("name", MEMORY)
+def test_want_of_memory_is_one_line_with_what_is_left(name, monkeypatch, capsys):
+    line = told_by_main(MEMORY[name], monkeypatch, capsys)
+    assert line.startswith("error: there is too little memory for `reproduce` (") and len(line) < 450
+    assert line.endswith("run the same command again: it goes on from what is done")
+    assert re.search(r"\), [\d.]+ GB are left; close other programs", line) or shortage.memory_left() is None
+    if name in ("numpy", "torch"):  # how much is needed, where that is known
+        assert re.search(r"7\.11 PiB|4000000000000000 bytes", line)
+
+
+@pytest.mark.parametrize("name", DISK)
+def test_a_full_disk_is_one_line_with_what_is_left(name, monkeypatch, capsys):
+    line = told_by_main(DISK[name], monkeypatch, capsys)
+    what = "what `reproduce` made" if name == "unnamed" else "figures/x.png"
+    assert line.startswith(f"error: the disk is full, so {what} was not written: ")
+    assert re.search(r": [\d.]+ MB are left; free some space and run the same command again$", line)
+
+
+def test_a_better_line_and_other_errors_are_left_alone():
+    assert shortage.told(ValueError("memory"), "score") is None
+    assert shortage.told(RuntimeError("shapes differ"), "score") is None
+    better = raised_by(lambda: full(InputError("buy a disk")))
+    assert shortage.is_of_disk(better.__cause__) and shortage.told(better, "score") is None
+
+
+def full(error: Exception) -> None:
+    raise error from OSError(errno.ENOSPC, "full")
+
+
+def test_what_is_written_says_how_much_it_takes(tmp_path):
+    line = r"t.parquet was not written: it takes about 2\.5 MB, and [\d.]+ MB are left"
+    with pytest.raises(InputError, match=line), replacing(tmp_path / "deep" / "t.parquet", size=2.5e6):
+        full_disk()
+    assert list((tmp_path / "deep").iterdir()) == []
+
+
+def full_disk() -> None:
+    raise OSError(errno.ENOSPC, "full")
+
+
+def test_what_is_left_is_what_the_system_says(tmp_path, monkeypatch):
+    (tmp_path / "meminfo").write_text("MemTotal:  16000 kB\nMemAvailable:    2000 kB\n")
+    monkeypatch.setattr(shortage, "MEMINFO", tmp_path / "meminfo")
+    assert shortage.memory_left() == 2000 * 1024
+    for content in ("", "torn", "MemTotal: 3 kB\n", "MemAvailable: x\n", "MemAvailable:\n"):
+        (tmp_path / "meminfo").write_text(content)
+        assert shortage.memory_left() is None
+    monkeypatch.setattr(shortage, "MEMINFO", tmp_path / "none")
+    assert "left" not in shortage.told(MemoryError(), "score")
+
+
+def test_what_main_says_of_a_shortage_loads_no_models():
+    code = "import sys, lib.run, lib.shortage; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
