@@ -70,6 +70,9 @@ RUNS: dict[str, list[Run]] = {
         Run(
             {},
             {"models": 10, "words": 2453}
+            # Spreads turn with the prompt; far less so in the control, in which no gap was planted.
+            | {"framing_ratio": near(2.66, abs=0.3), "framing_control": near(1.43, abs=0.25)}
+            | {"framing_least_planted": near(2.26, abs=0.3)}
             # VADER's ratings were planted: every planted gap is found. AFINN's were not, and find the bad side only.
             | {f"{way}_found_{prompt}": 9 for way in ("vader", "together") for prompt in PROMPTS}
             | {f"vader_gap_{prompt}": near(0.42, abs=0.1) for prompt in GOOD}

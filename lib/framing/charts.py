@@ -59,7 +59,7 @@ def _ratio_axis(axes: Axes, ratios: pd.DataFrame) -> None:
     """Ticks at whole multiples, and no more of the axis than the intervals take."""
     low, high = ratios["ci_low"].min(), ratios["ci_high"].max()
     axes.set_xlim(min(low, 0.9) / 1.05, max(high, 1.1) * 1.05)
-    axes.xaxis.set_major_locator(mpl.ticker.FixedLocator([0.25, 0.5, 1, 2, 4, 8, 16, 32]))
+    axes.xaxis.set_major_locator(mpl.ticker.FixedLocator([0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8, 12, 16]))
     axes.xaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:g}"))
     axes.xaxis.set_minor_locator(mpl.ticker.NullLocator())
 
