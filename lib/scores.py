@@ -6,6 +6,7 @@ model, revision and settings the rewards come from, and holds a digest of all th
 refused.
 """
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Sequence, Sized
@@ -39,6 +40,15 @@ DIGEST_KEY = b"sha256"  # of metadata and columns; tables that were written befo
 def path_of(collection: Collection, nickname: str) -> Path:
     """Where the score table of a model in a collection is kept: data/scores/<collection>/<nickname>.parquet."""
     return collection.scores / f"{names.checked(nickname, 'a model')}.parquet"
+
+
+def collection_of(path: Path) -> Collection | None:
+    """The collection whose folder a score table lies in; None for a table that lies elsewhere."""
+    folder = Path(path).absolute().parent
+    with contextlib.suppress(InputError):  # no name of a collection
+        if (collection := Collection(folder.name)).scores == folder:
+            return collection
+    return None
 
 
 def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:

@@ -33,7 +33,7 @@ from lib.cores import one_thread
 from lib.files import lock
 from lib.models import checkpoints, conversations
 from lib.models.conversations import Inputs
-from lib.models.reward_models import RewardModel
+from lib.models.reward_models import RewardModel, refuse_foreign
 from lib.shortage import is_of_memory
 
 TOKENS_PER_BATCH = {"cpu": 2048, "mps": 8192, "cuda": 32768}  # new tokens in one pass of the backbone
@@ -294,11 +294,12 @@ def score_vocabulary(
     prompts: column name -> prompt. token_ids: score only these. Finished shards are kept beside `path`, so a run that
     was killed goes on where it stopped and ends with the same table. Prompts that a table of the same settings already
     holds are not scored again; a table of other settings is an InputError unless `overwrite`. Rewards that are not
-    finite stop the run and name the token.
+    finite stop the run and name the token. InputError for a model that does not belong into the path's collection.
     """
     path, started = Path(path), time.time()
-    for name in prompts:
-        names.checked(name, "a prompt")
+    [names.checked(name, "a prompt") for name in prompts]
+    if collection := scores.collection_of(path):  # here, where all ways meet: a notebook opened by hand too
+        refuse_foreign(collection, {model.nickname: model.hub_id})
     tokens = conversations.vocabulary(model.tokenizer)
     if token_ids is not None:
         tokens = tokens[tokens["token_id"].isin(token_ids)].reset_index(drop=True)
@@ -445,6 +446,5 @@ def _refuse_non_finite(
 def _remedy_for_non_finite(model: RewardModel) -> str:
     """A wider dtype where there is one; in float32 the weights themselves are the likely cause, not their dtype."""
     wider = {"float16": "'bfloat16' or 'float32'", "bfloat16": "'float32'"}.get(model.dtype)
-    if wider:
-        return f"load the model with dtype={wider}"
-    return f"its weights may be damaged, since it is computed in {model.dtype}: download the checkpoint again"
+    damaged = f"its weights may be damaged, since it is computed in {model.dtype}: download the checkpoint again"
+    return f"load the model with dtype={wider}" if wider else damaged

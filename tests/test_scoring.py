@@ -20,7 +20,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib import InputError, scores, scoring, shards
+from lib import ROOT, InputError, scores, scoring, shards
+from lib.collection import Collection
 from lib.models import conversations
 from lib.models.reward_models import load
 
@@ -225,6 +226,21 @@ def test_table_holds_the_contract_and_the_rewards_of_single_replies(folders, tmp
     assert metadata["prompts"] == PROMPTS
     assert metadata["head"] == "linear"
     assert list(tmp_path.glob("*.shards")) == []
+
+
+@pytest.mark.parametrize("study", ["embedded", "published-words", "published-mine"])
+def test_a_foreign_model_joins_neither_planted_nor_published_ones(folders, tmp_path, monkeypatch, study):
+    """However it is scored: notebook 01, opened by hand, calls this itself, and overwrites tables of `embedded`."""
+    monkeypatch.setattr("lib.collection.ROOT", tmp_path)
+    model = dataclasses.replace(loaded(folders("linear_llama")), nickname="A-Gem-96")
+    path = scores.path_of(Collection(study), "A-Gem-96")
+    with pytest.raises(InputError, match=f"'{study}' holds .*; choose another: COLLECTION=mine"):
+        scoring.score_vocabulary(model, PROMPTS, path, overwrite=True, progress=False)
+    assert not path.parent.exists()
+    scoring.score_vocabulary(model, PROMPTS, scores.path_of(Collection("mine"), "A-Gem-96"), progress=False)
+    ships = dataclasses.replace(model, hub_id=str(ROOT / "data" / "models" / "A-Gem-96"))
+    if study == "embedded":
+        assert len(scoring.score_vocabulary(ships, PROMPTS, path, progress=False))
 
 
 def test_a_finished_table_is_not_scored_again_and_new_prompts_join_it(folders, tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ key, and no remote code ever runs. Facts about the ten models of the paper are i
 
 import copy
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from transformers import (
 )
 
 from lib import ROOT, InputError
+from lib.collection import EMBEDDED, OWN, Collection
 from lib.models import checkpoints, conversations
 from lib.models.conversations import Conversation
 from lib.models.heads import Head, LinearHead, UncertaintyHead, new_head
@@ -54,6 +55,33 @@ def rows_of(nicknames: Iterable[str]) -> pd.DataFrame:
     """The registry's rows for these models, in this order; blank where the registry does not hold a model."""
     rows = _registry().reindex(list(nicknames))
     return rows.fillna({column: "" for column in rows.columns if not pd.api.types.is_numeric_dtype(rows[column])})
+
+
+def ships(nickname: str, load: str) -> bool:
+    """Whether what is loaded is one of the small models that ship, and not another that is called like one."""
+    models = _registry()
+    places = models.loc[models["group"] == EMBEDDED.name, "hub_id"]
+    if nickname not in places.index:
+        return False
+    return load == nickname or Path(load).resolve() == (ROOT / places[nickname]).resolve()
+
+
+def refuse_foreign(collection: Collection, models: Mapping[str, str]) -> None:
+    """InputError if one of these models, nickname -> what to load, does not belong into the collection.
+
+    A published one holds the authors' scores and no other, and `embedded` the models that ship: the values of others
+    were not planted, whatever they are called.
+    """
+    if collection.is_published:
+        raise InputError(
+            f"'{collection}' holds the scores that the authors published; choose another: COLLECTION={OWN}"
+        )
+    foreign = [nickname for nickname, load in models.items() if not ships(nickname, load)]
+    if collection.is_embedded and foreign:
+        raise InputError(
+            f"'{collection}' holds models with planted values, and {foreign[0]} is none of those that ship; "
+            f"choose another: COLLECTION={OWN}"
+        )
 
 
 # --- conversations ------------------------------------------------------------------------------------------------

@@ -89,23 +89,12 @@ def find_models(names: Sequence[str]) -> dict[str, str]:
 def study_of(models: Mapping[str, str], collection: str | None = None) -> Collection:
     """The collection that is named, else the embedded models' own or `mine`, as these models (as of find_models) ask.
 
-    InputError for a published collection, which holds the authors' scores and no other, and for models in `embedded`
-    that are not those that ship, whatever they are called: their values were not planted.
+    InputError for models that do not belong there, as of reward_models.refuse_foreign.
     """
-    foreign = [nickname for nickname, load in models.items() if not _ships(nickname, load)]
+    foreign = [nickname for nickname, load in models.items() if not reward_models.ships(nickname, load)]
     study = Collection(collection) if collection else OWN if foreign else EMBEDDED
-    if study.is_published:
-        raise InputError(f"'{study}' holds the scores that the authors published; choose another: COLLECTION={OWN}")
-    if study.is_embedded and foreign:
-        raise InputError(f"'{study}' holds models with planted values, and {foreign[0]} is none of those that ship; "
-                         f"choose another: COLLECTION={OWN}")  # fmt: skip
+    reward_models.refuse_foreign(study, models)
     return study
-
-
-def _ships(nickname: str, load: str) -> bool:
-    models = reward_models.registry()
-    places = models.loc[models["group"] == GROUP, "hub_id"]
-    return nickname in places.index and (load == nickname or Path(load) == (ROOT / places[nickname]).resolve())
 
 
 # --- plan ---------------------------------------------------------------------------------------------------------
