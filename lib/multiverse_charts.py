@@ -6,14 +6,15 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from lib import multiverse
-from lib.figures import DENSE_TITLE, GREY, Chart, label, new_chart, styled
+from lib.figures import DENSE_TITLE, GREY, Chart, new_chart, styled
 
 # Purple against green, as everywhere where hue is no model; told apart by lightness too.
 SIDE_COLOURS = {"for": "#1b7837", "undecided": "#bdbdbd", "against": "#762a83"}
 PAPERS, OURS = "the paper's path", "our path"
-MARKS = {PAPERS: ("D", "white"), OURS: ("o", "black")}  # marker and its face
+MARKS = {PAPERS: ("D", "white", "black"), OURS: ("o", "black", "white")}  # marker, its face and its edge
 
 
 # --- one claim ----------------------------------------------------------------------------------------------------
@@ -52,9 +53,9 @@ def _draw_curve(axes: Axes, ordered: pd.DataFrame, marked: Mapping[str, Mapping 
     axes.plot(ordered.index, ordered["estimate"], ".", color="black", markersize=max(1.0, min(6, 900 / len(ordered))))
     for name, options in marked.items():
         rows = multiverse.chosen(ordered, options)
-        marker, face = MARKS[name]
+        marker, face, edge = MARKS[name]
         if len(rows):
-            axes.plot(rows.index, rows["estimate"], marker, markerfacecolor=face, markeredgecolor="black",
+            axes.plot(rows.index, rows["estimate"], marker, markerfacecolor=face, markeredgecolor=edge,
                       markersize=9, label=name, zorder=4)  # fmt: skip
     axes.axhline(0, color=GREY, linewidth=0.8)
     _show_middle(axes, ordered)
@@ -70,14 +71,16 @@ def _show_middle(axes: Axes, ordered: pd.DataFrame) -> None:
 
 
 def _draw_board(axes: Axes, ordered: pd.DataFrame, shown: Mapping[str, list]) -> None:
-    heights, names, height = [], [], 0
+    heights: list[int] = []
+    names: list[str] = []
+    height = 0
     for choice, options in shown.items():
         axes.text(-0.01, height, choice, transform=axes.get_yaxis_transform(), ha="right", va="center",
                   fontweight="bold", fontsize=11)  # fmt: skip
         for option in options:
             height += 1
             _draw_option(axes, ordered, ordered[choice] == option, height)
-            heights, names = [*heights, height], [*names, label(str(option), 40, blur=False)]
+            heights, names = [*heights, height], [*names, str(option)]
         height += 1
     axes.set_yticks(heights, names, fontsize=11)
     axes.tick_params(length=0)
@@ -124,18 +127,19 @@ def draw_shares(summaries: pd.DataFrame, title: str) -> Chart:
     axes.set_ylim(len(summaries) - 0.5, -0.5)
     axes.xaxis.set_major_formatter("{x:.0%}")
     axes.set(xlim=(0, 1), xlabel="share of paths")
-    handles = [axes.containers[number] for number in range(len(SIDE_COLOURS))]
-    handles += [_as_mark(name) for name in MARKS]
-    figure.legend(handles, [*SIDE_COLOURS, *MARKS], loc="outside lower center", ncols=5)
+    bars = [Patch(color=colour, label=side) for side, colour in SIDE_COLOURS.items()]
+    figure.legend(handles=[*bars, *map(_as_mark, MARKS)], loc="outside lower center", ncols=5)
     return figure
 
 
 def _mark(axes: Axes, height: float, sides: str, middles: Mapping[str, float], name: str) -> None:
-    marker, face = MARKS[name]
+    marker, face, edge = MARKS[name]
     places = [middles[side] for side in str(sides).split("/") if side in middles]
-    axes.plot(places, [height] * len(places), marker, markerfacecolor=face, markeredgecolor="black", markersize=9)
+    axes.plot(places, [height] * len(places), marker, markerfacecolor=face, markeredgecolor=edge, markersize=9)
 
 
 def _as_mark(name: str) -> Line2D:
-    marker, face = MARKS[name]
-    return Line2D([], [], marker=marker, markerfacecolor=face, markeredgecolor="black", linestyle="", markersize=9)
+    marker, face, edge = MARKS[name]
+    return Line2D(
+        [], [], marker=marker, markerfacecolor=face, markeredgecolor=edge, linestyle="", markersize=9, label=name
+    )
