@@ -6,6 +6,7 @@ import pytest
 
 from lib import scores
 from lib.framing import charts as framing_charts
+from lib.framing import effects, interaction
 from lib.prompts import POLARITIES, STYLES, SUPERLATIVES
 
 
@@ -92,3 +93,20 @@ def test_a_token_of_a_chart_is_no_formula(score_table):
     figure = framing_charts.draw_density({"M": table}, "best", "worst", title="T", named=1)
     figure.draw_without_rendering()
     assert any(r"\$x\$" in text for text in texts_of(figure))
+
+
+def test_the_strip_of_the_interaction_shows_every_choice_as_a_ratio():
+    keys = [(m, lexicon, words) for m in ("M", "N", effects.ALL) for lexicon in ("AFINN", "Bing")
+            for words in interaction.WORDS]  # fmt: skip
+    over = pd.DataFrame(keys, columns=["model", "lexicon", "words"])
+    over["estimate"] = np.log(np.linspace(1.5, 4, len(over)))
+    over = over.assign(ci_low=over["estimate"] - 0.2, ci_high=over["estimate"] + 0.2, scale="rewards", wording="one")
+    over = over.assign(these_low=np.nan, these_high=np.nan, new_low=np.nan, new_high=np.nan)
+    figure = framing_charts.draw_interaction(over, title="T")
+    [panel] = figure.axes
+    drawn = [line for line in panel.lines if line.get_marker() in framing_charts.LEXICON_MARKS]
+    places = sorted(x for line in drawn for x in line.get_xdata())
+    assert places == pytest.approx(np.linspace(1.5, 4, len(over)))
+    assert [line.get_markerfacecolor() for line in drawn] == ["black", "white"] * 2  # open: without offensive
+    assert [tick.get_text() for tick in panel.get_yticklabels()] == ["M", "N", effects.ALL]
+    assert panel.get_xlim()[0] < 1 < 4 * np.exp(0.2) < panel.get_xlim()[1] * 1.001

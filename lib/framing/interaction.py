@@ -52,25 +52,27 @@ def normal_scores(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def pairs(prompts: Sequence[str]) -> list[tuple[str, str]]:
-    """(good, bad) prompts of one wording each, best with worst first: then greatest with terrible, good with bad."""
+    """(good, bad) prompts of one wording each, best with worst first: then greatest with terrible, good with bad.
+
+    Where no two prompts are worded alike, the first for good things goes with the first for bad ones. Raises InputError
+    without a prompt of each kind.
+    """
+    sides = {side: [prompt for prompt in prompts if polarity(prompt) == side] for side in (1, -1)}
+    if not (sides[1] and sides[-1]):
+        raise InputError("an interaction needs a prompt for good and one for bad things; score both: best, worst")
     of_cell = {cell(prompt): prompt for prompt in prompts}
-    return [
+    alike = [
         (of_cell[good, *wording], of_cell[bad, *wording])
         for good, bad in OPPOSITES.items()
         for wording in dict.fromkeys(parts[1:] for parts in of_cell)
         if (good, *wording) in of_cell and (bad, *wording) in of_cell
     ]
+    return alike or [(sides[1][0], sides[-1][0])]
 
 
 def wordings_of(prompts: Sequence[str]) -> dict[str, list[str]]:
-    """Name -> prompts: one wording, `best and worst`; and, where there are more, all pairs of wordings at once.
-
-    Where no two prompts are worded alike, the first for good things goes with the first for bad ones.
-    """
-    sides = {side: [prompt for prompt in prompts if polarity(prompt) == side] for side in (1, -1)}
-    found = pairs(prompts) or list(zip(sides[1][:1], sides[-1][:1], strict=False))
-    if not found:
-        raise InputError("an interaction needs a prompt for good and one for bad things; score both: best, worst")
+    """Name -> prompts: one wording, `best and worst`; and, where there are more, all pairs of wordings at once."""
+    found = pairs(prompts)
     one = {" and ".join(found[0]): list(found[0])}
     return one | ({f"{len(found)} pairs": [p for pair in found for p in pair]} if len(found) > 1 else {})
 
