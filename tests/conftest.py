@@ -44,6 +44,7 @@ SLOW_TESTS = {
     "test_a_run_refuses_a_second_writer_and_once_killed_goes_on_to_the_same_table",
     "test_make_published_runs_each_notebook_on_the_collections_that_it_names",
     "test_intervals_of_b_cover_the_truth",
+    "test_intervals_hold_the_truth_for_new_items_and_new_models",
     "test_shuffled_names_are_significant_as_published_and_not_when_corrected",
     "test_published_words_are_2260",
     "test_golden_rows_of_the_published_items",

@@ -58,11 +58,11 @@ RUNS: dict[str, list[Run]] = {
             {"resamples": 100},
             {"models": 10, "shared_texts": 10102, "n_positive": 10, "mean_tau": near(0.577, abs=0.01)}
             # Base and developer were planted and are found; size was not, and is not; shuffled names find nothing.
-            # A p of 10,000 permutations has a standard error of sqrt(p (1 - p) / 10,000): at least four are allowed.
-            | {"p_mantel_base": near(0.0084, abs=0.0037), "p_mantel_developer": near(0.0117, abs=0.0043)}
-            | {"p_mrqap_base": near(0.0022, abs=0.0019), "p_mrqap_developer": near(0.0001, abs=0.0004)}
-            | {"p_mantel_parameters": near(0.727, abs=0.05), "p_mrqap_parameters": near(0.761, abs=0.05)}
-            | {f"shuffled_{trait}": near(0.05, abs=0.04) for trait in ("base", "developer", "parameters")}
+            # Every relabelling is tried, so that p is exact; models trained elsewhere differ a little.
+            | {"p_mantel_base": near(0.0079, abs=0.003), "p_mantel_developer": near(0.0107, abs=0.003)}
+            | {"p_mrqap_base": near(0.0025, abs=0.0019), "p_mrqap_developer": near(0.0001, abs=0.0004)}
+            | {"p_mantel_parameters": near(0.725, abs=0.03), "p_mrqap_parameters": near(0.764, abs=0.03)}
+            | {f"shuffled_{trait}": near(0.049, abs=0.0015) for trait in ("base", "developer", "parameters")}
             | {"fig_2a_b_base": 0.0502, "fig_2a_r2": 0.3658},
         )
     ],
@@ -106,7 +106,7 @@ RUNS: dict[str, list[Run]] = {
         Run(
             {"resamples": 50},
             {"items": 7213, "tau_human": near(0.518, abs=0.01), "tau_models": near(0.592, abs=0.01)}
-            # A bonus for what raters like was planted: pairs of the upper half are ordered as they do more often.
+            # Raters were planted who tell apart what they like better than what they dislike.
             | {"matched": near(0.079, abs=0.02)}
             # Share of words rated alike that models rank above a planted one, mean over models; by chance 0.5.
             | {"above_identity": near(0.89, abs=0.04), "above_nature": near(0.78, abs=0.04)}

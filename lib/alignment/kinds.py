@@ -96,14 +96,17 @@ def undervalued_kinds(people: pd.Series, rewards: pd.DataFrame, kinds: pd.Series
 
 
 def by_kind(values: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
-    """Whether models undervalue a kind; one row per kind. values: items x models, as from `undervalued`; kinds of them.
+    """Whether models undervalue a kind; one row per kind of two items or more.
 
-    Columns: kind, items; above (mean over items and models), its 95% interval ci_low, ci_high and p against .5 (items
-    and models both samples); these_low, these_high (these very models); models that undervalue it (above .5), of
-    how many (of_models), and the exact interval of that count for models like these, count_low, count_high.
+    values: items x models, as from `undervalued`; kinds: item -> kind. Columns: kind, items; above (mean over items and
+    models), its 95% interval ci_low, ci_high and p against .5 (items and models both samples); these_low, these_high
+    (these very models); models that undervalue it (above .5), of how many (of_models), and the exact interval of that
+    count for models like these, count_low, count_high.
     """
     rows = []
     for kind, group in values.groupby(kinds.loc[values.index], sort=True):
+        if len(group) < 2:
+            continue
         found, count = mean_over_items(group), int((group.mean() > 0.5).sum())
         low, high = count_interval(count, group.shape[1])
         rows.append({

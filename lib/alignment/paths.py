@@ -36,7 +36,8 @@ def _path(found: Crossed, null: float = 0.0, unit: float = 1.0) -> Path:
 def marked(table: pd.DataFrame, prompt: str) -> dict[str, dict]:
     """The options of our path and of the paper's under one prompt, as `ours` and `papers`, for multiverse's functions.
 
-    Of lists the first is meant; where matches are not known, ours compares pairs by distance.
+    Of lists the first is meant; where matches are not known, ours compares pairs by distance, and where the ends of the
+    paper's path are too large, the smallest ends stand for them.
     """
     is_ends = "ends" in table
     first = {"list": table["list"].iloc[0]} if "list" in table else {}
@@ -44,6 +45,8 @@ def marked(table: pd.DataFrame, prompt: str) -> dict[str, dict]:
     papers = {"prompt": prompt} | (PAPERS_ENDS if is_ends else PAPERS_KIND) | first
     if is_ends and BY_MATCHES not in set(table["compared by"]):
         ours["compared by"] = BY_DISTANCE
+    if is_ends and papers["ends"] not in set(table["ends"]):
+        papers["ends"] = table["ends"].iloc[-1]
     return {"ours": ours, "papers": papers}
 
 
@@ -132,10 +135,13 @@ class KindPaths:
         if chosen["rank of the models"] == ALONE:
             return _path(kinds.mean_over_items(pd.DataFrame(shares).rename(columns=str)), null=0.5)
         count, models = len(shares), next(iter(self.rewards.values())).shape[1]
+        mean = shares[:, 0].mean() - 0.5
+        if models < 2:
+            return Path(mean)
         of_items, of_models = shares[:, 0].var(ddof=1) / count, shares[:, 1:].mean(axis=0).var(ddof=1)
         variance = of_items + of_models
-        df = variance**2 / (of_items**2 / (count - 1) + of_models**2 / (models - 1))
-        half, mean = stats.t.ppf(0.975, df) * np.sqrt(variance), shares[:, 0].mean() - 0.5
+        df = variance**2 / (of_items**2 / (count - 1) + of_models**2 / (models - 1)) if variance else 1.0
+        half = stats.t.ppf(0.975, df) * np.sqrt(variance)
         return Path(mean, mean - half, mean + half)
 
     def _shares(self, kind: str, chosen: dict) -> np.ndarray:
