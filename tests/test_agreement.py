@@ -44,6 +44,45 @@ def test_rewards_that_do_not_vary_have_no_skewness(rewards):
         agreement.moments({"M": rewards})
 
 
+def test_the_influence_of_a_text_on_the_skewness_is_what_leaving_it_out_does():
+    values = np.random.default_rng(1).normal(size=1000)
+    without = np.array([stats.skew(np.delete(values, i)) for i in range(1000)])
+    influence = agreement.skewness_influence(pd.DataFrame({"M": values}))["M"].to_numpy()
+    assert influence == pytest.approx(stats.skew(values) - without, abs=0.0015)  # of up to .047
+    assert (influence**2).sum() == pytest.approx(0.999 * ((without - without.mean()) ** 2).sum(), rel=0.05)
+    assert influence.sum() == pytest.approx(0, abs=1e-9)
+
+
+def test_a_count_of_skewed_models_has_an_interval():
+    random = np.random.default_rng(1)
+    rewards = pd.DataFrame({"right": random.gamma(1, size=300), "left": -random.gamma(1, size=300),
+                            "even": np.r_[-1.0:1.0:300j] ** 3})  # fmt: skip
+    found = agreement.skews(rewards, rewards, 400)
+    assert (found.n_positive - (found.skewness["even"] > 0), found.ci_low, found.ci_high) == (1, 1, 2)
+    assert found.as_published == found.n_positive
+    assert found.mean.estimate == pytest.approx(stats.skew(rewards.to_numpy()).mean())
+    shifted = agreement.skews(rewards, 3 + 2 * rewards, 400)
+    assert shifted.mean.standard_error == pytest.approx(found.mean.standard_error)
+
+
+def test_another_wording_moves_a_model_less_than_another_model_does_where_that_was_planted():
+    random = np.random.default_rng(2)
+    shared, own = random.normal(size=(600, 1)), random.normal(size=(600, 6))
+
+    def asked(noise):
+        return pd.DataFrame(shared + own + noise * random.normal(size=(600, 6)), columns=list("abcdef"))
+
+    first, second = asked(0.3), asked(0.3)
+    found = agreement.wordings_against_models(first, second, 60)
+    by_hand = np.mean([stats.kendalltau(first[name], second[name]).statistic for name in first])
+    assert found.loc["other wording", "tau"] == pytest.approx(by_hand)
+    upper = np.triu_indices(6, 1)
+    assert found.loc["other model", "tau"] == pytest.approx(rankings.tau_matrix(first).to_numpy()[upper].mean())
+    assert found.loc["difference", "ci_low"] > 0
+    same = agreement.wordings_against_models(asked(3), asked(3), 60)
+    assert same.loc["difference", "ci_low"] < 0.1 and same.loc["difference", "tau"] < found.loc["difference", "tau"]
+
+
 # --- rho, rank-biased overlap ----------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,8 @@ import pytest
 from drawing import TEN, TITLE, outside, overlaps
 
 from lib import InputError
-from lib.similarity import agreement
+from lib.crossed import Crossed
+from lib.similarity import agreement, benchmarks
 from lib.similarity import charts as similarity_charts
 
 pytestmark = pytest.mark.filterwarnings("error")  # matplotlib warns of a missing glyph, a bad formula, a lack of room
@@ -84,4 +85,24 @@ def test_coefficients_show_both_recipes_with_their_p_values():
     table = pd.DataFrame([[0.7, 1e-9, 0.2, -0.1, 0.5, 0.08], [0.1, 0.2, -0.1, -0.4, 0.2, 1]], ["rank", "base"], columns)
     figure = similarity_charts.draw_coefficients({"each alone": table, "together": table}, title=TITLE)
     assert [text.get_text() for text in figure.axes[0].texts] == ["p < .001", "p = .080", "p = .200", "p = 1.000"]
+    assert overlaps(figure) == [] and outside(figure) == []
+
+
+def test_sections_show_every_p_and_neither_overlap_nor_leave_the_figure():
+    sections = [(name, one) for name, ones in benchmarks.SECTIONS.items() for one in ones]
+    table = pd.DataFrame(sections, columns=["benchmark", "section"])
+    table = table.assign(models=[10] * 5 + [8] * 7, p=0.0004, p_holm=0.053, b=0.1, ci_low=-0.1, ci_high=0.3)
+    figure = similarity_charts.draw_sections(table, title=TITLE)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["RewardBench, 10 models", "RewardBench 2, 8 models"]
+    assert [len(axes.texts) for axes in figure.axes] == [5, 7]
+    assert figure.axes[0].texts[0].get_text() == "p < .001\nHolm = .053"
+    assert overlaps(figure) == [] and outside(figure) == []
+
+
+def test_wordings_are_drawn_from_the_least_to_the_greatest_by_what_they_ask_for():
+    wordings = {"greatest": 0.5, "best": 0.2, "worst": 0.4, "bad_world_one": 0.1}
+    means = {name: Crossed(at, 0.1, 9, at - 0.3, at + 0.3, 0.1, 0, 1, 0, 1, 9, 10) for name, at in wordings.items()}
+    figure = similarity_charts.draw_wordings(means, title=TITLE)
+    good, bad = [container.lines[0].get_xydata().tolist() for container in figure.axes[0].containers]
+    assert good == [[0, 0.2], [1, 0.5]] and bad == [[2, 0.1], [3, 0.4]]
     assert overlaps(figure) == [] and outside(figure) == []

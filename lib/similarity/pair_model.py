@@ -4,7 +4,7 @@
 
 A multi-membership model: a pair is a member of two models. Restricted maximum likelihood (REML) estimates the
 variances; with their ratio known the rest is least squares in rotated coordinates, so that the likelihood is a function
-of one number, which is searched on a grid and then closely.
+of one number, which is searched on ever closer grids.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import optimize, stats
+from scipy import stats
 
 from lib.similarity.factors import observations
 
-RATIOS = np.linspace(-9, 9, 37)  # log of node variance / error variance; at the lower end models bring nothing
+RATIOS = np.linspace(-9, 9, 19)  # log of node variance / error variance; at the lower end models bring nothing
 
 
 @dataclass(frozen=True)
@@ -87,23 +87,27 @@ def _reml(
 ) -> tuple[np.ndarray, np.ndarray, float, float]:  # fmt: skip
     """b (k,), its covariance (k, k), the error variance and node variance over error variance, by REML."""
     values, vectors = np.linalg.eigh(nodes @ nodes.T)
-    y, x = vectors.T @ outcome, vectors.T @ design
+    rotated = np.maximum(values, 0), vectors.T @ outcome, vectors.T @ design
+    logs = RATIOS
+    for closer in (0.5, 0.025, 0.00125):  # half the distance of the next grid's points
+        deviance = _solved(np.exp(logs), *rotated)[3]
+        best = logs[np.argmin(deviance)]
+        if best == RATIOS[0]:
+            break
+        logs = best + closer * np.linspace(-1, 1, 41)
+    b, normal, error, _ = _solved(np.array([0.0 if best == RATIOS[0] else np.exp(best)]), *rotated)
+    return b[0], error[0] * np.linalg.inv(normal[0]), float(error[0]), 0.0 if best == RATIOS[0] else float(np.exp(best))
+
+
+def _solved(
+    ratios: np.ndarray, values: np.ndarray, y: np.ndarray, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Weighted least squares for each ratio of variances: b (r, k), its normal matrix (r, k, k), the error variance
+    (r,), and -2 log likelihood but for a constant (r,). values: eigenvalues of the pairs; y, x: rotated onto them."""
+    spread = 1 + ratios[:, None] * values  # (r, pairs), variances in units of the error's
+    weighted = x.T / spread[:, None, :]
+    normal = weighted @ x
+    b = np.linalg.solve(normal, (weighted @ y)[..., None])[..., 0]
     free = len(y) - x.shape[1]
-
-    def solved(ratio: float) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
-        spread = 1 + ratio * np.maximum(values, 0)  # variances of the rotated pairs, in units of the error's
-        normal = (x.T / spread) @ x
-        b = np.linalg.solve(normal, (x.T / spread) @ y)
-        return b, normal, float(((y - x @ b) ** 2 / spread).sum() / free), spread
-
-    def deviance(log_ratio: float) -> float:  # -2 log likelihood, but for a constant
-        _, normal, error, spread = solved(np.exp(log_ratio))
-        return free * np.log(error) + np.log(spread).sum() + np.linalg.slogdet(normal)[1]
-
-    best = int(np.argmin([deviance(one) for one in RATIOS]))
-    ratio = 0.0
-    if best > 0:
-        ends = RATIOS[best - 1], RATIOS[min(best + 1, len(RATIOS) - 1)]
-        ratio = float(np.exp(optimize.minimize_scalar(deviance, bounds=ends, method="bounded").x))
-    b, normal, error, _ = solved(ratio)
-    return b, error * np.linalg.inv(normal), error, ratio
+    error = ((y - b @ x.T) ** 2 / spread).sum(axis=1) / free
+    return b, normal, error, free * np.log(error) + np.log(spread).sum(axis=1) + np.linalg.slogdet(normal)[1]
