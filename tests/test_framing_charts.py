@@ -110,3 +110,17 @@ def test_the_strip_of_the_interaction_shows_every_choice_as_a_ratio():
     assert [line.get_markerfacecolor() for line in drawn] == ["black", "white"] * 2  # open: without offensive
     assert [tick.get_text() for tick in panel.get_yticklabels()] == ["M", "N", effects.ALL]
     assert panel.get_xlim()[0] < 1 < 4 * np.exp(0.2) < panel.get_xlim()[1] * 1.001
+
+
+def test_gaps_of_each_lexicon_stand_in_their_panel_and_row():
+    keys = [
+        (p, lexicon, words) for p in ("best", "worst") for lexicon in ("AFINN", "VADER") for words in ("all", "some")
+    ]
+    gaps = pd.DataFrame(keys, columns=["prompt", "lexicon", "words"]).assign(estimate=np.arange(8.0))
+    figure = framing_charts.draw_gaps(gaps.assign(ci_low=gaps["estimate"] - 1, ci_high=gaps["estimate"] + 2), title="T")
+    best, worst = figure.axes
+    (all_words, some), marks = ([line for line in worst.lines if line.get_marker() == "o"], best.lines)
+    assert list(all_words.get_xdata()) == [4, 6] and list(some.get_xdata()) == [5, 7]  # AFINN, then VADER
+    assert np.round(all_words.get_ydata()).tolist() == [0, 1]
+    assert [tick.get_text() for tick in best.get_yticklabels()] == ["AFINN", "VADER"]
+    assert some.get_markerfacecolor() == "white" and len(marks) == 3

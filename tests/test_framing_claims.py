@@ -170,7 +170,9 @@ def spread_of(ci_low):
 
 def test_the_spread_is_wider_if_the_interval_of_the_ratio_lies_above_one():
     ratio, wider = framing.spread_claims("greatest", spread_of(1.1), spread_of(1.1), count_of(), OWN)
-    assert (ratio.as_published, ratio.corrected, ratio.verdict) == (1.2, 1.2, "reproduced")
+    assert (ratio.as_published, ratio.corrected, ratio.verdict) == (1.2, None, "reproduced")  # nothing was corrected
+    other = spread_of(1.1).assign(ratio=1.3)
+    assert framing.spread_claims("greatest", spread_of(1.1), other, count_of(), OWN)[0].corrected == 1.3
     assert (wider.corrected, wider.n, wider.verdict) == (9, 10, "reproduced")  # 7 to 10 are most
     undecided = framing.spread_claims("greatest", spread_of(1.1), spread_of(0.9), count_of(), OWN)[0]
     assert undecided.verdict == "undecided"

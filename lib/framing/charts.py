@@ -73,6 +73,30 @@ def _strip_legend(marks: Mapping[str, str], words: list[str]) -> tuple[list, lis
 
 
 @styled
+def draw_gaps(gaps: pd.DataFrame, *, title: str) -> Chart:
+    """The mean gap between slopes with its interval: a panel per prompt, a row per lexicon, a mark per choice of words.
+
+    gaps: columns prompt, lexicon, words, estimate, ci_low, ci_high. The second choice of words is drawn open.
+    """
+    prompts, lexicons, words = (list(gaps[column].unique()) for column in ("prompt", "lexicon", "words"))
+    figure = new_chart(4.3 * len(prompts), 2.2 + 0.6 * len(lexicons), title, DENSE_TITLE)
+    panels = figure.subplots(1, len(prompts), squeeze=False, sharex=True, sharey=True)[0]
+    offsets = dict(zip(words, np.linspace(-0.15, 0.15, len(words)), strict=True))
+    for panel, (prompt, rows) in zip(panels, gaps.groupby("prompt", sort=False), strict=True):
+        heights = rows["lexicon"].map(lexicons.index) + rows["words"].map(offsets)
+        panel.hlines(heights, rows["ci_low"], rows["ci_high"], color=GREY, linewidth=2)
+        for word, face in zip(words, ("black", "white"), strict=False):
+            one = rows["words"] == word
+            panel.plot(rows["estimate"][one], heights[one], "o", color="black", markerfacecolor=face, label=word)
+        panel.axvline(0, color="black", linewidth=0.8)
+        panel.set(title=f"prompt: {prompt}", xlabel="gap, SD per point of its lexicon")
+    panels[0].set_yticks(range(len(lexicons)), lexicons)
+    panels[0].set_ylim(len(lexicons) - 0.5, -0.5)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure
+
+
+@styled
 def draw_sentiment_curves(rows: pd.DataFrame, *, title: str, lexicon: str) -> Chart:
     """Mean standardised reward by sentiment, a thin line per model, a panel per prompt, with the mean's two lines.
 

@@ -6,6 +6,7 @@ interval over words and models; one about spreads by their ratio; a count of mod
 
 from collections.abc import Mapping, Sequence, Set
 
+import numpy as np
 import pandas as pd
 
 from lib.claims import THE_PAPER, Claim, papers_own, state
@@ -148,9 +149,13 @@ def spread_claims(
     old, new = (
         table[table["model"] == effects.ALL].set_index("prompt").loc[prompt] for table in (published, corrected)
     )
-    new = new.rename({"ratio": "estimate"})
+    ours = interval(new.rename({"ratio": "estimate"}))
+    if np.isclose(
+        old.ratio, new.ratio, rtol=1e-9
+    ):  # where the authors' join gives the same words, nothing is corrected
+        ours["corrected"] = None
     return [
-        state("S3.spread", "ratio", prompt, own=own, as_published=old.ratio, note=about(new), **interval(new)),
+        state("S3.spread", "ratio", prompt, own=own, as_published=old.ratio, note=about(new), **ours),
         count_claim("S3.spread", "n_positive_wider", prompt, wider.loc[prompt], own),
     ]
 
