@@ -3,55 +3,83 @@
 import pandas as pd
 import pytest
 
+from lib.claims import quantities
 from lib.collection import Collection
 from lib.framing import frequency_claims
+from lib.framing.claims import papers_own
 
-MODELS = frozenset({"models"})
 PROMPTS = ["greatest", "best", "worst"]
+CLAIMS = ("S3.freq.raw", "S3.freq.controlled")
 
 
 def by_prompt(prompts=PROMPTS, **columns):
     return pd.DataFrame(columns, index=pd.Index(prompts, name="prompt"))
 
 
-def slopes(count, slope=0.2, ci_low=0.1):
-    return by_prompt(models=10, n_positive_significant=count, slope=slope, ci_low=ci_low, ci_high=0.3)
+def slopes(ci_low=0.1):
+    return by_prompt(estimate=ci_low + 0.1, ci_low=ci_low, ci_high=ci_low + 0.2, p=0.01, n=300, new_low=-1.0,
+                     new_high=1.0)  # fmt: skip
+
+
+def counted(ci_low, ci_high):
+    return by_prompt(count=8, ci_low=ci_low, ci_high=ci_high, models=10)
+
+
+def stated(
+    monkeypatch, prompts=PROMPTS, own=("models", "vocabulary"), bias=None, change=0.1, ci_low=0.1, count=(6, 10)
+):
+    monkeypatch.setattr(frequency_claims, "papers_own", lambda study, texts: frozenset(own))
+    recipe = by_prompt(n_positive_significant=7)
+    claims = frequency_claims.frequency_claims(
+        Collection("mine"), prompts, texts=300, published=dict.fromkeys(CLAIMS, recipe),
+        slopes=dict.fromkeys(CLAIMS, slopes(ci_low)), counts=dict.fromkeys(CLAIMS, counted(*count)),
+        change=slopes(change), bias=pd.DataFrame() if bias is None else bias,
+    )  # fmt: skip
+    return {(one.claim, one.quantity, one.prompt): one for one in claims}
+
+
+@pytest.mark.parametrize("ci_low, verdict", [(0.1, "reproduced"), (-0.1, "undecided"), (-0.3, "not reproduced")])
+def test_a_slope_and_what_the_control_changes_are_judged_by_their_intervals(monkeypatch, ci_low, verdict):
+    found = stated(monkeypatch, ci_low=ci_low, change=ci_low)
+    assert found["S3.freq.raw", "slope", "best"].verdict == verdict
+    assert found["S3.freq.change", "change", "worst"].verdict == verdict
+    assert found["S3.freq.raw", "slope", "best"].note.endswith("a new model: -1.00 to 1.00")
 
 
 @pytest.mark.parametrize(
-    "claim, published, corrected, verdict",
+    "prompt, count, verdict",
     [
-        ("S3.freq.raw", 7, 6, "reproduced"),  # the paper's ten are more than half, and so are six
-        ("S3.freq.raw", 7, 5, "only as published"),
-        ("S3.freq.controlled", 0, 5, "reproduced"),  # the paper's two are not
-        ("S3.freq.controlled", 6, 6, "not reproduced"),
+        ("greatest", (6, 10), "reproduced"),  # the paper's eight of ten is among them
+        ("greatest", (5, 10), "undecided"),  # but so is half
+        ("greatest", (2, 7), "not reproduced"),
+        ("best", (6, 9), "not reproduced"),  # ten of ten
     ],
 )
-def test_a_count_is_on_the_papers_side_of_half(claim, published, corrected, verdict):
-    old, new = slopes(published).loc["best"], slopes(corrected).loc["best"]
-    count, mean = frequency_claims.count_claims(claim, "best", old, new, MODELS)
-    assert (count.as_published, count.corrected, count.verdict) == (published, corrected, verdict)
-    assert (mean.corrected, mean.verdict) == (0.2, "reproduced")
-    assert frequency_claims.count_claims(claim, "best", old, new, frozenset())[0].verdict == "not testable here"
+def test_a_count_is_judged_by_its_interval(monkeypatch, prompt, count, verdict):
+    one = stated(monkeypatch, count=count)["S3.freq.raw", "n_positive_significant", prompt]
+    assert (one.as_published, one.corrected, one.verdict) == (7, 8, verdict)
 
 
-def test_the_control_should_lower_slopes_for_good_things_and_raise_them_for_bad_ones():
-    higher = by_prompt(models=10, gap=0.2, ci_low=0.1, ci_high=0.3, p=0.01)
-    lower = by_prompt(models=10, gap=-0.2, ci_low=-0.3, ci_high=-0.1, p=0.01)
-    assert [frequency_claims.change_claim(p, higher.loc[p], MODELS).verdict for p in PROMPTS] == [
-        "not reproduced"
-    ] * 2 + ["reproduced"]
-    assert [frequency_claims.change_claim(p, lower.loc[p], MODELS).verdict for p in PROMPTS] == ["reproduced"] * 2 + [
-        "not reproduced"
-    ]
+def test_other_texts_and_other_models_are_told():
+    assert papers_own(Collection("mine")) == frozenset()
+    with pytest.MonkeyPatch.context() as patch:
+        assert {one.verdict for one in stated(patch, own=()).values()} == {"not testable here"}
+        assert {one.verdict for one in stated(patch, own=("models",)).values()} == {"on other texts"}
 
 
-def test_the_bias_of_the_method_is_stated_where_it_is_known():
-    counts = {"S3.freq.raw": (slopes(9), slopes(9)), "S3.freq.controlled": (slopes(2), slopes(2))}
-    change = by_prompt(models=10, gap=0.2, ci_low=0.1, ci_high=0.3, p=0.01)
-    bias = by_prompt(slope=0.01, ci_low=-0.1, ci_high=0.1, p=0.8)
-    without = frequency_claims.frequency_claims(Collection("mine"), PROMPTS, counts=counts, change=change)
-    stated = frequency_claims.frequency_claims(Collection("mine"), PROMPTS, counts=counts, change=change, bias=bias)
-    [first, *_] = added = [one for one in stated if one.quantity == "bias"]
-    assert len(stated) == len(without) + len(added) == 15 + 3
-    assert (first.corrected, first.ci_low, first.p, first.verdict) == (0.01, -0.1, 0.8, "not testable here")
+def test_the_bias_of_the_method_stands_beside_slopes_at_equal_sentiment(monkeypatch):
+    bias = by_prompt(["best"], slope=0.01, ci_low=-0.1, ci_high=0.1)
+    found = stated(monkeypatch, bias=bias)
+    assert "a model without a bonus: +0.010 (-0.100 to +0.100)" in found["S3.freq.controlled", "slope", "best"].note
+    assert "bonus" not in found["S3.freq.raw", "slope", "best"].note
+    assert "bonus" not in found["S3.freq.controlled", "slope", "worst"].note  # none is known for this prompt
+
+
+def test_the_section_states_every_quantity_that_is_declared(monkeypatch):
+    found = stated(monkeypatch, prompts=[*PROMPTS, "greatest_world_one"])
+    table = quantities()
+    rows = [row for row in table[table["claim"].str.startswith("S3.freq")].itertuples()]
+    declared = {(row.claim, row.quantity, prompt) for row in rows for prompt in row.prompt.split()}
+    assert set(found) == declared
+    primary = {row.claim: row.quantity for row in rows if row.role == "primary"}
+    assert primary == {"S3.freq.raw": "slope", "S3.freq.controlled": "slope", "S3.freq.change": "change"}
