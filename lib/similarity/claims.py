@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from lib import downloads, prompts
 from lib.claims import A_VOCABULARY, THE_PAPER, Claim, paper_table, papers_own, state
@@ -192,31 +193,36 @@ def tau_claims(
     from agreement.wordings_against_models, None without a second wording.
     """
     ours = pd.Series(published.to_numpy()[np.triu_indices(len(published), 1)])
-    least, greatest = (pairs.loc[pairs["tau"].agg(which)] for which in ("idxmin", "idxmax"))
-    model = pair_model.fit(tau, {}) if len(pairs) > 2 else None
-    of_mean = {"ci_low": model.mean_low, "ci_high": model.mean_high} if model else {}
-    texts = f"over texts alone {pairs['tau'].mean() - draws.mean(axis=1).quantile(0.025):.3f} either way"
     common = {"own": here.own, "n": len(pairs)}
-    claims = [
-        state("S2.tau", "mean", here.prompt, **_once(ours.mean(), pairs["tau"].mean()), **of_mean, **common,
-              note=here.note(f"for other models; {texts}"))
-    ]  # fmt: skip
-    for quantity, row in {"min": least, "max": greatest}.items():
-        claims.append(state("S2.tau", quantity, here.prompt, **_once(ours.agg(quantity), row["tau"]), **common,
-                            ci_low=float(row["ci_low"]), ci_high=float(row["ci_high"]),
-                            note=here.note(f"{row['model_a']} and {row['model_b']}; over texts")))  # fmt: skip
-    if model:
-        claims.append(state("S2.tau", "new_pair", here.prompt, corrected=model.mean, ci_low=model.new_low,
-                            ci_high=model.new_high, **common,
-                            note=here.note("a prediction interval for two new models")))  # fmt: skip
-    if wordings is not None:
-        difference = dict(
-            zip(("corrected", "ci_low", "ci_high"), wordings.loc["difference"].astype(float), strict=True)
-        )
-        told = ", ".join(f"{name} {value:.2f}" for name, value in wordings["tau"].drop("difference").items())
-        common |= {"n": here.texts, "note": here.note(f"mean tau: {told}")}
-        claims.append(state("S2.tau", "other_wording_minus_other_model", here.prompt, **difference, **common))
-    return claims
+    claims = []
+    for quantity, which in {"min": "idxmin", "max": "idxmax"}.items():
+        row = pairs.loc[pairs["tau"].agg(which)]
+        numbers = _once(ours.agg(quantity), row["tau"]) | row[["ci_low", "ci_high"]].astype(float).to_dict()
+        note = here.note(f"{row['model_a']} and {row['model_b']}; over texts")
+        claims.append(state("S2.tau", quantity, here.prompt, note=note, **numbers, **common))
+    mean = _once(ours.mean(), pairs["tau"].mean())
+    if len(pairs) < 3:
+        return [state("S2.tau", "mean", here.prompt, note=here.note(), **mean, **common), *claims]
+    model, note = pair_model.fit(tau, {}), here.note("for other texts and models")
+    mean |= _interval_of_mean(model, len(tau), float(draws.mean(axis=1).std()))
+    new = {"corrected": model.mean, "ci_low": model.new_low, "ci_high": model.new_high}
+    told = here.note("a prediction interval for two new models")
+    claims = [state("S2.tau", "mean", here.prompt, note=note, **mean, **common), *claims,
+              state("S2.tau", "new_pair", here.prompt, note=told, **new, **common)]  # fmt: skip
+    return claims + ([] if wordings is None else [_wordings_claim(wordings, here)])
+
+
+def _interval_of_mean(model: pair_model.PairModel, models: int, of_texts: float) -> dict[str, float]:
+    """ci_low, ci_high of the mean: the variance of models by REML and that of texts, a standard error, added."""
+    reach = np.hypot(model.mean_high - model.mean, stats.t.ppf(0.975, models - 1) * of_texts)
+    return {"ci_low": float(model.mean - reach), "ci_high": float(model.mean + reach)}
+
+
+def _wordings_claim(wordings: pd.DataFrame, here: Scope) -> Claim:
+    tau, ci_low, ci_high = map(float, wordings.loc["difference", ["tau", "ci_low", "ci_high"]])
+    told = ", ".join(f"{name} {value:.2f}" for name, value in wordings["tau"].drop("difference").items())
+    return state("S2.tau", "other_wording_minus_other_model", here.prompt, own=here.own, corrected=tau, ci_low=ci_low,
+                 ci_high=ci_high, n=here.texts, note=here.note(f"mean tau: {told}"))  # fmt: skip
 
 
 def printed_tau_claims(prompt: str = PROMPTS[0]) -> list[Claim]:
