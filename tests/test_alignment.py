@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from lib import InputError, claims, multiverse
+from lib import InputError, claims, multiverse, resampling
 from lib.alignment import charts as alignment_charts
 from lib.alignment import concordance, human, kinds, matched, paths
 
@@ -400,3 +400,37 @@ def test_paths_of_the_two_ends_hold_ours_and_the_papers():
     assert both["ours"]["estimate"].item() == pytest.approx(2 * matched.matched(people, rewards).mean.estimate)
     row = human.at_ends(people, rewards, [100]).iloc[0]
     assert both["papers"]["estimate"].item() == pytest.approx(row["difference"])
+
+
+def test_intervals_of_aggregates_hold_one_half_where_a_kind_is_like_any_other():
+    """Each model has a liking for the kind of its own, whose mean is 0; items and models are new in each study."""
+    random, held = np.random.default_rng(11), {aggregate: [] for aggregate in human.AGGREGATES}
+    for _ in range(40):
+        people = pd.Series(random.normal(size=210), [f"i{n}" for n in range(210)])
+        kind = pd.Series("", people.index)
+        kind[random.choice(people.index, 10, replace=False)] = "k"
+        values = np.outer(people, random.uniform(0.3, 1.3, 8)) + random.normal(size=(210, 1))
+        values += random.normal(size=(210, 8)) + np.outer(kind == "k", random.normal(scale=0.5, size=8))
+        table = paths.KindPaths(people, {"GE": pd.DataFrame(values, people.index)}, {"one": kind}).run("k")
+        for aggregate, rows in table[table["undervalued"] == paths.RAW].groupby("rank of the models"):
+            if aggregate in held:
+                held[aggregate].append(rows["side"].item() == "undecided")
+    for inside in held.values():
+        assert np.mean(inside) >= 0.85  # .95, with a standard error of .034
+
+
+def test_the_interval_of_a_place_holds_that_of_many_models():
+    """The place of one item by ten models, against its place by two hundred of the same population."""
+    random, held = np.random.default_rng(12), []
+    for _ in range(40):
+        people = pd.Series(np.sort(random.normal(size=100))[::-1], [f"i{n}" for n in range(100)])
+        dislike = random.normal(scale=0.5, size=100)
+        dislike[15] = 1.5
+        values = (0.8 * people.to_numpy() - dislike)[:, None] + random.normal(size=(100, 210))
+        many = pd.DataFrame(values[:, 10:], people.index)
+        truth = human.discrepancies(people, many).loc["i15", "position"]
+        ten = pd.DataFrame(values[:, :10], people.index)
+        draws = human.positions_over_models(people, ten, "i15", "median of models", 60)
+        ci_low, ci_high = resampling.interval(draws)
+        held.append(ci_low <= truth <= ci_high)
+    assert np.mean(held) >= 0.85  # .95, with a standard error of .034

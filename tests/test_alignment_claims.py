@@ -293,7 +293,8 @@ def test_two_models_lean_to_agency_or_not():
     is_one = pd.Series(np.arange(100) < 50, [f"w{n}" for n in range(100)])
     rewards = pd.DataFrame(random.normal(size=(100, 2)), is_one.index, ["R-Gem-2B", "R-Lla-3B"])
     rewards["R-Lla-3B"] += 3.0 * is_one
-    [claim] = alignment_claims.profile_claims(ITEMS, {"greatest": profiles.lean(rewards, is_one)})
+    leans = dict.fromkeys(("greatest", "worst"), profiles.lean(rewards, is_one))
+    [claim] = alignment_claims.profile_claims(ITEMS, leans)  # the paper says nothing of the worst
     assert (claim.claim, claim.role, claim.side) == ("S2.individualistic", "primary", "for")
     assert claim.corrected == pytest.approx(3, abs=0.7)
     assert alignment_claims.profile_claims(ITEMS, {"greatest": profiles.lean(rewards[["R-Lla-3B"]], is_one)}) == []
@@ -315,6 +316,9 @@ def test_every_claim_of_the_section_is_declared_and_listed_once():
     assert {one.claim for one in stated} <= set(claims.listed().index)
     told = [(one.claim, one.quantity, one.prompt, one.model) for one in stated]
     assert len(set(told)) == len(told)
+    # What the paper says nothing about is not stated: the numbers of HP, but for its kinds and its pairs of items.
+    assert {one.claim for one in stated if one.prompt == "HP"} == {"S4.asymmetry", "S4.undervalued.nature"}
+    assert verdicts(stated) <= {"reproduced", "not reproduced", "undecided", "only as published"}
     of_ge = [one for one in stated if one.prompt == "GE"]
     assert [one.claim for one in of_ge if one.role == "primary"] == [
         "S4.tau.human", "S4.tau.models", "S4.asymmetry", "S4.undervalued.nature",

@@ -15,7 +15,7 @@ from lib.alignment import kinds as kinds_
 from lib.alignment.concordance import Agreement
 from lib.alignment.matched import Matched
 from lib.alignment.profiles import Lean, between_two
-from lib.claims import Claim, papers_own, quantities, state
+from lib.claims import Claim, declared, papers_own, quantities, state
 from lib.collection import Collection
 from lib.crossed import Crossed
 
@@ -44,7 +44,8 @@ def alignment_claims(
     claims = people_claims(summaries, len(people), own) + model_claims(agreed, list(rewards), models, own)
     claims += prompt_claims(agreed, list(rewards), models, own)
     claims += end_claims(at_ends, next(iter(rewards)), own) + matched_claims(matched, own)
-    return claims + [claim for prompt, table in kinds.items() for claim in kind_claims(table, raw[prompt], prompt, own)]
+    claims += [claim for prompt, table in kinds.items() for claim in kind_claims(table, raw[prompt], prompt, own)]
+    return asked(claims)
 
 
 def item_claims(
@@ -58,7 +59,13 @@ def item_claims(
     own, main = papers_own(study), next(iter(rewards))
     people, first = ratings["elo"], rewards[main]
     claims = data_claims(ratings, own) + top_claims(first, main, own) + holocaust_claims(people, first, main, own)
-    return claims + named_claims(people, first, among, main, own) + place_claims(places, len(people), own)
+    claims += named_claims(people, first, among, main, own) + place_claims(places, len(people), own)
+    return asked(claims)
+
+
+def asked(claims: list[Claim]) -> list[Claim]:
+    """Those of the claims that numbers.csv declares: the paper says something of this quantity and prompt."""
+    return [one for one in claims if declared(one.claim, one.quantity, one.prompt, one.model) is not None]
 
 
 def _ends(found: Crossed) -> dict:
@@ -281,4 +288,4 @@ def profile_claims(study: Collection, leans: Mapping[str, Lean]) -> list[Claim]:
                 "and sentiment; R-Lla-3B less R-Gem-2B")  # fmt: skip
         claims.append(state("S2.individualistic", "agency_over_communion", prompt, own=own, corrected=difference,
                             ci_low=low, ci_high=high, n=len(one.influence), note=note))  # fmt: skip
-    return claims
+    return asked(claims)
