@@ -139,7 +139,8 @@ def _unexplained(values: np.ndarray, coded: list[np.ndarray]) -> float:
 
 
 def chosen(table: pd.DataFrame, choices: Mapping | None) -> pd.DataFrame:
-    """The paths that take these options; several where only some choices are named, none for None.
+    """The paths that take these options; several where some choices are not named, or a tuple of
+    options is; none for None.
 
     Raises InputError if no path takes them.
     """
@@ -147,7 +148,8 @@ def chosen(table: pd.DataFrame, choices: Mapping | None) -> pd.DataFrame:
         return table.iloc[:0]
     if unknown := [name for name in choices if name not in choices_of(table)]:
         raise InputError(f"'{unknown[0]}' is no choice of these paths; choose among {', '.join(choices_of(table))}")
-    rows = table[np.logical_and.reduce([table[name] == option for name, option in choices.items()])]
+    taken = [table[name].isin(option if isinstance(option, tuple) else [option]) for name, option in choices.items()]
+    rows = table[np.logical_and.reduce(taken)]
     if rows.empty:
         raise InputError(f"no path has {told(choices)}; name one that is not excluded")
     return rows

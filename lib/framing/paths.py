@@ -56,7 +56,7 @@ def choices(tables: Mapping[str, pd.DataFrame], *, bing: bool = True) -> dict[st
         options["lexicon"].remove("VADER where Bing agrees")
     if _joins_are_one(tables):
         options["words"].remove(AUTHORS)
-    if len(_wordings("best", ADJECTIVE, _prompts(tables))) < 2:
+    if len(_wordings("best", ADJECTIVE, prompts_of(tables))) < 2:
         options["wordings"] = [ONE_PROMPT]
     return options
 
@@ -119,7 +119,8 @@ def _joins_are_one(tables: Mapping[str, pd.DataFrame]) -> bool:
     return all(set(old["word"]) == set(new["word"]) and len(old) == len(new) for old, new in pairs)
 
 
-def _prompts(tables: Mapping[str, pd.DataFrame]) -> tuple[str, ...]:
+def prompts_of(tables: Mapping[str, pd.DataFrame]) -> tuple[str, ...]:
+    """The prompts that the tables hold, in their order."""
     return tuple(scores.prompt_names(next(iter(tables.values()))))
 
 
@@ -138,13 +139,13 @@ def _wordings(prompt: str, option: str, scored: tuple[str, ...]) -> list[str]:
 # --- scales -------------------------------------------------------------------------------------------------------
 
 
-def _scaled(tables: Mapping[str, pd.DataFrame], option: str) -> dict[str, pd.DataFrame]:
+def scaled(tables: Mapping[str, pd.DataFrame], option: str) -> dict[str, pd.DataFrame]:
     """The tables with rewards on one scale, whose unit is a standard deviation whatever the option.
 
     Raw rewards are divided by one number for all models, the root of the mean of their variances, so that models keep
     their scales. Ranks are divided by the standard deviation of as many ranks without ties.
     """
-    names = list(_prompts(tables))
+    names = list(prompts_of(tables))
     common = np.sqrt(np.mean([table[names].var(ddof=0) for table in tables.values()], axis=0))
     scale: dict[str, Callable] = {
         RAW: lambda rewards: rewards / common,
@@ -221,8 +222,8 @@ class Gaps:
     """The gaps of all paths of some tables; what paths share is computed once."""
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], *, bing: bool = True):
-        self.models, self.prompts, self.lexicons = list(tables), _prompts(tables), grades(bing=bing)
-        self.scaled = functools.cache(functools.partial(_scaled, tables))
+        self.models, self.prompts, self.lexicons = list(tables), prompts_of(tables), grades(bing=bing)
+        self.scaled = functools.cache(functools.partial(scaled, tables))
         self.joined, self.words = functools.cache(self._joined), functools.cache(self._words)
         self.sides, self.crossed = functools.cache(self._sides), functools.cache(self._crossed)
 
@@ -275,9 +276,8 @@ class Gaps:
         gap = directions[0] * slopes[0] - directions[1] * slopes[1]
         moved = directions[0] * influence[0] - directions[1] * influence[1]
         word = self.words(lexicon, words, scale).word
-        of_words = np.zeros((word.max() + 1, len(gap)))
-        np.add.at(of_words, word, moved)  # spellings of a word move the gap together
-        found = crossed.crossed(pd.Series(gap, self.models), pd.DataFrame(of_words, columns=self.models))
+        of_words = pd.DataFrame(summed(word, moved), columns=self.models)
+        found = crossed.crossed(pd.Series(gap, self.models), of_words)
         half = stats.t.ppf(0.975, len(gap) - 1) * gap.std(ddof=1) / np.sqrt(len(gap))
         return found, (gap.mean() - half, gap.mean() + half)
 
@@ -294,3 +294,10 @@ def fitted(x: np.ndarray, y: np.ndarray, fit: Callable) -> tuple[np.ndarray, np.
         slopes[alike], moved = fit(x[pattern], y[np.ix_(pattern, alike)])
         influence[np.ix_(pattern, alike)] = moved
     return slopes, influence
+
+
+def summed(word: np.ndarray, influence: np.ndarray) -> np.ndarray:
+    """Influence by word, (words, ...), of rows (n, ...): spellings of one word move an estimate together."""
+    of_words = np.zeros((word.max() + 1, *influence.shape[1:]))
+    np.add.at(of_words, word, influence)
+    return of_words
