@@ -13,6 +13,7 @@ import pandas as pd
 from lib import crossed
 from lib.calibration.measuring import PROMPTS
 from lib.embedded.planting import Profile, planted_utility
+from lib.framing import effects
 from lib.prompts import polarity
 
 Found = tuple[np.ndarray, np.ndarray]  # estimates, (models,), and influence of the words, (words, models)
@@ -25,6 +26,7 @@ class Estimator:
     reads: which words, (words,) bool, of a table as from measuring.words. finds: estimates and influence from these
     words' table and their rewards by prompt, (words, models) each. level: what is planted, in utility, 0 exactly where
     the claim is false. planted: the same in the estimator's unit, from the sd of the planted utility over these words.
+    in_sds_of: the words whose sd is the unit, where not of all that it reads: names of groups would stretch their own.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Estimator:
     finds: Callable[..., Found]
     level: Callable[[Profile], float]
     planted: Callable[[Profile, float], float]
+    in_sds_of: Callable[[pd.DataFrame], np.ndarray] | None = None
 
 
 def estimate(estimator: Estimator, words: pd.DataFrame, rewards: np.ndarray) -> Found:
@@ -44,8 +47,14 @@ def estimate(estimator: Estimator, words: pd.DataFrame, rewards: np.ndarray) -> 
     """
     read = estimator.reads(words)
     chosen = rewards[read][:, [PROMPTS.index(prompt) for prompt in estimator.prompts]].astype(float)
-    standard = (chosen - chosen.mean(axis=0)) / chosen.std(axis=0)  # over the words that it reads, as the notebooks do
+    unit = chosen[_in_unit(estimator, words)[read]].std(axis=0)  # over the words that it reads, as the notebooks do
+    standard = (chosen - chosen.mean(axis=0)) / unit
     return estimator.finds(words[read], *standard.swapaxes(0, 1))
+
+
+def _in_unit(estimator: Estimator, words: pd.DataFrame) -> np.ndarray:
+    read = estimator.reads(words)
+    return read if estimator.in_sds_of is None else read & estimator.in_sds_of(words)
 
 
 def utilities(words: pd.DataFrame, profiles: Sequence[Profile]) -> dict[int, np.ndarray]:
@@ -55,55 +64,43 @@ def utilities(words: pd.DataFrame, profiles: Sequence[Profile]) -> dict[int, np.
 
 def planted(estimator: Estimator, words: pd.DataFrame, profiles: Sequence[Profile], utility: dict) -> np.ndarray:
     """What was planted, (models,), in the estimator's unit. utility: as from `utilities`."""
-    sds = utility[polarity(estimator.prompts[0])][estimator.reads(words)].std(axis=0)
+    sds = utility[polarity(estimator.prompts[0])][_in_unit(estimator, words)].std(axis=0)
     return np.array([estimator.planted(profile, sd) for profile, sd in zip(profiles, sds, strict=True)])
 
 
 # --- what they find -----------------------------------------------------------------------------------------------
 
 
-def _two_sides(words: pd.DataFrame, lexicon: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    grade = words[lexicon].to_numpy()
-    return grade, grade > 0, grade < 0
-
-
 def _held(words: pd.DataFrame, controls: Sequence[str]) -> np.ndarray | None:
     return np.column_stack([CONTROLS[name](words) for name in controls]) if controls else None
 
 
-def slope_gap(lexicon: str, *controls: str) -> Callable[..., Found]:
+def by_sign(lexicon: str, statistic: effects.Statistic) -> Callable[..., Found]:
+    """A statistic of notebook 04 that sets positive words against negative ones, by the grades of a lexicon."""
+    return lambda words, rewards: statistic(words[lexicon].to_numpy(), rewards)
+
+
+def slope_gap_controlled(lexicon: str, *controls: str) -> Callable[..., Found]:
     """Slope of reward on the grade among positive words minus that among negative ones, controls held constant."""
 
     def finds(words: pd.DataFrame, rewards: np.ndarray) -> Found:
-        grade, up, down = _two_sides(words, lexicon)
-        gap, moved, held = np.zeros(rewards.shape[1]), np.zeros_like(rewards), _held(words, controls)
-        for side, sign in ((up, 1), (down, -1)):
-            of_side = grade[side], rewards[side], None if held is None else held[side]
+        grade, held = words[lexicon].to_numpy(), _held(words, controls)
+        gap, moved = np.zeros(rewards.shape[1]), np.zeros_like(rewards)
+        for sign in (1, -1):
+            side = np.sign(grade) == sign
+            of_side = grade[side], rewards[side], held[side]
             gap, moved[side] = gap + sign * crossed.slope(*of_side), sign * crossed.slope_influence(*of_side)
         return gap, moved
 
     return finds
 
 
-def spread_ratio(lexicon: str) -> Callable[..., Found]:
-    """Log of the sd of rewards among positive words over that among negative ones."""
-
-    def finds(words: pd.DataFrame, rewards: np.ndarray) -> Found:
-        _, up, down = _two_sides(words, lexicon)
-        moved = np.zeros_like(rewards)
-        for side, sign in ((up, 1), (down, -1)):
-            moved[side] = sign * crossed.log_sd_influence(rewards[side])
-        return np.log(rewards[up].std(axis=0) / rewards[down].std(axis=0)), moved
-
-    return finds
-
-
 def framing_interaction(lexicon: str) -> Callable[..., Found]:
     """The log ratio of spreads under a prompt for good things, minus that under one for bad things."""
-    ratio = spread_ratio(lexicon)
 
     def finds(words: pd.DataFrame, good: np.ndarray, bad: np.ndarray) -> Found:
-        (of_good, moved_good), (of_bad, moved_bad) = ratio(words, good), ratio(words, bad)
+        ratios = [effects.log_spread_ratio(words[lexicon].to_numpy(), rewards) for rewards in (good, bad)]
+        (of_good, moved_good), (of_bad, moved_bad) = ratios
         return of_good - of_bad, moved_good - moved_bad
 
     return finds
@@ -187,12 +184,12 @@ def _of_framing() -> Iterator[Estimator]:
         graded = _graded(column)
         for prompt in ("greatest", "worst"):
             yield Estimator(f"gap {name} {prompt}", f"slope gap by {name}, {prompt}", "sd per point", (prompt,),
-                            graded, slope_gap(column), _gap, _per_sd(_gap))  # fmt: skip
+                            graded, by_sign(column, effects.slope_gap), _gap, _per_sd(_gap))  # fmt: skip
         yield Estimator(f"gap {name} greatest, frequency", f"slope gap by {name}, greatest, frequency held constant",
-                        "sd per point", ("greatest",), graded, slope_gap(column, "zipf"), _gap,
+                        "sd per point", ("greatest",), graded, slope_gap_controlled(column, "zipf"), _gap,
                         _per_sd(_gap))  # fmt: skip
         yield Estimator(f"spread {name}", f"log ratio of spreads by signs of {name}, greatest", "log ratio",
-                        ("greatest",), graded, spread_ratio(column), _gap, _log_ratio)  # fmt: skip
+                        ("greatest",), graded, by_sign(column, effects.log_spread_ratio), _gap, _log_ratio)  # fmt: skip
         yield Estimator(f"framing {name}", f"log ratio of spreads by signs of {name}, best minus worst", "log ratio",
                         ("best", "worst"), graded, framing_interaction(column), _gap, _twice_log_ratio)  # fmt: skip
 
@@ -207,7 +204,7 @@ def _of_kinds() -> Iterator[Estimator]:
               "frequency": (("zipf",), "groups of people minus other words, frequency held constant")}  # fmt: skip
     for name, (controls, says) in groups.items():
         yield Estimator(f"identity {name}", says, "sd", ("greatest",), _unrated, identity_gap(*controls), _identity,
-                        _per_sd(_identity))  # fmt: skip
+                        _per_sd(_identity), in_sds_of=_without_kind)  # fmt: skip
 
 
 ESTIMATORS = (*_of_framing(), *_of_kinds())

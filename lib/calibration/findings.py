@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from lib.calibration.performance import GROUP, TARGETS, meets
+from lib.calibration.performance import TARGETS, meets
 from lib.calibration.report import Report
 
 BEFORE, AFTER = "crossed", "crossed, control off"
@@ -30,6 +30,12 @@ def targets(made: Report) -> pd.DataFrame:
     return table
 
 
+def in_a_study(made: Report) -> str:
+    """How many models the studies drawn have: ten, or fewer where the plan has not enough of a level."""
+    least, most = int(made.groups["models"].min()), int(made.groups["models"].max())
+    return f"{most}" if least == most else f"{least} to {most}"
+
+
 def recovered(made: Report) -> str:
     """The title of planted against recovered: how much of a gap comes back, and what comes of none."""
     line = made.models.drop_duplicates("estimator").set_index("estimator").loc["gap VADER greatest"]
@@ -42,10 +48,11 @@ def recovered(made: Report) -> str:
 def held(made: Report) -> str:
     """The title of size and coverage: how often the crossed intervals hold the truth, and call nothing something."""
     table = targets(made)
+    before, size, coverage = table["size_before"], table["size"].median(), table["coverage"].median()
     return (
-        f"Intervals over words and models hold what was planted in {table['coverage'].median():.0%} of studies of "
-        f"{GROUP} models (median); against 0 they call nothing something in {table['size_before'].min():.0%} to "
-        f"{table['size_before'].max():.0%}, with the control's bias off in {table['size'].median():.0%}"
+        f"Intervals over words and models hold what was planted in {coverage:.0%} of studies of {in_a_study(made)} "
+        f"models (median); against 0 they call nothing something in {before.min():.0%} to {before.max():.0%}, with the "
+        f"control's bias off in {size:.0%}"
     )
 
 
@@ -75,12 +82,14 @@ def in_words(made: Report) -> str:
 def _studies(made: Report) -> str:
     table = targets(made)
     if table.empty:
-        return f"Too few models to draw studies of {GROUP} from; train 16 or more."
+        return "Too few models to draw studies from; train 16 or more."
     met = {name: int((table[f"{name}_target"] == "met").sum()) for name in TARGETS}
+    shares = {
+        name: f"{table[name].min():.0%} to {table[name].max():.0%}" for name in ("coverage", "size_before", "size")
+    }
     return (
-        f"In studies of {GROUP} models the crossed interval holds what was planted in {table['coverage'].min():.0%} to "
-        f"{table['coverage'].max():.0%} ({met['coverage']} of {len(table)} estimators meet the target); nothing is "
-        f"called something in {table['size_before'].min():.0%} to {table['size_before'].max():.0%} of them, and in "
-        f"{table['size'].min():.0%} to {table['size'].max():.0%} where the control's bias is taken off ({met['size']} "
-        f"meet it)."
+        f"In studies of {in_a_study(made)} models the crossed interval holds what was planted in {shares['coverage']} "
+        f"({met['coverage']} of {len(table)} estimators meet the target); nothing is called something in "
+        f"{shares['size_before']} of them, and in {shares['size']} where the control's bias is taken off "
+        f"({met['size']} meet it)."
     )

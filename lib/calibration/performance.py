@@ -22,8 +22,8 @@ SAMPLE = 600  # words drawn for a group, about as many as the published scores h
 # Of single models: over words alone; with the variance between seeds of the controls; and the spread of other models
 # of known truth about the line, which holds everything in which models differ. The last two take off the null's bias.
 INTERVALS = ("words", "words + seed", "calibrated")
-GROUP_COLUMNS = ["estimator", "group", "level", "method", "estimate", "error", "low", "high", "target", "p", "rank",
-                 "planted", "holds_new"]  # fmt: skip
+GROUP_COLUMNS = ["estimator", "group", "level", "models", "method", "estimate", "error", "low", "high", "target", "p",
+                 "rank", "planted", "holds_new"]  # fmt: skip
 METHODS = ("models only", "words only", "crossed", "crossed, control off")
 
 
@@ -171,7 +171,8 @@ def groups(
 
     Half of the groups have nothing planted. Words are drawn with replacement from those that an estimator reads, so
     that their population is known; the line a + b planted, and the bias of the null, come from all models that are not
-    in the group and all words. One row per estimator, group and method (see METHODS): level, planted, estimate, error,
+    in the group and all words. One row per estimator, group and method (see METHODS): level, models (fewer than ten
+    where a level has not twice as many), planted, estimate, error,
     low, high (the interval), target (what it should hold), p (of nothing planted), rank (share of the interval's
     distribution below the target, uniform in [0, 1] if the interval is right), holds_new (of `crossed`: whether the
     prediction interval for one new model holds what all words give for a model of that level that is not in the group).
@@ -186,7 +187,7 @@ def groups(
         for group, (level, *some, new) in enumerate(_draw_models(whole["level"].to_numpy(), number, size, rng)):
             drawn = np.sort(rng.choice(population, sample))
             found = estimate(estimator, words.iloc[drawn], rewards[np.ix_(drawn, range(len(PROMPTS)), some)])
-            about = {"estimator": estimator.name, "group": group, "level": level}
+            about = {"estimator": estimator.name, "group": group, "level": level, "models": len(some)}
             rows += [about | row for row in _judge(*found, whole, some, new)]
     return pd.DataFrame(rows, columns=GROUP_COLUMNS)
 
@@ -237,9 +238,9 @@ def _row(method: str, value: float, error: float, df: float, null_value: float, 
 def of_groups(rows: pd.DataFrame) -> pd.DataFrame:
     """How the intervals of groups do: one row per estimator and method.
 
-    rows: as from `groups`. Columns: groups, size, power, coverage, coverage_new (of the prediction interval for one new
-    model), each with low and high (Wilson, 95%). Groups that share models are not independent: with few models these
-    are too narrow.
+    rows: as from `groups`. Columns: groups, models (median number in a group), size, power, coverage, coverage_new (of
+    the prediction interval for one new model), the last four with low and high (Wilson, 95%). Groups that share models
+    are not independent: with few models these are too narrow.
     """
     by = rows.groupby(["estimator", "method"], sort=False)
     table = [dict(zip(("estimator", "method"), key, strict=True)) | _of_groups(some) for key, some in by]
@@ -251,7 +252,7 @@ def _of_groups(rows: pd.DataFrame) -> dict:
     held = (rows["low"] <= rows["target"]) & (rows["target"] <= rows["high"])
     shares = {"size": significant[null], "power": significant[~null], "coverage": held,
               "coverage_new": rows["holds_new"]}  # fmt: skip
-    counted = {"groups": len(rows)}
+    counted = {"groups": len(rows), "models": rows["models"].median()}
     for name, is_so in shares.items():
         counted |= _with_ends(name, _share(is_so.sum(), len(is_so)))
     return counted

@@ -6,10 +6,12 @@ from pathlib import Path
 from lib import ROOT, InputError, figures
 from lib.calibration import charts, findings, measuring, plan, report
 from lib.calibration.measuring import FOLDER
-from lib.calibration.report import GROUPS, STUDY, Report
+from lib.calibration.report import GROUPS, Report
+from lib.collection import Collection
 from lib.embedded.reward_models import STEPS
 from lib.files import replacing
 
+STUDY = Collection("calibration")  # whose charts these are
 PAGE = ROOT / "benchmarks" / "calibration.md"
 INTRODUCTION = """# Calibration: `make calibrate`
 
@@ -31,8 +33,8 @@ not the whole vocabulary.
   the other models give; `coverage_new`, of the prediction interval for one new model.
 - **Targets**: size .03 to .07, coverage .92 to .97. `met`: within; `missed`: the share's whole interval lies outside.
 
-Tables and charts: `figures/calibration`. Studies share models, so with few models their shares are less certain than
-their intervals say.
+Tables: `data/calibration`; charts: `figures/calibration`. Studies share models, so with few models their shares are
+less certain than their intervals say; a study has at most half of the models of a level, so with few models not ten.
 """
 
 
@@ -59,20 +61,20 @@ def run(models: int = plan.MODELS, folder: str | None = None, publish: bool = Fa
     print(f"The tables are in {place / 'report'}.")
     if publish:
         make_committed(made)
-        print(f"The report that notebooks read is in {STUDY.figures}, its page is {PAGE}.")
+        print(f"The report that notebooks read is in {report.TABLES}, its page is {PAGE}.")
 
 
 def make_committed(made: Report) -> None:
-    """Make it the committed report: tables and charts in figures/calibration, and benchmarks/calibration.md.
+    """Make it the committed report: data/calibration, the charts in figures/calibration, and benchmarks/calibration.md.
 
     InputError if the committed one rests on more models, or this on too few for studies of ten.
     """
     if made.groups.empty:
         raise InputError(f"{made.n_models} models are too few for the report that notebooks read; train 16 or more")
-    committed = report.read().n_models if (STUDY.figures / "estimates.csv").is_file() else 0
+    committed = report.read().n_models if (report.TABLES / "estimates.csv").is_file() else 0
     if made.n_models < committed:
         raise InputError(f"the committed report rests on {committed} models, this on {made.n_models}; measure more")
-    report.write(made, STUDY.figures)
+    report.write(made, report.TABLES)
     for name, chart in charts.of_report(made).items():
         figures.save(chart, STUDY, name)
     with replacing(PAGE) as part:

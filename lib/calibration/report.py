@@ -6,14 +6,23 @@ from pathlib import Path
 
 import pandas as pd
 
-from lib import InputError
+from lib import ROOT, InputError
 from lib.calibration import measuring, performance
 from lib.calibration.measuring import Measured
-from lib.collection import Collection
 from lib.files import replacing
 
-STUDY = Collection("calibration")  # the committed report lies in its figures
+TABLES = ROOT / "data" / "calibration"  # of the committed report, which notebooks read
 GROUPS = 1000  # studies drawn, half of them with nothing planted
+TEXTS = (
+    "estimator",
+    "interval",
+    "method",
+    "model",
+    "control",
+    "base",
+    "nickname",
+    "fingerprint",
+)  # columns; else numbers
 
 
 @dataclass(frozen=True)
@@ -53,10 +62,12 @@ def write(made: Report, folder: Path) -> None:
             getattr(made, field.name).to_csv(part, index=False, float_format="%.6g", lineterminator="\n")
 
 
-def read(folder: Path = STUDY.figures) -> Report:
-    """The report in the folder, by default the committed one. InputError if there is none, or not a whole one."""
+def read(folder: Path | None = None) -> Report:
+    """The report in the folder, None for the committed one. InputError if there is none, or not a whole one."""
+    folder = folder or TABLES
     try:
-        tables = {field.name: pd.read_csv(folder / f"{field.name}.csv") for field in fields(Report)}
+        texts = {name: str for name in TEXTS}
+        tables = {field.name: pd.read_csv(folder / f"{field.name}.csv", dtype=texts) for field in fields(Report)}
     except (OSError, ValueError) as error:
         raise InputError(
             f"{folder} holds no report of a calibration ({error}); run: make calibrate MODELS=40"
