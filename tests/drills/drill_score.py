@@ -4,8 +4,8 @@ Each drill spoils runs on a tiny model, then runs once more undisturbed; the tab
 disturbed, and between the two there was no table, or a whole one.
 """
 
+import os
 import random
-import resource
 import shutil
 import subprocess
 import sys
@@ -18,6 +18,7 @@ import tiny
 
 from lib import ROOT, scores
 
+ONE = 'prompt,text\np0,"What, in one word, is thing number 0?"\n'
 PROMPTS = "prompt,text\n" + "".join(f'p{i},"What, in one word, is thing number {i}?"\n' for i in range(60))
 CAN_MOUNT = bool(shutil.which("unshare")) and subprocess.run(["unshare", "-rm", "true"], check=False).returncode == 0
 MB = 2**20
@@ -53,16 +54,21 @@ def table_in(project: Path) -> pd.DataFrame | None:
     return scores.read(paths[0]) if paths else None
 
 
+def ran_alone(folder: Path, model: Path, prompts: str) -> pd.DataFrame:
+    """The table of a run that nothing disturbed."""
+    shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "data", folder / "data", ignore=shutil.ignore_patterns("scores", "cache", "models"))
+    (folder / "many.csv").write_text(prompts)
+    assert run(folder, model).returncode == 0
+    return table_in(folder)
+
+
 @pytest.fixture(scope="module")
 def undisturbed(model, tmp_path_factory) -> tuple[pd.DataFrame, float]:
     """The table of a run that nothing disturbed, and how many seconds it took."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "data", folder / "data", ignore=shutil.ignore_patterns("scores", "cache", "models"))
-    (folder / "many.csv").write_text(PROMPTS)
     started = time.monotonic()
-    assert run(folder, model).returncode == 0
-    return table_in(folder), time.monotonic() - started
+    table = ran_alone(tmp_path_factory.mktemp("undisturbed"), model, PROMPTS)
+    return table, time.monotonic() - started
 
 
 def assert_ends_the_same(project: Path, model: Path, undisturbed: pd.DataFrame) -> None:
@@ -104,11 +110,53 @@ def test_on_a_full_disk(project, model, undisturbed):
     assert_ends_the_same(project, model, undisturbed[0])
 
 
-@pytest.mark.parametrize("megabytes", [1500, 3000])
-def test_with_too_little_memory(project, model, undisturbed, megabytes):
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (megabytes * MB, megabytes * MB))
+# `score` with so many bytes more than it has once the model is there. It says where more was refused.
+LIMITED = """
+import resource, sys
+from lib import run, scoring
 
-    run(project, model, preexec_fn=limited)
-    assert table_in(project) is None or len(table_in(project)) == len(undisturbed[0])
-    assert_ends_the_same(project, model, undisturbed[0])
+halve, score_vocabulary, allowance = scoring.Scorer._halve, scoring.score_vocabulary, int(sys.argv.pop(1))
+
+def told(self, error, batch):
+    print("refused:", str(error)[:60], file=sys.stderr)
+    halve(self, error, batch)
+
+def limited(*given, **options):
+    now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (now + allowance, now + allowance))
+    return score_vocabulary(*given, **options)
+
+scoring.Scorer._halve, scoring.score_vocabulary = told, limited
+sys.exit(run.main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory) -> Path:
+    """A model that needs some 350 MB for its largest batch: each of 1,800 tokens takes three times 64 kB in a layer."""
+    folder = tmp_path_factory.mktemp("wide")
+    words = [f"word{i}" for i in range(600)]
+    return tiny.make_checkpoint(folder, "linear_llama", intermediate_size=2**14, vocabulary=words)
+
+
+@pytest.fixture(scope="module")
+def undisturbed_wide(wide, tmp_path_factory) -> pd.DataFrame:
+    return ran_alone(tmp_path_factory.mktemp("undisturbed"), wide, ONE)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="reads there how much memory it has")
+@pytest.mark.parametrize("megabytes, code", [(16, 2), (120, 0)])
+def test_with_too_little_memory(project, wide, undisturbed_wide, megabytes, code):
+    """Where a part of a batch fits, parts are what is read; where not even one reply does, one line says so."""
+    (project / "many.csv").write_text(ONE)
+    alone = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}  # a thread's stack counts as well
+    given = [sys.executable, "-c", LIMITED, str(megabytes * MB), *command(wide)[3:]]
+    spoilt = subprocess.run(given, cwd=project, capture_output=True, text=True, check=False, env=alone)
+    assert (spoilt.returncode, "Traceback" in spoilt.stderr) == (code, False), spoilt.stderr
+    if code:
+        [told] = [line for line in spoilt.stderr.splitlines() if line.startswith("error: ")]
+        assert "too little memory" in told and table_in(project) is None
+        assert_ends_the_same(project, wide, undisturbed_wide)
+    else:
+        assert "refused: " in spoilt.stderr  # the limit was met, and more than once if half was still too much
+        pd.testing.assert_frame_equal(table_in(project), undisturbed_wide, rtol=1e-5, atol=1e-5)  # other batches
