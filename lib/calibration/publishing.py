@@ -28,9 +28,9 @@ not the whole vocabulary.
 - **Single models**: `size`, the share of models without the effect that are called significant, and `coverage` of the
   line fitted on the other half; with intervals over words alone, with the variance of seeds added, and `calibrated`,
   as wide as models of known truth spread about the line. The last two take off the bias of the other half's nulls.
-- **Studies**: ten models that one value is planted in, and 600 words drawn from those that the estimator reads, with
-  the crossed interval: `size_before`, against 0; `size`, with the control's bias taken off; `coverage` of the line that
-  the other models give; `coverage_new`, of the prediction interval for one new model.
+- **Studies**: ten models (or half of those there are) that one value is planted in, and 600 words drawn from those that
+  the estimator reads, with the crossed interval: `size_before`, against 0; `size`, with the control's bias taken off;
+  `coverage` of the line that the other models give; `coverage_new`, of the prediction interval for one new model.
 - **Targets**: size .03 to .07, coverage .92 to .97. `met`: within; `missed`: the share's whole interval lies outside.
 
 Tables: `data/calibration`; charts: `figures/calibration`. Studies share models, so with few models their shares are
@@ -87,7 +87,7 @@ def page(made: Report) -> str:
     single.columns = [f"{quantity}, {interval}" for quantity, interval in single.columns]
     about = made.models.drop_duplicates("estimator").set_index("estimator")[["n_null", "bias", "a", "b", "seed_ratio"]]
     parts = [INTRODUCTION, findings.in_words(made), "## Single models", _table(about.join(single)),
-             "## Studies of ten models", _table(findings.targets(made))]  # fmt: skip
+             "## Studies", _table(findings.targets(made))]  # fmt: skip
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
