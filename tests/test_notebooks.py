@@ -42,7 +42,9 @@ GOOD, PROMPTS = ("greatest", "best"), ("greatest", "best", "worst")
 
 # On the ten embedded models, whose values were planted: every tolerance is smaller than the effect that it is about.
 RUNS: dict[str, list[Run]] = {
-    "00_small_reward_models": [Run({}, {"held_out": near(0.84, abs=0.04), "gap": near(0.13, abs=0.08), "models": 10})],
+    "00_small_reward_models": [
+        Run({}, {"held_out": near(0.84, abs=0.04), "gap": near(0.13, abs=0.08), "models": 10, "signs_right": 8})
+    ],
     "01_score_vocabulary": [
         Run({"model": "A-Gem-96"}, {"tokens": 16384, "distinct_inputs": 10527, "itself": 7583}),
         Run(
@@ -99,7 +101,10 @@ RUNS: dict[str, list[Run]] = {
             | {f"bias_{prompt}": near(0.025, abs=0.03) for prompt in PROMPTS}
             | {f"planted_slope_{prompt}": near(0.17, abs=0.05) for prompt in PROMPTS}
             | {f"spearman_{prompt}": near(0.85, abs=0.15) for prompt in PROMPTS}
-            | {"free_worst": near(7, abs=2)},
+            | {"free_worst": near(7, abs=2)}
+            # Shares of paths: the bonus was planted, and every path at equal sentiment finds it.
+            | {"for_S3.freq.raw": near(0.78, abs=0.1), "for_S3.freq.controlled": near(1, abs=0.05)}
+            | {"for_S3.freq.change": near(1, abs=0.05)},
         )
     ],
     "06_human_alignment": [
