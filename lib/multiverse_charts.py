@@ -28,11 +28,12 @@ def draw_specification_curve(
     """The estimates of all paths with their intervals, from the lowest up, over a dashboard of their choices.
 
     table: as from multiverse.run. ours, papers: the options of two paths, marked (see multiverse.chosen). choices:
-    those in the dashboard; empty: all. There a path is a stroke in the row of each option that it takes,
-    and the right says how many of 100 paths of that option are for and against the claim.
+    those in the dashboard, if paths differ in them; empty: all. There a path is a stroke in the row of each option that
+    it takes, and the right says how many of 100 paths of that option are for and against the claim.
     """
     ordered = table.sort_values("estimate", kind="stable", ignore_index=True)
-    shown = {name: list(dict.fromkeys(table[name])) for name in choices or multiverse.choices_of(table)}
+    every = {name: list(dict.fromkeys(table[name])) for name in choices or multiverse.choices_of(table)}
+    shown = {name: options for name, options in every.items() if len(options) > 1}
     lines = sum(map(len, shown.values())) + len(shown)
     figure = new_chart(11, 4.6 + 0.24 * lines, title, DENSE_TITLE)
     curve, board = figure.subplots(2, 1, sharex=True, height_ratios=(3.6, 0.24 * lines))
