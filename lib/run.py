@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("--reply-mode", choices=["text", "ids"], default="text", help="by the template, or spliced in")
     added.add_argument("--bos", choices=["single", "double"], default="single", help="double: as the paper's code did")
     added.add_argument("--collection", help=WHERE)
-    for option in ("dtype", "attention", "head", "read-at", "device"):
+    for option in ("dtype", "attention", "head", "read-at", "closing", "device"):
         added.add_argument(f"--{option}", help="as of lib.models.reward_models.load")
     added = commands.add_parser("verify", help="compare a real model, run here, with the scores published for it")
     added.add_argument("name", metavar="MODEL", help="nickname or hub id of one of the paper's ten")

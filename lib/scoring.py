@@ -47,12 +47,8 @@ REPLIES_PER_SHARD = 8192  # rewards that are written to disk together
 def inputs_for(
     model: RewardModel, prompt: str, replies: Sequence, *, reply_mode: str = "text", bos: str = "single"
 ) -> Inputs:
-    """The inputs that the model reads for these replies to the prompt, identical ones merged.
-
-    reply_mode "text": each reply is a string; it goes through the chat template and is tokenised with it (section 2).
-    reply_mode "ids": each reply is a sequence of token ids, spliced in between prefix and closing ids as it is.
-    """
-    return conversations.inputs_for(model.tokenizer, prompt, replies, reply_mode=reply_mode, bos=bos, gated=model.gated)
+    """The inputs that the model reads for these replies, identical ones merged, as of conversations.inputs_for."""
+    return model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos)
 
 
 # --- the shared prefix --------------------------------------------------------------------------------------------
@@ -341,7 +337,7 @@ def _settings(model: RewardModel, reply_mode: str, bos: str, tokens: pd.DataFram
         "date": conversations.DATE,
         "chat_template": _hash(model.tokenizer.chat_template or ""),
         "vocabulary": f"{len(tokens)} tokens, {_hash(tokens['token'].tolist())}",
-    }
+    } | ({"closing": model.closing} if model.opened else {})
 
 
 def _run_metadata(model: RewardModel, prompts: dict[str, str], started: float) -> dict:
@@ -427,6 +423,11 @@ def _announced(scorer: Scorer) -> Scorer:
         tqdm.write(
             f"{model.nickname}: what closes a reply is the pad token, so rewards are read at the last token that is "
             "not pad, as transformers does; read_at='last' reads them at the closing token"
+        )
+    if model.after_reply:
+        tqdm.write(
+            f"{model.nickname}: its template opens another turn after the reply, and is scored as rendered; "
+            "closing='trim' ends where the reply's turn ends"
         )
     return scorer
 

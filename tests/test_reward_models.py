@@ -668,7 +668,7 @@ def test_an_encoder_without_pad_token_is_refused(checkpoint):
     refused(checkpoint("deberta", pad="none"), "pad token")
 
 
-@pytest.mark.parametrize("template", ["ignores_reply", "upper_case", "repeats_reply", "extra_header"])
+@pytest.mark.parametrize("template", ["ignores_reply", "upper_case", "repeats_reply"])
 def test_templates_that_leave_no_place_for_the_reply_are_refused_at_load(checkpoint, template):
     refused(checkpoint("linear_llama", template=template), "template")
 

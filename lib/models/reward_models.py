@@ -23,8 +23,9 @@ from transformers import (
 
 from lib import ROOT, InputError
 from lib.collection import EMBEDDED, OWN, Collection
-from lib.models import checkpoints, conversations
-from lib.models.conversations import Conversation
+from lib.models import checkpoints, closings, conversations
+from lib.models.closings import OpenedTurn
+from lib.models.conversations import Conversation, Inputs
 from lib.models.heads import Head, LinearHead, UncertaintyHead, new_head
 
 GATED = ("armorm", "qrm_llama", "qrm_gemma")  # heads whose gate reads the end of the user's turn
@@ -94,6 +95,7 @@ class RewardModel:
     name: how it was asked for. revision: the commit on the hub, or for a folder a hash of all that is read.
     head: None for encoders (BERT, DeBERTa), whose backbone is the whole model with its own classifier.
     read_at: where a conversation is read: at its "last" token, at its "last_not_pad" one, or "pooled" by an encoder.
+    closing: how it ends, one of closings.CLOSINGS; opened: the turn that the template opens after a reply, if any.
     """
 
     name: str
@@ -108,6 +110,13 @@ class RewardModel:
     backbone: PreTrainedModel
     head: Head | None
     read_at: str = "last"
+    closing: str = "rendered"
+    opened: OpenedTurn | None = None
+
+    @property
+    def after_reply(self) -> OpenedTurn | None:
+        """The turn that is opened after each reply, as the model reads it; None if none is, or if it is left out."""
+        return self.opened if self.closing == "rendered" else None
 
     @property
     def pad_token_id(self) -> int | None:
@@ -126,11 +135,19 @@ class RewardModel:
 
     def conversation(self, prompt: str, bos: str = "single") -> Conversation:
         """The prompt rendered with a gap for the reply, as of conversations.open_conversation."""
-        return conversations.open_conversation(self.tokenizer, prompt, bos, gated=self.gated)
+        conversation = conversations.open_conversation(self.tokenizer, prompt, bos, gated=self.gated)
+        return closings.complete(conversation, self.after_reply)
 
     def encode(self, conversation: Conversation, replies: Sequence[str]) -> list[list[int]]:
         """The whole model input for each reply as text, as of conversations.encode."""
-        return conversations.encode(self.tokenizer, conversation, replies)
+        return closings.complete_ids(conversations.encode(self.tokenizer, conversation, replies), self.after_reply)
+
+    def inputs_for(self, prompt: str, replies: Sequence, *, reply_mode: str = "text", bos: str = "single") -> Inputs:
+        """The inputs that the model reads for these replies, identical ones merged, as of conversations.inputs_for."""
+        inputs = conversations.inputs_for(
+            self.tokenizer, prompt, replies, reply_mode=reply_mode, bos=bos, gated=self.gated
+        )
+        return closings.complete_inputs(inputs, self.after_reply)
 
 
 # --- loading ------------------------------------------------------------------------------------------------------
@@ -144,6 +161,7 @@ def load(
     attention: str | None = None,
     head: str | None = None,
     read_at: str | None = None,
+    closing: str | None = None,
 ) -> RewardModel:
     """The reward model of that nickname, hub id or folder, ready to score.
 
@@ -153,6 +171,7 @@ def load(
     "uncapped" runs Gemma-2 without soft-capping, as the authors' code did.
     head: None reads it from the checkpoint; "urm_helpfulness" reads URM as the paper's code did.
     read_at: "last" token or "last_not_pad"; None takes the rule of the checkpoint's own class, see read_at_for.
+    closing: "rendered" (None too) or "trim", where the template opens another turn after the reply, see closings.
     Raises InputError, one line with the remedy, for anything that is not there, not open, or not a reward model.
     """
     name = str(name)
@@ -165,7 +184,8 @@ def load(
     _check_head_name(name, head_name, entry["head"], config)
     attention = checkpoints.set_attention(config, attention)
     read_at = read_at_for(head_name, config, read_at)
-    tokenizer = _tokenizer(folder, head_name)
+    tokenizer, opened = tokenizer_for(folder, head_name)
+    closing = closings.checked(closing, opened, head_name in GATED)
     load_parts = _load_classifier if head_name == "classifier" else _load_backbone_and_head
     backbone, head_module = load_parts(folder, config, keys, head_name, dtype, attention)
     checkpoints.refuse_larger_tokenizer(folder, tokenizer, len(backbone.get_input_embeddings().weight))  # type: ignore[arg-type]
@@ -173,7 +193,7 @@ def load(
         attention = backbone.config._attn_implementation
     model = RewardModel(
         name, entry["nickname"], entry["hub_id"], revision, head_name, dtype, attention, device, tokenizer,
-        checkpoints.ready(backbone, device), head_module and head_module.to(device).eval(), read_at,
+        checkpoints.ready(backbone, device), head_module and head_module.to(device).eval(), read_at, closing, opened,
     )  # fmt: skip
     model.conversation("Why?")  # a template that cannot be used is told now, not after the first prompt
     return model
@@ -235,7 +255,11 @@ def read_at_for(head_name: str, config: PreTrainedConfig, wanted: str | None = N
     return "last_not_pad" if head_name == "linear" and pad_token_id(config) is not None else "last"
 
 
-def _tokenizer(folder: Path, head_name: str) -> PreTrainedTokenizerBase:
+def tokenizer_for(folder: Path, head_name: str) -> tuple[PreTrainedTokenizerBase, OpenedTurn | None]:
+    """The checkpoint's tokenizer as conversations need it, and the turn that its template opens after a reply, if any.
+
+    InputError if it lacks what the head needs: a chat template, or for an encoder a pad token.
+    """
     tokenizer = checkpoints.tokenizer_of(folder)
     if head_name == "classifier" and tokenizer.pad_token_id is None:
         raise InputError(f"{folder}: the tokenizer has no pad token, which an encoder needs; name one in its config")
@@ -244,7 +268,7 @@ def _tokenizer(folder: Path, head_name: str) -> PreTrainedTokenizerBase:
             f"{folder}: the tokenizer has no chat template; save one beside it as chat_template.jinja, "
             "the one that the reward model was trained with"
         )
-    return tokenizer
+    return tokenizer, None if head_name == "classifier" else closings.leave_out_opened_turn(tokenizer)
 
 
 def _load_backbone_and_head(

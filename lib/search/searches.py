@@ -194,6 +194,7 @@ def _fingerprint(objective: Objective, start: Reply, settings: Settings) -> str:
     """A name for a search: the same for the same values of replies of one length."""
     model = objective.model
     what: list = [model.hub_id, model.revision, model.head_name, model.dtype, model.attention, model.read_at]
+    what += [model.closing] if model.opened else []
     what += [objective.prompt, objective.direction, objective.allowed.tolist(), start, asdict(settings)]
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
