@@ -44,6 +44,10 @@ score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=great
 	@$(PY) -m lib.run score "$(MODEL)" $(if $(PROMPTS),--prompts "$(PROMPTS)") $(if $(REPLY),--reply-mode $(REPLY)) \
 		$(if $(COLLECTION),--collection $(COLLECTION))
 
+check: $(INSTALLED) ## is a model scored as its makers meant: make check MODEL=path/to/model [JSON=1]
+	@test -n "$(MODEL)" || { echo "error: which model? Say: make check MODEL=<nickname, hub id or folder>" >&2; exit 2; }
+	@$(PY) -m lib.run check "$(MODEL)" $(if $(JSON),--json)
+
 verify: $(INSTALLED) ## run a real model beside its published scores: make verify MODEL=R-Gem-2B [SAMPLE=200] [DTYPE=float32]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make verify MODEL=<one of the paper's ten>" >&2; exit 2; }
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run verify "$(MODEL)" \

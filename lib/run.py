@@ -14,6 +14,7 @@ EXAMPLES = """examples:
   python -m lib.run reproduce                                        everything on the small models that ship
   python -m lib.run reproduce --models R-Gem-2B R-Lla-3B --collection mine
   python -m lib.run score path/to/model --prompts greatest,best --reply-mode ids
+  python -m lib.run check path/to/model                              is it scored as its makers meant?
   python -m lib.run verify R-Gem-2B --sample 200 --dtype float32
   python -m lib.run published                                        the notebooks on the authors' released scores
   python -m lib.run calibrate --models 40                            do the intervals hold what was planted?
@@ -40,6 +41,12 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("--reply-mode", choices=["text", "ids"], default="text", help="by the template, or spliced in")
     added.add_argument("--bos", choices=["single", "double"], default="single", help="double: as the paper's code did")
     added.add_argument("--collection", help=WHERE)
+    for option in ("dtype", "attention", "head", "read-at", "closing", "device"):
+        added.add_argument(f"--{option}", help="as of lib.models.reward_models.load")
+    added = commands.add_parser("check", help="tell whether a reward model is scored as its makers meant")
+    added.add_argument("name", metavar="MODEL", help="nickname, hub id or folder")
+    added.add_argument("--json", action="store_true", dest="as_json", help="the same for machines")
+    added.add_argument("--bos", choices=["single", "double"], default="single", help="double: as the paper's code did")
     for option in ("dtype", "attention", "head", "read-at", "closing", "device"):
         added.add_argument(f"--{option}", help="as of lib.models.reward_models.load")
     added = commands.add_parser("verify", help="compare a real model, run here, with the scores published for it")
@@ -76,6 +83,10 @@ def _run(command: str, **given) -> int:
             from lib.reproduce import one_model
 
             one_model.score(**given | {"prompts": read_prompts(given["prompts"])})
+        case "check":
+            from lib.reproduce import one_model
+
+            return int(not one_model.check_model(**given))
         case "verify":
             from lib.reproduce import one_model
 

@@ -23,6 +23,7 @@ hypothesis.settings.load_profile("steady")
 SLOW_FILES = {
     "notebooks",
     "checkpoints",
+    "checks",
     "cores",
     "embedded_language_models",
     "embedded_reward_models",

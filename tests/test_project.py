@@ -73,7 +73,7 @@ FLOORS = [
         "multiverse_charts",
     },
     SECTIONS,
-    {"calibration"},
+    {"calibration", "checks"},
     {"reproduce"},
     {"run"},
 ]

@@ -181,7 +181,7 @@ def load(
     device = checkpoints.device_for(device)
     dtype = checkpoints.dtype_for(dtype or entry["dtype"], device, config)
     head_name = head or head_name_of(config, set(keys))
-    _check_head_name(name, head_name, entry["head"], config)
+    check_head_name(name, head_name, entry["head"], config)
     attention = checkpoints.set_attention(config, attention)
     read_at = read_at_for(head_name, config, read_at)
     tokenizer, opened = tokenizer_for(folder, head_name)
@@ -220,7 +220,8 @@ def head_name_of(config: PreTrainedConfig, keys: set[str]) -> str:
     return "classifier" if any(key.startswith("classifier.") for key in keys) else "linear"
 
 
-def _check_head_name(name: str, head_name: str, expected: str, config: PreTrainedConfig) -> None:
+def check_head_name(name: str, head_name: str, expected: str, config: PreTrainedConfig) -> None:
+    """InputError unless the head is the expected one ("": any), or another reading of it that can be asked for."""
     architecture = checkpoints.architecture_of(config)
     if expected and head_name not in (expected, "urm_helpfulness"):
         raise InputError(
@@ -278,7 +279,7 @@ def _load_backbone_and_head(
     prefix = f"{backbone.base_model_prefix}."
     of_backbone = {key for key in keys if key.startswith(prefix)}
     checkpoints.refuse_unloaded(folder, report, of_backbone - {f"{prefix}{key}" for key in backbone.state_dict()})
-    return backbone, _load_head(folder, {key: keys[key] for key in keys.keys() - of_backbone}, config, head_name)
+    return backbone, load_head(folder, {key: keys[key] for key in keys.keys() - of_backbone}, config, head_name)
 
 
 def _load_classifier(
@@ -291,7 +292,8 @@ def _load_classifier(
     return model, None
 
 
-def _load_head(folder: Path, keys: dict[str, Path], config: PreTrainedConfig, head_name: str) -> Head:
+def load_head(folder: Path, keys: dict[str, Path], config: PreTrainedConfig, head_name: str) -> Head:
+    """The head whose tensors these files hold, in fp32. InputError if one is missing, misshapen or left over."""
     with checkpoints.built_from(folder):
         head = new_head(head_name, config)
     expected = {k: v for k, v in head.state_dict().items() if not k.endswith("num_batches_tracked")}

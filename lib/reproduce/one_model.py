@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from lib import InputError, scores, scoring
+from lib.checks import checking
 from lib.models import reward_models
 from lib.published import verify
 from lib.reproduce.jobs import find_models, study_of
@@ -23,6 +24,16 @@ def score(
     scoring.score_vocabulary(model, prompts, path, reply_mode=reply_mode, bos=bos)
     print("\n".join([*scored(study, [nickname]), f"The score table is {shown_path(path)}."]))
     return path
+
+
+def check_model(name: str, as_json: bool = False, **options) -> bool:
+    """Print whether a model is scored as its makers meant, as lines or as JSON; whether nothing is wrong.
+
+    options: as of lib.checks.checking.Options.
+    """
+    report = checking.check(name, checking.Options(**options))
+    print(report.as_json() if as_json else "\n".join(report.lines()))
+    return not report.wrong
 
 
 def verify_model(name: str, **options) -> bool:
