@@ -10,7 +10,7 @@ TESTS := OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --no-loadscop
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce published calibrate verify quick test drills score ls lab lint notebooks
+.PHONY: help install reproduce published calibrate check verify quick test drills score ls lab lint notebooks
 .DELETE_ON_ERROR:
 
 help: ## show this list

@@ -16,6 +16,7 @@ EXAMPLES = """examples:
   python -m lib.run score path/to/model --prompts greatest,best --reply-mode ids
   python -m lib.run check path/to/model                              is it scored as its makers meant?
   python -m lib.run verify R-Gem-2B --sample 200 --dtype float32
+  python -m lib.run tokenizers path/to/tokenizers                    what the paper's tokens are read as; no weights
   python -m lib.run published                                        the notebooks on the authors' released scores
   python -m lib.run calibrate --models 40                            do the intervals hold what was planted?
   python -m lib.run notebooks 04 05                                  execute these committed notebooks again
@@ -55,6 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("--seed", type=int, default=0, help="draws the items (default: 0)")
     for option in ("dtype", "device"):
         added.add_argument(f"--{option}", help="as of lib.models.reward_models.load")
+    added = commands.add_parser("tokenizers", help="count what the tokens of the paper's models are read as")
+    added.add_argument("folder", nargs="?", help="holds gemma-2/, llama-3/, ... each with tokenizer.json; default: hub")
+    added.add_argument("--write", action="store_true", help="keep the counts in data/tokenizers")
     commands.add_parser("published", help="import published scores and run the notebooks that are about them")
     added = commands.add_parser("calibrate", help="train small models on known values and see what intervals hold")
     added.add_argument("--models", type=int, default=400, help="how many of the plan (default: all 400)")
@@ -87,6 +91,10 @@ def _run(command: str, **given) -> int:
             from lib.reproduce import one_model
 
             return int(not one_model.check_model(**given))
+        case "tokenizers":
+            from lib.reproduce import one_model
+
+            one_model.count_tokens(**given)
         case "verify":
             from lib.reproduce import one_model
 

@@ -5,7 +5,7 @@ import difflib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import huggingface_hub
@@ -66,15 +66,20 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
     )
 
 
-def fetch(hub_id: str, revision: str) -> tuple[Path, str]:
-    """The folder that holds the checkpoint, and its revision: a commit on the hub, or a hash of what is read there."""
+def fetch(hub_id: str, revision: str, patterns: Sequence[str] = READ) -> tuple[Path, str]:
+    """The folder that holds the checkpoint, and its revision: a commit on the hub, or a hash of what is read there.
+
+    patterns: of the files that are downloaded; all that a model is read from, unless fewer are asked for.
+    """
     folder = Path(hub_id)
     if folder.is_dir():
         return folder, _hash_of(folder)
     if folder.is_absolute():
         raise InputError(f"no reward model in {folder}; if it is an embedded one, make it with: make reproduce")
     try:
-        folder = Path(huggingface_hub.snapshot_download(hub_id, revision=revision or None, allow_patterns=list(READ)))
+        folder = Path(
+            huggingface_hub.snapshot_download(hub_id, revision=revision or None, allow_patterns=list(patterns))
+        )
     except Exception as error:  # the network fails in many ways; each is told in one line
         raise InputError(_why_not_fetched(hub_id, error)) from error
     return folder, folder.name

@@ -5,7 +5,7 @@ from pathlib import Path
 from lib import InputError, scores, scoring
 from lib.checks import checking
 from lib.models import reward_models
-from lib.published import verify
+from lib.published import tokenizers, verify
 from lib.reproduce.jobs import find_models, study_of
 from lib.reproduce.pages import scored, shown_path
 
@@ -34,6 +34,19 @@ def check_model(name: str, as_json: bool = False, **options) -> bool:
     report = checking.check(name, checking.Options(**options))
     print(report.as_json() if as_json else "\n".join(report.lines()))
     return not report.wrong
+
+
+def count_tokens(folder: str | None = None, write: bool = False) -> None:
+    """Print what the tokens of the paper's models are read as; write: keep it in data/tokenizers.
+
+    folder: as of lib.published.tokenizers.open_tokenizer.
+    """
+    counts, printed = tokenizers.count(Path(folder) if folder else None)
+    print(counts.set_index("base").drop(columns="tokenizer_sha256").T.to_string())
+    print("\nThe tokens that Tables 2 and A6 print:")
+    print(printed.groupby(["table", "nickname"])["read_as"].value_counts().unstack(fill_value=0).to_string())
+    if write:
+        tokenizers.write(counts, printed)
 
 
 def verify_model(name: str, **options) -> bool:
