@@ -418,17 +418,8 @@ def _score_in_shards(
 def _announced(scorer: Scorer) -> Scorer:
     if not scorer.shares_prefix:
         tqdm.write(f"{scorer.model.nickname}: every conversation is read whole, which is exact but slower")
-    model, closing = scorer.model, scorer.inputs.conversation.closing_ids
-    if model.read_at == "last_not_pad" and closing[-1:] == (model.pad_token_id,):
-        tqdm.write(
-            f"{model.nickname}: what closes a reply is the pad token, so rewards are read at the last token that is "
-            "not pad, as transformers does; read_at='last' reads them at the closing token"
-        )
-    if model.after_reply:
-        tqdm.write(
-            f"{model.nickname}: its template opens another turn after the reply, and is scored as rendered; "
-            "closing='trim' ends where the reply's turn ends"
-        )
+    for told in scorer.model.readings(scorer.inputs.conversation):
+        tqdm.write(f"{scorer.model.nickname}: {told}")
     return scorer
 
 

@@ -138,6 +138,17 @@ class RewardModel:
         conversation = conversations.open_conversation(self.tokenizer, prompt, bos, gated=self.gated)
         return closings.complete(conversation, self.after_reply)
 
+    def readings(self, conversation: Conversation) -> list[str]:
+        """What is to be said of where such a conversation is read and how it ends, a sentence each; mostly nothing."""
+        told = []
+        if self.read_at == "last_not_pad" and conversation.closing_ids[-1:] == (self.pad_token_id,):
+            told += ["what closes a reply is the pad token, so rewards are read at the last token that is not pad, as "
+                     "transformers does; read_at='last' reads them at the closing token"]  # fmt: skip
+        if self.after_reply:
+            told += ["its template opens another turn after the reply, and is scored as rendered; closing='trim' ends "
+                     "where the reply's turn ends"]  # fmt: skip
+        return told
+
     def encode(self, conversation: Conversation, replies: Sequence[str]) -> list[list[int]]:
         """The whole model input for each reply as text, as of conversations.encode."""
         return closings.complete_ids(conversations.encode(self.tokenizer, conversation, replies), self.after_reply)

@@ -11,11 +11,13 @@ from pathlib import Path
 import pandas as pd
 from transformers import PreTrainedTokenizerBase
 
-from lib import ROOT, InputError, scores, scoring
+from lib import ROOT, InputError, downloads, scores, scoring
 from lib.files import replacing
 from lib.models import checkpoints, closings, conversations, reward_models
 from lib.prompts import read_prompts
+from lib.published.score_files import PAPER
 
+TABLE_A6 = "tables/output/table_a6_raw_vocab_greatest.csv"
 KEPT = ROOT / "data" / "tokenizers"
 FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "*.jinja", "config.json")
 TEMPLATES = {"Gemma 2": ROOT / "data" / "small_models" / "templates" / "gem-2.jinja"}  # where the tokenizer has none
@@ -66,12 +68,20 @@ def read_as(fed: pd.DataFrame) -> pd.Series:
 
 
 def printed_tokens() -> pd.DataFrame:
-    """The tokens of Tables 2 and A6, a row each: table, nickname, end, position, token_id (-1: not printed), text."""
+    """The tokens of Tables 2 and A6, a row each: table, nickname, end, position, token_id (-1: not printed), text.
+
+    position 1 is the most optimal, or the most pessimal. Table A6 is fetched, as the authors released it.
+    """
     given = {"keep_default_na": False, "dtype": {"token_id": int, "position": int}}
     two = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv", **given).rename(columns={"decoded": "text"})
-    six = pd.read_csv(ROOT / "data" / "paper" / "table_a6.csv", **given)
+    six = pd.read_csv(downloads.fetch(PAPER, TABLE_A6), dtype=str, keep_default_na=False)
+    [middle] = six.index[(six == "...").all(axis=1)]  # between the optimal tokens and the pessimal ones
+    long = six.drop(index=middle).melt(var_name="nickname", value_name="text", ignore_index=False).reset_index()
+    optimal = long["index"] < middle
+    long["position"] = (long["index"] + 1).where(optimal, len(six) - long["index"])
+    six = long.assign(table="A6", token_id=-1, end=optimal.map({True: "optimal", False: "pessimal"}))
     columns = ["table", "nickname", "end", "position", "token_id", "text"]
-    return pd.concat([two.assign(table="2"), six.assign(table="A6", token_id=-1)], ignore_index=True)[columns]
+    return pd.concat([two.assign(table="2"), six], ignore_index=True)[columns]
 
 
 def printed_as_fed(printed: pd.DataFrame, fed: pd.DataFrame, tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
