@@ -3,6 +3,7 @@
 What plays the published scores is computed by tests/oracle.py, which shares no code with the library.
 """
 
+import json
 import os
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 from lib import InputError, collection, downloads, run, scores
 from lib.models import reward_models
 from lib.prompts import PAPERS_OWN
-from lib.published import score_files, verify
+from lib.published import long_answers, score_files, verify
 
 WORDS = ["love", "hate", "hope", "war", "peace", "pain", "water", "forest", "sea", "universe", "friends", "freedom"]
 ITEMS = [f"{one} {other}" for one in WORDS for other in WORDS[:4]]  # 48 items
@@ -53,6 +54,11 @@ def publish(checkpoints, tmp_path, monkeypatch, score_table):
     monkeypatch.setattr(reward_models, "_registry", lambda: models)
     monkeypatch.setattr(verify.gc, "collect", lambda: 0)  # it walks all that the suite holds; tiny models take nothing
     monkeypatch.setattr("lib.collection.ROOT", tmp_path)
+
+    def no_answers():
+        raise downloads.Unreachable("the file of JudgeBench cannot be had")
+
+    monkeypatch.setattr(long_answers, "answers", no_answers)
 
     def write(name: str, rewards: dict[str, np.ndarray], precision: str = "float32") -> None:
         metadata = {"prompts": PROMPTS, "precision": dict.fromkeys(rewards, precision)}
@@ -92,7 +98,8 @@ def test_what_is_no_setting_is_said_and_not_run(publish, authors):
     report = verify.verify("S-Gem-27B", sample=48, device="cpu")
     assert sorted(report.nearest) == ["eager attention, single bos", "uncapped attention, single bos"]
     assert report.reproduced == ["uncapped attention, single bos"]
-    assert report.notes[1] == "Its template brings no bos of its own, so single and double bos are one input."
+    assert report.notes[1] == "Long answers are not compared: the file of JudgeBench cannot be had."
+    assert report.notes[2] == "Its template brings no bos of its own, so single and double bos are one input."
 
 
 def test_each_head_and_attention_is_loaded_once(publish, authors, monkeypatch):
@@ -136,6 +143,102 @@ def test_one_item_that_differs_is_the_largest_difference(publish, authors):
     assert (found["largest"], found["item"]) == (pytest.approx(3, abs=1e-3), ITEMS[7])
     assert found["median"] < 1e-4 and not found["within"]  # one item is enough
     assert report.reproduced == []
+
+
+# --- long answers -------------------------------------------------------------------------------------------------
+
+ANSWER_TO = "{0} is love and peace. " * 6, "The worst {0}, war and pain. " * 9
+QUESTIONS = {f"What, in one word, is {thing}?": tuple(text.format(thing) for text in ANSWER_TO)
+             for thing in ("the sea", "the water", "a forest", "the universe", "freedom", "hope")}  # fmt: skip
+
+
+@pytest.fixture
+def answer(checkpoints, monkeypatch):
+    """Makes the oracle's rewards of long answers, in these settings, the published ones."""
+
+    def publish_answers(shift: float = 0.0, **settings) -> pd.DataFrame:
+        rows = []
+        for number, (prompt, texts) in enumerate(QUESTIONS.items()):
+            rewards = oracle.rewards(checkpoints["S-Gem-27B"], prompt, list(texts), **settings) + shift
+            about = {"pair_id": str(number), "prompt": prompt}
+            rows += [about | {"text": text, "reward": float(reward), "again": float(reward)}
+                     for text, reward in zip(texts, rewards, strict=True)]  # fmt: skip
+        table = pd.DataFrame(rows)
+        monkeypatch.setattr(long_answers, "answers", lambda: table)
+        return table
+
+    return publish_answers
+
+
+def test_long_answers_have_a_verdict_of_their_own(publish, authors, answer):
+    """The paper's code dropped the soft-capping of this model, and those who scored the answers did not."""
+    publish("S-Gem-27B", authors["S-Gem-27B"])
+    answer(capped=True)
+    report = verify.verify("S-Gem-27B", sample=48, device="cpu")
+    parts = report.by_source
+    assert list(parts) == ["items", "long answers"] and report.is_reproduced
+    assert parts["items"].reproduced == ["uncapped attention, single bos"]
+    assert parts["long answers"].reproduced == ["eager attention, single bos"]
+    assert report.reproduced == []  # no setting gives both
+    assert "12 long answers of JudgeBench, each scored twice by others, 0 apart at most." in report.notes
+    told = verify.lines(report)
+    assert told[-2].startswith("The published scores are reproduced with uncapped attention")
+    assert told[-1].startswith("The published rewards of long answers are reproduced with eager attention, single bos")
+
+
+def test_other_rewards_of_long_answers_are_reproduced_by_none(publish, authors, answer, capsys):
+    publish("S-Gem-27B", authors["S-Gem-27B"])
+    table = answer(shift=1.0, capped=True)
+    report = verify.verify("S-Gem-27B", sample=48, device="cpu")
+    assert not report.is_reproduced and report.by_source["items"].reproduced
+    far = report.table[
+        (report.table["prompt"] == "JudgeBench") & (report.table["setting"] == "eager attention, single bos")
+    ]
+    assert far["median"].item() == pytest.approx(1.0, abs=1e-3) and far["item"].item() in set(table["text"])
+    assert run.main(["verify", "S-Gem-27B", "--sample", "6", "--device", "cpu"]) == 1
+    assert "No setting reproduces the published rewards of long answers" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_a_sample_takes_both_answers_of_a_pair(publish, authors, answer):
+    publish("S-Gem-27B", authors["S-Gem-27B"])
+    table = answer(capped=True)
+    drawn, notes = verify._long_answers("S-Gem-27B", 4, seed=0)
+    assert len(drawn) == 8 and (drawn.groupby("pair_id").size() == 2).all() and drawn["text"].isin(table["text"]).all()
+    assert drawn.attrs["metadata"]["precision"] == {"JudgeBench": "float32"} and len(notes) == 1
+    assert verify._long_answers("R-Gem-2B", 4, seed=0) == (None, [])
+
+
+def test_a_released_file_is_read_whole_or_refused(tmp_path):
+    scores_of = [{"judgment": {"scores": [1.5, -2]}}, {"judgment": {"scores": [-2.25, 1.5]}}]
+    pair = {
+        "pair_id": 7,
+        "question": "Why?\u2028 And how?",
+        "response_A": "a",
+        "response_B": "b",
+        "judgments": scores_of,
+    }
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(json.dumps(pair, ensure_ascii=False) + "\n", encoding="utf-8")
+    table = long_answers.read_answers(path)
+    assert table.to_dict("list") == {"pair_id": ["7", "7"], "prompt": ["Why?\u2028 And how?"] * 2, "text": ["a", "b"],
+                                     "reward": [1.5, -2.0], "again": [1.5, -2.25]}  # fmt: skip
+    for line in ("{", json.dumps(pair | {"judgments": scores_of[:1]}), json.dumps({"pair_id": 1})):
+        path.write_text(json.dumps(pair) + "\n" + line + "\n")
+        with pytest.raises(InputError, match="line 2 holds no pair with two scores"):
+            long_answers.read_answers(path)
+    path.write_text("\n")
+    with pytest.raises(InputError):
+        long_answers.read_answers(path)
+
+
+@pytest.mark.skipif(not os.environ.get(downloads.MIRROR), reason="needs the published files: DATA_MIRROR")
+def test_the_released_rewards_are_700_and_equal_in_both_orders():
+    table = long_answers.answers()
+    assert len(table) == 700 and table["pair_id"].nunique() == 350 and (table.groupby("pair_id").size() == 2).all()
+    assert (table["reward"] == table["again"]).all()  # the order of a pair is no part of what a reward model reads
+    assert score_files.precision_of(table["reward"]) == "bfloat16"
+    assert (table["reward"].min(), table["reward"].max()) == (-25.375, 32.5)
+    assert table["text"].str.len().median() > 2000
 
 
 # --- tolerances ---------------------------------------------------------------------------------------------------

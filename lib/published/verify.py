@@ -22,11 +22,11 @@ import torch
 from scipy.stats import kendalltau
 from tqdm import tqdm
 
-from lib import InputError, scores, scoring
+from lib import InputError, downloads, scores, scoring
 from lib.collection import ITEMS
 from lib.display import show_token
 from lib.models import reward_models
-from lib.published import score_files
+from lib.published import long_answers, score_files
 from lib.shortage import is_of_memory
 
 TOLERANCES = {  # precision -> the median and the largest difference allowed, as shares of the largest published reward
@@ -35,6 +35,7 @@ TOLERANCES = {  # precision -> the median and the largest difference allowed, as
     "float32": (0.00001, 0.00005),
     "float64": (0.00001, 0.00005),  # what it is compared with was made in float32 at best
 }
+ANSWERS = "JudgeBench"  # under what name rewards of long answers stand among those of prompts
 BYTES = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8}
 
 
@@ -55,15 +56,27 @@ class Setting:
 class Report:
     """How the settings of one model compare with what was published.
 
-    notes: what was run, in lines. table: a row per setting and prompt, as of `compared`, in the order of running.
+    notes: what was run, in lines. table: a row per setting and prompt, as of `compared`, in the order of running;
+    `source` says where the published rewards are from. Sources were made by different people, with settings of their
+    own, so each has its verdict.
     """
 
     notes: list[str]
     table: pd.DataFrame
 
     @property
+    def by_source(self) -> dict[str, "Report"]:
+        """The same for each source by itself."""
+        return {str(name): Report([], rows) for name, rows in self.table.groupby("source", sort=False)}
+
+    @property
+    def is_reproduced(self) -> bool:
+        """Whether for each source some setting reproduces what was published."""
+        return all(report.reproduced for report in self.by_source.values())
+
+    @property
     def reproduced(self) -> list[str]:
-        """The settings that stay within the tolerance under every prompt, the nearest first."""
+        """The settings that stay within the tolerance under every prompt, of every source, the nearest first."""
         within = self.table.groupby("setting")["within"].all()
         return [setting for setting in self.nearest if within[setting]]
 
@@ -82,13 +95,15 @@ def verify(
 ) -> Report:
     """The model of that nickname or hub id, run here with every setting, beside its published scores.
 
-    name: one of the paper's ten. sample: how many items, spread over their ranking by people; seed draws them. device,
+    name: one of the paper's ten. sample: how many items, spread over their ranking by people, and how many pairs of
+    long answers where there are some, spread over their rewards; seed draws them. device,
     dtype: as of reward_models.load, which is called once per head and attention. InputError, with the remedy, for
     another model, weights that cannot be had, or too little memory.
     """
     entry = _one_of_the_ten(name)
     items = spread_sample(_published(entry["nickname"]), sample, seed)
     prompts = items.attrs["metadata"]["prompts"]
+    answers, notes_on_answers = _long_answers(entry["nickname"], sample, seed)
     notes: list[str] = []
     rows: list[dict] = []
     for head, attention in tqdm(readings(entry), unit=" loads", desc=entry["nickname"], disable=None):
@@ -96,12 +111,11 @@ def verify(
         with _enough_memory(entry, dtype):
             model = reward_models.load(name, device=device, dtype=dtype, attention=attention, head=named)
             for bos in bos_modes(model, prompts):
-                ours = {prompt: scoring.score_replies(model, text, items["text"].tolist(), bos=bos)
-                        for prompt, text in prompts.items()}  # fmt: skip
                 setting = str(Setting(head, attention, bos))
-                rows += [{"setting": setting} | row for row in compared(items, ours, entry["dtype"], model.dtype)]
+                rows += [{"setting": setting} | row for row in _beside(model, items, answers, bos, entry["dtype"])]
             notes = notes or [
                 _what_runs(entry, model, items, prompts, seed),
+                *notes_on_answers,
                 *_what_is_no_setting(entry, model, prompts),
             ]
             del model  # before the next one is loaded
@@ -124,6 +138,31 @@ def _published(nickname: str) -> pd.DataFrame:
     if not path.is_file():
         score_files.import_items()
     return scores.read(path)
+
+
+def _long_answers(nickname: str, sample: int, seed: int) -> tuple[pd.DataFrame | None, list[str]]:
+    """Long answers as `compared` takes items, both of a pair or none; and what is to be said about them."""
+    if nickname != long_answers.MODEL:
+        return None, []
+    try:
+        answers = long_answers.answers()
+    except downloads.Unreachable as error:
+        return None, [f"Long answers are not compared: {error}."]
+    by_reward = answers.groupby("pair_id")["reward"].mean().sort_values(kind="stable").index.to_frame(index=False)
+    chosen = spread_sample(by_reward, min(sample, len(by_reward)), seed)["pair_id"]
+    drawn = answers[answers["pair_id"].isin(chosen)].reset_index(drop=True).rename(columns={"reward": ANSWERS})
+    precision = score_files.precision_of(drawn[ANSWERS].to_numpy())
+    drawn.attrs["metadata"] = {"precision": {ANSWERS: precision}}
+    apart = float(np.abs(drawn[ANSWERS] - drawn["again"]).max())
+    return drawn, [f"{len(drawn)} long answers of {ANSWERS}, each scored twice by others, {apart:g} apart at most."]
+
+
+def score_answers(model: reward_models.RewardModel, answers: pd.DataFrame, bos: str) -> dict[str, np.ndarray]:
+    """Rewards of long answers, in their order, each to its own prompt, as `compared` takes ours."""
+    rewards = pd.Series(np.nan, index=answers.index, dtype=np.float32)
+    for prompt, rows in answers.groupby("prompt", sort=False):
+        rewards[rows.index] = scoring.score_replies(model, str(prompt), rows["text"].tolist(), bos=bos)
+    return {ANSWERS: rewards.to_numpy()}
 
 
 def spread_sample(table: pd.DataFrame, n: int, seed: int = 0) -> pd.DataFrame:
@@ -151,6 +190,8 @@ def bos_modes(model: reward_models.RewardModel, prompts: dict[str, str]) -> list
 def compared(items: pd.DataFrame, ours: dict[str, np.ndarray], *precisions: str) -> Iterator[dict]:
     """For each prompt, how far our rewards of the items are from the published ones.
 
+    Long answers, which all have prompts of their own, stand under one heading, ANSWERS.
+
     largest, median: difference, on the model's own scale; item: where it is largest; tau: Kendall's tau-b in [-1, 1];
     scale: the largest published reward; within: whether both differences are within TOLERANCES of the coarsest
     precision: of the published numbers, of these `precisions`.
@@ -165,6 +206,18 @@ def compared(items: pd.DataFrame, ours: dict[str, np.ndarray], *precisions: str)
         yield {"prompt": prompt, "largest": largest, "item": items["text"].iloc[int(difference.argmax())],
                "median": median, "tau": float(kendalltau(rewards, theirs).statistic), "scale": scale,
                "tolerance": coarsest, "within": median <= middle and largest <= limit}  # fmt: skip
+
+
+def _beside(
+    model: reward_models.RewardModel, items: pd.DataFrame, answers: pd.DataFrame | None, bos: str, dtype: str
+) -> Iterator[dict]:
+    """The model's rewards beside the published ones of each source, in rows as of `compared`, with that source."""
+    prompts, texts = items.attrs["metadata"]["prompts"], items["text"].tolist()
+    ours = {prompt: scoring.score_replies(model, text, texts, bos=bos) for prompt, text in prompts.items()}
+    yield from ({"source": "items"} | row for row in compared(items, ours, dtype, model.dtype))
+    if answers is not None:
+        ours = score_answers(model, answers, bos)
+        yield from ({"source": "long answers"} | row for row in compared(answers, ours, dtype, model.dtype))
 
 
 # --- the model ----------------------------------------------------------------------------------------------------
@@ -212,13 +265,14 @@ def _what_is_no_setting(entry: dict, model, prompts: dict[str, str]) -> list[str
 def lines(report: Report) -> list[str]:
     """The report as lines of text: what was run, a row per setting and prompt, and the verdict."""
     width = max(map(len, report.table["setting"]))
-    shown = [f"{'setting':{width}}  prompt  largest difference  median difference     tau  largest at"]
+    shown = [f"{'setting':{width}}  prompt      largest difference  median difference     tau  largest at"]
     for row in report.table.itertuples():
         shown.append(
-            f"{row.setting:{width}}  {row.prompt:6}  {row.largest:18.6f}  {row.median:17.6f}  {row.tau:6.3f}  "
+            f"{row.setting:{width}}  {row.prompt:10}  {row.largest:18.6f}  {row.median:17.6f}  {row.tau:6.3f}  "
             f"{show_token(row.item, 30).replace('␣', ' ')}"
         )
-    return [*report.notes, "", *shown, "", _tolerance(report), verdict(report)]
+    verdicts = [verdict(part, source) for source, part in report.by_source.items()]
+    return [*report.notes, "", *shown, "", _tolerance(report), *verdicts]
 
 
 def _tolerance(report: Report) -> str:
@@ -230,20 +284,21 @@ def _tolerance(report: Report) -> str:
     return f"Reproduced means a median and a largest difference of at most: {', '.join(limits)}."
 
 
-def verdict(report: Report) -> str:
+def verdict(report: Report, source: str = "items") -> str:
     """One sentence: the setting that reproduces the published scores; or that none does, and which is nearest."""
+    what = "published scores" if source == "items" else f"published rewards of {source}"
     reproduced, [nearest, *_] = report.reproduced, report.nearest
     at = report.table[report.table["setting"] == nearest]
     far = f"median difference {at['median'].max():.2g}, largest {at['largest'].max():.2g}, tau {at['tau'].min():.3f}"
     if len(reproduced) == 1:
-        return f"The published scores are reproduced with {nearest} ({far})."
+        return f"The {what} are reproduced with {nearest} ({far})."
     if reproduced:
         others = "; ".join(reproduced[1:])
         return (
-            f"The published scores are reproduced best with {reproduced[0]} ({far}), but this precision does not tell "
+            f"The {what} are reproduced best with {reproduced[0]} ({far}), but this precision does not tell "
             f"it from: {others}."
         )
-    return f"No setting reproduces the published scores; the nearest is {nearest} ({far}){_by_prompt(report)}."
+    return f"No setting reproduces the {what}; the nearest is {nearest} ({far}){_by_prompt(report)}."
 
 
 def _by_prompt(report: Report) -> str:

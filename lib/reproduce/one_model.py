@@ -56,4 +56,4 @@ def verify_model(name: str, **options) -> bool:
     """
     report = verify.verify(name, **options)
     print("\n".join(verify.lines(report)))
-    return bool(report.reproduced)
+    return report.is_reproduced
