@@ -250,7 +250,7 @@ def shared_vocabulary(
 
     Joined on text, never on row position; in the order of the first table's token ids.
     duplicates: what becomes of a text, as decoded, that more than one id of a model carries. "drop": removed, as the
-    authors did (section 2.2); "first": the lowest id stands for it.
+    authors did (section 2.2); "first": the lowest id stands for it, as in the list of 85,524 texts that they released.
     trim: True joins on the trimmed text, which is what chat templates feed, so that ` love` and `love` are one row
     (the lowest id's); False joins on the decoded text as it is, as the authors did.
     Raises InputError if a table lacks the prompt, or no text is shared.
