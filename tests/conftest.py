@@ -32,6 +32,7 @@ SLOW_FILES = {
     "optimality",
     "read_at",
     "templates",
+    "true_tokenizers",
 }
 SLOW_TESTS = {
     "test_whole_awkward_vocabulary_equals_the_oracle",
@@ -64,7 +65,7 @@ def pytest_collection_modifyitems(items):
         in_file = item.path.stem.removeprefix("test_") in SLOW_FILES
         if in_file or item.originalname in SLOW_TESTS or "kernels" in item.fixturenames:
             item.add_marker("slow")
-    first = ("notebooks", "gcg", "reward_models", "run", "scoring")
+    first = ("true_tokenizers", "notebooks", "gcg", "reward_models", "run", "scoring")
     items.sort(key=lambda item: first.index(name) if (name := item.path.stem.removeprefix("test_")) in first else 9)
 
 

@@ -32,9 +32,9 @@ def tokenise(tokenizer, rendered: str, bos: str) -> list[int]:
     """Ids of a rendered conversation with one bos, or (`double`) with as many as template and tokenizer stack up."""
     if bos == "double" or tokenizer.bos_token is None:
         return tokenizer(rendered).input_ids
-    ids = tokenizer(rendered.removeprefix(tokenizer.bos_token)).input_ids
+    ids = tokenizer(rendered).input_ids
     assert ids[0] == tokenizer.bos_token_id
-    return ids
+    return ids[1:] if ids[1] == tokenizer.bos_token_id else ids
 
 
 def input_ids(

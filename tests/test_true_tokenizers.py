@@ -24,7 +24,7 @@ from transformers import AutoTokenizer
 from lib import ROOT, downloads, scores, scoring
 from lib.checks.checking import Options, check
 from lib.models import conversations, reward_models
-from lib.published import score_files, tokenizers
+from lib.published import long_answers, score_files, tokenizers
 
 FOLDER = Path(os.environ.get("TRUE_TOKENIZERS") or ROOT.parent / "shared" / "tokenizers")
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="needs the true tokenizers: TRUE_TOKENIZERS")
@@ -67,14 +67,22 @@ def under(request, unpacked):
     return name, folder
 
 
+def bytes_held() -> int:
+    """The most that this process has held so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 @pytest.fixture(scope="module")
 def as_fed(unpacked):
-    """What each token of a tokenizer is fed as, counted once."""
+    """What each token of a tokenizer is fed as, counted once; attrs say what that took."""
     made: dict = {}
 
     def count(name: str) -> pd.DataFrame:
         if name not in made:
-            made[name] = tokenizers.as_fed(tokenizers.open_tokenizer(BASES[name], unpacked)[0])
+            tokenizer, _ = tokenizers.open_tokenizer(BASES[name], unpacked)
+            started, held = time.process_time(), bytes_held()
+            made[name] = tokenizers.as_fed(tokenizer)
+            made[name].attrs = {"seconds": time.process_time() - started, "bytes": bytes_held() - held}
         return made[name]
 
     return count
@@ -157,14 +165,10 @@ def test_the_kept_printed_tokens_are_read_as_is_said(as_fed, unpacked, name):
     pd.testing.assert_frame_equal(*(t.sort_values(keys, ignore_index=True) for t in (again, kept)), check_dtype=False)
 
 
-def test_preparing_256_000_tokens_takes_minutes_and_little_memory(unpacked):
-    tokenizer, _ = tokenizers.open_tokenizer("Gemma 2", unpacked)
-    started, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    tokens = conversations.vocabulary(tokenizer)
-    inputs = conversations.inputs_for(tokenizer, PROMPT, tokens["text"].tolist())
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
-    assert len(inputs.group) == 256_000 and len(inputs.suffixes) == 202_858
-    assert time.process_time() - started < SECONDS and grown < BYTES
+def test_preparing_256_000_tokens_takes_minutes_and_little_memory(as_fed):
+    fed = as_fed("gemma-2")
+    assert len(fed) == 256_000 and fed["input_group"].nunique() == 202_858
+    assert fed.attrs["seconds"] < SECONDS and fed.attrs["bytes"] < BYTES
 
 
 # --- texts that all models share ----------------------------------------------------------------------------------
@@ -205,3 +209,17 @@ def test_the_published_list_of_shared_texts_differs_in_the_clean_up_and_in_nothi
     dropped = ours - shared(unpacked, "drop")
     assert len(dropped) == 128 and {"\ufffd", " ", "a", "Z", "9"} <= dropped
     assert all(len(text) <= 2 for text in dropped)  # single bytes, which Gemma has twice, and broken characters
+
+
+# --- long answers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not os.environ.get(downloads.MIRROR), reason="needs the published files: DATA_MIRROR")
+def test_every_long_answer_can_be_read_and_is_long(unpacked):
+    tokenizer, _ = tokenizers.open_tokenizer("Gemma 2", unpacked)
+    lengths = []
+    for prompt, rows in long_answers.answers().groupby("prompt"):
+        inputs = conversations.inputs_for(tokenizer, prompt, rows["text"].tolist())
+        lengths += [len(inputs.prefix_ids) + len(suffix) for suffix in inputs.suffixes]
+    assert len(lengths) == 700 and np.median(lengths) > 800
+    assert max(lengths) < 4096  # within Gemma-2's window, so that all its layers see all of it

@@ -1,8 +1,8 @@
 """Published rewards of long answers: what one reward model gave to pairs of answers in a benchmark of judges.
 
 JudgeBench (Tan et al. 2024) scored 350 pairs of answers of one language model, each to a question of its own, with
-S-Gem-27B, and released the rewards beside the texts. Each pair was scored in both orders. The answers are long (a
-median of 2,200 characters), so that what hardly shows in a word shows here: soft-capping, precision, a second
+S-Gem-27B, and released the rewards beside the texts. Each pair was scored in both orders. The conversations are long (a
+median of 880 tokens), so that what hardly shows in a word shows here: soft-capping, precision, a second
 beginning-of-sequence token.
 """
 
