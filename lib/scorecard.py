@@ -43,7 +43,7 @@ def _sentence(rows: pd.DataFrame) -> dict:
     others = rows.drop(index=deciding.index)["side"].value_counts()
     estimate = shown["as_published"] if pd.isna(shown["corrected"]) else shown["corrected"]
     copied = {name: shown[name] for name in ("quantity", "prompt", "ci_low", "ci_high", "n")}
-    copied["population"] = ", ".join(dict.fromkeys(deciding["population"]))
+    copied["population"] = ", ".join(dict.fromkeys(deciding["population"])) or shown["population"]
     p = deciding["p"].where(deciding["ci_low"].notna()).max()
     counts = {name: int(others.get(name, 0)) for name in SIDES}
     return copied | {"estimate": estimate, "p": p, "side": side, "verdict": said} | counts
