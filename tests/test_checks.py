@@ -155,6 +155,8 @@ WRONG = {
     "with a template that repeats": ("template", LLAMA | {"template": "repeats_reply"}, None,
                                      "leaves no place for the reply", "prints the assistant's turn once"),
     "without a bos that it needs": ("beginning", GEMMA, drop_bos, "no <bos>", "begin its template with"),
+    "with two bos in its template": ("beginning", LLAMA | {"template": tiny._BOS + tiny.TEMPLATES["llama3"]}, None,
+                                     "2 times <|begin_of_text|>, although one was asked for", "take the token out"),
     "with control strings unknown": ("special tokens", GEMMA | {"template": "chatml"}, forget_bytes,
                                      "which this tokenizer does not know", "the tokenizer that the model was trained"),
     "without soft-capping": ("attention", GEMMA | {"attn_logit_softcapping": None}, None, "so nothing is capped",

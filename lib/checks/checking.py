@@ -47,12 +47,13 @@ class Files:
     opened: OpenedTurn | None
 
 
-def check(name: str, options: Options = Options()) -> Report:  # noqa: B008  # frozen
+def check(name: str, options: Options | None = None) -> Report:
     """Whether the reward model of that nickname, hub id or folder is scored as its makers meant, in rows.
 
     The rows about files need no memory for the weights; those about rewards load the model, and after it once more by
     its own class in transformers where there is one. InputError only for a model that cannot be found.
     """
+    options = options or Options()
     entry = reward_models.find(str(name))
     folder, revision = checkpoints.fetch(entry["hub_id"], entry["revision"])
     rows: list[Row] = []

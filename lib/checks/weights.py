@@ -14,6 +14,7 @@ from lib import InputError
 from lib.checks.report import Row
 from lib.models import checkpoints, reward_models
 from lib.models.conversations import Conversation
+from lib.models.heads import Head
 
 CAP = 50.0  # of Gemma-2's attention, in all models that were published
 BYTES = {"F64": 8, "F32": 4, "I64": 8, "BF16": 2, "F16": 2}  # an element, by its name in a safetensors header
@@ -95,16 +96,8 @@ def head(folder: Path, config: PreTrainedConfig, tensors: Tensors, head_name: st
     """Whether the head is whole, and where its gate reads. about: a conversation, if one could be rendered."""
     if head_name == "classifier":
         return Row("head", "ok", "the encoder's own classifier, with one output")
-    keys = tensors.of_head()
-    module = reward_models.load_head(folder, keys, config, head_name)
-    held = {key: tensor for key, tensor in module.state_dict().items() if tensor.is_floating_point()}
-    if bad := [key for key, tensor in held.items() if not torch.isfinite(tensor).all()]:
-        raise InputError(f"{bad[0]} holds numbers that are not finite; download the checkpoint again")
-    if empty := [key for key, tensor in held.items() if key.endswith(".weight") and not tensor.any()]:
-        raise InputError(f"{empty[0]} is zero throughout, so it was never trained; download the checkpoint again")
-    reads = "score.weight" if "score.weight" in held else "regression_layer.weight"
-    found = f"{head_name}: {reads} of {' x '.join(map(str, held[reads].shape))}"
-    found += f" and {len(held) - 1} other tensors" if len(held) > 1 else ""
+    module = reward_models.load_head(folder, tensors.of_head(), config, head_name)
+    found = f"{head_name}: {_sound(module)}"
     if head_name in reward_models.GATED and about is not None:
         found += f"; its gate reads position {about.gate_position}, where the user's turn ends"
     if head_name == "urm_helpfulness":
@@ -114,6 +107,19 @@ def head(folder: Path, config: PreTrainedConfig, tensors: Tensors, head_name: st
         return Row("head", "note", f"{found}; config.json says {config.num_labels} labels, the head has one",
                    "elsewhere load with num_labels=1, or the head is drawn at random")  # fmt: skip
     return Row("head", "ok", found)
+
+
+def _sound(head: Head) -> str:
+    """What the head consists of. InputError if it holds numbers that are not finite, or weights that are all zero."""
+    held = {key: tensor for key, tensor in head.state_dict().items() if tensor.is_floating_point()}
+    for key, tensor in held.items():
+        if not torch.isfinite(tensor).all():
+            raise InputError(f"{key} holds numbers that are not finite; download the checkpoint again")
+        if key.endswith(".weight") and not tensor.any():
+            raise InputError(f"{key} is zero throughout, so it was never trained; download the checkpoint again")
+    reads = "score.weight" if "score.weight" in held else "regression_layer.weight"
+    others = f" and {len(held) - 1} other tensors" if len(held) > 1 else ""
+    return f"{reads} of {' x '.join(map(str, held[reads].shape))}{others}"
 
 
 def attention(config: PreTrainedConfig, wanted: str, about: Conversation) -> Row:
