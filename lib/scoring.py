@@ -8,25 +8,21 @@ The way of a prompt: `run score` calls `score_vocabulary`, which goes down once 
 model reads (`inputs_for`), and then runs backbone and head itself (`Scorer`).
 """
 
-import contextlib
 import datetime
 import hashlib
 import itertools
 import json
 import platform
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 from tqdm import tqdm
-from transformers import AttentionInterface, DynamicCache, PreTrainedModel
 
 from lib import InputError, names, scores, shards
 from lib.cores import one_thread
@@ -34,10 +30,20 @@ from lib.files import lock
 from lib.models import checkpoints, conversations
 from lib.models.conversations import Inputs
 from lib.models.reward_models import RewardModel, refuse_foreign
-from lib.shortage import is_of_memory
+from lib.models.shared_prefix import (
+    SMALL,
+    TOKENS_PER_BATCH,
+    Prefix,
+    at,
+    fits_window,
+    hidden_after,
+    input_name,
+    read_at,
+    read_prefix,
+    smaller,
+    states_after,
+)
 
-TOKENS_PER_BATCH = {"cpu": 2048, "mps": 8192, "cuda": 32768}  # new tokens in one pass of the backbone
-SMALL = 10_000_000  # parameters; a model with fewer computes on one thread
 REPLIES_PER_SHARD = 8192  # rewards that are written to disk together
 
 
@@ -49,98 +55,6 @@ def inputs_for(
 ) -> Inputs:
     """The inputs that the model reads for these replies, identical ones merged, as of conversations.inputs_for."""
     return model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos)
-
-
-# --- the shared prefix --------------------------------------------------------------------------------------------
-
-
-def shared_prefix_attention(
-    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, *,
-    scaling: float, shared: list[tuple[Tensor, Tensor]], softcap: float | None = None, **kwargs: object,
-) -> tuple[Tensor, None]:  # fmt: skip
-    """Attention of many replies to one prefix and each to itself, the prefix not copied: (batch, length, heads, d).
-
-    query: (batch, heads, length, d); key, value: (batch, kv_heads, length, d), of the replies alone.
-    shared[layer]: the prefix keys and values, (kv_heads, prefix, d) each. softcap: Gemma-2's c in c tanh(score / c).
-    """
-    # An index, which torch's types take for a tensor
-    prefix_key, prefix_value = shared[module.layer_idx]  # type: ignore[index]
-    batch, heads, length, d = query.shape
-    kv_heads, prefix = prefix_key.shape[:2]
-    # Heads that share keys count as more queries: (kv_heads, batch, group * length, d)
-    grouped = query.reshape(batch, kv_heads, -1, d).transpose(0, 1)
-    to_prefix = (grouped.reshape(kv_heads, -1, d) @ prefix_key.mT).view(kv_heads, batch, -1, prefix)
-    to_reply = grouped @ key.transpose(0, 1).mT  # (kv_heads, batch, group * length, length)
-    attention = torch.cat([to_prefix, to_reply], dim=-1).float() * scaling
-    if softcap is not None:
-        attention = softcap * torch.tanh(attention / softcap)
-    later = torch.ones(length, length, dtype=torch.bool, device=query.device).triu(1)
-    attention[..., prefix:].masked_fill_(later.repeat(heads // kv_heads, 1), -torch.inf)
-    weights = attention.softmax(-1).to(query.dtype)
-    from_prefix = weights[..., :prefix].reshape(kv_heads, -1, prefix) @ prefix_value
-    out = from_prefix.view_as(grouped) + weights[..., prefix:] @ value.transpose(0, 1)
-    return out.transpose(0, 1).reshape(batch, heads, length, d).transpose(1, 2).contiguous(), None
-
-
-AttentionInterface.register("shared_prefix", shared_prefix_attention)
-
-
-@contextlib.contextmanager
-def _shared_prefix(backbone: PreTrainedModel) -> Iterator[None]:
-    usual = backbone.config._attn_implementation
-    backbone.config._attn_implementation = "shared_prefix"
-    try:
-        yield
-    finally:
-        backbone.config._attn_implementation = usual
-
-
-@dataclass(frozen=True)
-class Prefix:
-    """What the backbone computed on a prefix: keys and values per layer, (kv_heads, length, d) each, and the gate.
-
-    hidden: its output at every position, (length, d).
-    """
-
-    length: int
-    shared: list[tuple[Tensor, Tensor]]
-    gate: Tensor | None
-    hidden: Tensor
-
-
-def read_prefix(model: RewardModel, inputs: Inputs) -> Prefix:
-    """One pass of the backbone over the prompt's prefix; everything later replies need of it."""
-    conversation, length = inputs.conversation, len(inputs.prefix_ids)
-    ids = torch.tensor([conversation.prefix_ids], device=model.device)
-    cache = DynamicCache()  # without the config, so that sliding-window layers keep every key
-    hidden = model.backbone(input_ids=ids, past_key_values=cache, use_cache=True).last_hidden_state[0]  # (prefix, d)
-    shared = [_keys_and_values(layer, length) for layer in cache.layers]
-    head, position = model.head, conversation.gate_position
-    gate = None if head is None or position is None else head.gate(hidden[position].float())
-    return Prefix(length, shared, gate, hidden[:length])
-
-
-def _keys_and_values(layer: Any, length: int) -> tuple[Tensor, Tensor]:
-    """Any: the caches that transformers has for other architectures hold no keys, and its types allow for those."""
-    return layer.keys[0, :, :length], layer.values[0, :, :length]  # (1, kv_heads, prefix, d) -> (kv_heads, length, d)
-
-
-def hidden_after(model: RewardModel, prefix: Prefix, suffixes: Tensor, last: Tensor | None = None) -> Tensor:
-    """The backbone's output at the last position of prefix + suffix, (batch, d).
-
-    suffixes: (batch, length) ids, or (batch, length, d) embeddings, through which gradients then flow. last: where each
-    suffix ends if some are filled up, (batch,); what fills them comes later and so does not touch the output there.
-    """
-    positions = torch.arange(prefix.length, prefix.length + suffixes.shape[1], device=suffixes.device)[None]
-    given = {_input_name(suffixes): suffixes}
-    with _shared_prefix(model.backbone):
-        out = model.backbone(**given, position_ids=positions, use_cache=False, shared=prefix.shared)
-    hidden = out.last_hidden_state
-    return hidden[:, -1] if last is None else hidden[torch.arange(len(last)), last]
-
-
-def _input_name(suffixes: Tensor) -> str:
-    return "inputs_embeds" if suffixes.is_floating_point() else "input_ids"
 
 
 # --- rewards ------------------------------------------------------------------------------------------------------
@@ -157,7 +71,9 @@ class Scorer:
         with checkpoints.enough_memory("read a prompt"), torch.no_grad():
             self.prefix = read_prefix(model, inputs) if model.causal else None
             self.shares_prefix = (
-                self.prefix is not None and self._fits_window(self.prefix, 1) and self._agrees_with_whole(self.prefix)
+                self.prefix is not None
+                and fits_window(model, self.prefix.length + 1)
+                and self._agrees_with_whole(self.prefix)
             )
 
     def __call__(self, suffixes: Sequence[tuple[int, ...]] | np.ndarray) -> np.ndarray:
@@ -170,7 +86,7 @@ class Scorer:
                 with torch.inference_mode(), one_thread(self.small):
                     rewards.append(self._rewards(batch).float().cpu().numpy())
             except (RuntimeError, MemoryError) as error:
-                self._halve(error, len(batch))
+                self.tokens_per_batch = smaller(self.tokens_per_batch, len(batch), error)
                 continue
             done += len(batch)
         return np.concatenate(rewards)
@@ -190,28 +106,16 @@ class Scorer:
         head, prefix = self.model.head, self.prefix
         if head is None or prefix is None:
             return self._classifier_rewards(suffixes)
-        apart = self.shares_prefix and self._fits_window(prefix, suffixes.shape[1])
-        read_at = self._read_at(suffixes if ids is None else ids)
-        hidden = self._apart(prefix, suffixes, read_at) if apart else self._whole(suffixes, read_at)  # (batch, d)
+        apart = self.shares_prefix and fits_window(self.model, prefix.length + suffixes.shape[1])
+        where = self._read_at(suffixes if ids is None else ids)
+        hidden = self._apart(prefix, suffixes, where) if apart else self._whole(suffixes, where)  # (batch, d)
         return head(hidden.float(), prefix.gate)  # (batch,)
 
     def _read_at(self, ids: Tensor) -> Tensor | None:
-        """Which token each reward is read at, (batch,) counted from the start of the suffix; None: at the last one.
+        return read_at(ids, self.inputs.prefix_ids, self.model)
 
-        Negative where nothing but pad follows the prefix, which then is read instead.
-        """
-        pad = self.model.pad_token_id
-        if pad is None or self.model.read_at != "last_not_pad" or not (ids[:, -1] == pad).any():
-            return None
-        whole = self._with_prefix(ids)["input_ids"]
-        positions = torch.arange(whole.shape[1], device=ids.device)
-        return (positions * (whole != pad)).argmax(1) - len(self.inputs.prefix_ids)
-
-    def _apart(self, prefix: Prefix, suffixes: Tensor, read_at: Tensor | None) -> Tensor:
-        if read_at is None:
-            return hidden_after(self.model, prefix, suffixes)
-        hidden = hidden_after(self.model, prefix, suffixes, read_at.clamp(min=0))
-        return torch.where((read_at < 0)[:, None], prefix.hidden[read_at.clamp(max=-1)], hidden)
+    def _apart(self, prefix: Prefix, suffixes: Tensor, where: Tensor | None) -> Tensor:
+        return at(where, states_after(self.model.backbone, prefix.length, prefix.shared, suffixes), prefix)
 
     def _whole(self, suffixes: Tensor, read_at: Tensor | None = None) -> Tensor:
         hidden = self.model.backbone(**self._with_prefix(suffixes), use_cache=False).last_hidden_state
@@ -224,7 +128,7 @@ class Scorer:
         if suffixes.is_floating_point():
             prefix = self.model.backbone.get_input_embeddings()(prefix)
         whole = torch.cat([prefix.expand(len(suffixes), *prefix.shape[1:]), suffixes], dim=1)
-        return {_input_name(suffixes): whole}
+        return {input_name(suffixes): whole}
 
     def _classifier_rewards(self, suffixes: Tensor) -> Tensor:
         given, length = self._with_prefix(suffixes), len(self.inputs.prefix_ids) + suffixes.shape[1]
@@ -246,19 +150,6 @@ class Scorer:
         except (TypeError, ValueError, KeyError):
             apart = torch.full_like(whole, torch.nan)  # an architecture without pluggable attention
         return bool((apart - whole).norm() <= tolerance * whole.norm())
-
-    def _fits_window(self, prefix: Prefix, length: int) -> bool:
-        """Whether prefix and suffix lie within a sliding window, so that attention to all of them is what is meant."""
-        window = getattr(self.model.backbone.config, "sliding_window", None)
-        return window is None or prefix.length + length < window
-
-    def _halve(self, error: RuntimeError | MemoryError, batch: int) -> None:
-        if batch == 1 or not is_of_memory(error):
-            with checkpoints.enough_memory("read one reply"):
-                raise error
-        self.tokens_per_batch = max(1, self.tokens_per_batch // 2)
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
 
 
 def score_replies(

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from lib import ROOT, InputError, scores, scoring, shards
 from lib.collection import Collection
-from lib.models import conversations
+from lib.models import conversations, shared_prefix
 from lib.models.reward_models import load
 
 PROMPTS = {
@@ -129,7 +129,7 @@ def test_attention_over_a_shared_prefix_is_attention():
     key, value = torch.randn(2, batch, kv_heads, length, d)
     shared = torch.randn(2, kv_heads, prefix, d)
     module = type("Layer", (), {"layer_idx": 0})
-    ours, _ = scoring.shared_prefix_attention(module, query, key, value, None, scaling=0.3, shared=[shared])
+    ours, _ = shared_prefix.shared_prefix_attention(module, query, key, value, None, scaling=0.3, shared=[shared])
     keys, values = (
         torch.cat([part.expand(batch, -1, -1, -1), own], 2).repeat_interleave(heads // kv_heads, 1)
         for part, own in zip(shared, (key, value), strict=True)
