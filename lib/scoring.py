@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from lib import InputError, names, scores, shards
+from lib import InputError, names, scores, shards, streaming
 from lib.cores import one_thread
 from lib.files import lock
 from lib.models import checkpoints, conversations
@@ -161,9 +161,15 @@ def score_replies(
     replies: strings (reply_mode="text") or sequences of token ids (reply_mode="ids"). bos: "single" or "double".
     """
     inputs = inputs_for(model, prompt, replies, reply_mode=reply_mode, bos=bos)
-    scorer = Scorer(model, inputs, tokens_per_batch)
+    parts = list(itertools.chain(*shards.split(list(map(len, inputs.suffixes)), REPLIES_PER_SHARD)))
     rewards = np.empty(len(inputs.suffixes), dtype=np.float32)
-    for piece in itertools.chain(*shards.split(list(map(len, inputs.suffixes)), REPLIES_PER_SHARD)):
+    if model.layers:
+        blocks = [streaming.Block(inputs, torch.tensor([inputs.suffixes[i] for i in shard])) for shard in parts]
+        for number, of_block in streaming.rewards(model, blocks, tokens_per_batch=tokens_per_batch, progress=False):
+            rewards[parts[number]] = of_block
+        return rewards[inputs.group]
+    scorer = Scorer(model, inputs, tokens_per_batch)
+    for piece in parts:
         rewards[piece] = scorer([inputs.suffixes[i] for i in piece])
     return rewards[inputs.group]
 

@@ -57,11 +57,11 @@ LIB = ROOT / "lib"
 SECTIONS = {"search", "similarity", "framing", "alignment", "language", "embedded", "published"}
 # From the ground up: a module imports its own floor and those below it, without a circle.
 FLOORS = [
-    {"lib", "files", "names", "shortage", "terminal", "cores", "resampling", "crossed", "words", "rules"},
+    {"lib", "files", "names", "shortage", "terminal", "cores", "memory", "resampling", "crossed", "words", "rules"},
     {"collection"},
     {"downloads", "lexicons", "prompts", "scores", "shards", "rankings", "display"},
     {"models"},
-    {"scoring"},
+    {"scoring", "streaming"},
     {
         "figures",
         "token_charts",

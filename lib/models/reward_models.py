@@ -23,10 +23,11 @@ from transformers import (
 
 from lib import ROOT, InputError
 from lib.collection import EMBEDDED, OWN, Collection
-from lib.models import checkpoints, closings, conversations
+from lib.models import checkpoints, closings, conversations, layers
 from lib.models.closings import OpenedTurn
 from lib.models.conversations import Conversation, Inputs
 from lib.models.heads import Head, LinearHead, UncertaintyHead, new_head
+from lib.models.layers import Layers
 
 GATED = ("armorm", "qrm_llama", "qrm_gemma")  # heads whose gate reads the end of the user's turn
 ARCHITECTURES = {  # config.architectures[0] of the checkpoints whose head is not one linear layer
@@ -96,6 +97,7 @@ class RewardModel:
     head: None for encoders (BERT, DeBERTa), whose backbone is the whole model with its own classifier.
     read_at: where a conversation is read: at its "last" token, at its "last_not_pad" one, or "pooled" by an encoder.
     closing: how it ends, one of closings.CLOSINGS; opened: the turn that the template opens after a reply, if any.
+    layers: None, or where the backbone's layers are read from one by one; the backbone then has no weights itself.
     """
 
     name: str
@@ -112,6 +114,7 @@ class RewardModel:
     read_at: str = "last"
     closing: str = "rendered"
     opened: OpenedTurn | None = None
+    layers: Layers | None = None
 
     @property
     def after_reply(self) -> OpenedTurn | None:
@@ -173,6 +176,7 @@ def load(
     head: str | None = None,
     read_at: str | None = None,
     closing: str | None = None,
+    stream: bool | None = None,
 ) -> RewardModel:
     """The reward model of that nickname, hub id or folder, ready to score.
 
@@ -183,6 +187,8 @@ def load(
     head: None reads it from the checkpoint; "urm_helpfulness" reads URM as the paper's code did.
     read_at: "last" token or "last_not_pad"; None takes the rule of the checkpoint's own class, see read_at_for.
     closing: "rendered" (None too) or "trim", where the template opens another turn after the reply, see closings.
+    stream: whether weights stay in their files and are read layer by layer, once for all replies that are scored
+    together; None does so where they do not fit into what is free on the device, or on the host.
     Raises InputError, one line with the remedy, for anything that is not there, not open, or not a reward model.
     """
     name = str(name)
@@ -197,14 +203,19 @@ def load(
     read_at = read_at_for(head_name, config, read_at)
     tokenizer, opened = tokenizer_for(folder, head_name)
     closing = closings.checked(closing, opened, head_name in GATED)
-    load_parts = _load_classifier if head_name == "classifier" else _load_backbone_and_head
-    backbone, head_module = load_parts(folder, config, keys, head_name, dtype, attention)
+    if layers.are_wanted(stream, folder, config, head_name, dtype, device):
+        parts = _open_backbone_and_load_head(folder, config, keys, head_name, dtype, attention, device)
+    else:
+        load_parts = _load_classifier if head_name == "classifier" else _load_backbone_and_head
+        parts = (*load_parts(folder, config, keys, head_name, dtype, attention), None)
+    backbone, head_module, in_files = parts
     checkpoints.refuse_larger_tokenizer(folder, tokenizer, len(backbone.get_input_embeddings().weight))  # type: ignore[arg-type]
     if attention != "uncapped":
         attention = backbone.config._attn_implementation
     model = RewardModel(
         name, entry["nickname"], entry["hub_id"], revision, head_name, dtype, attention, device, tokenizer,
-        checkpoints.ready(backbone, device), head_module and head_module.to(device).eval(), read_at, closing, opened,
+        backbone if in_files else checkpoints.ready(backbone, device),
+        head_module and head_module.to(device).eval(), read_at, closing, opened, in_files,
     )  # fmt: skip
     model.conversation("Why?")  # a template that cannot be used is told now, not after the first prompt
     return model
@@ -291,6 +302,15 @@ def _load_backbone_and_head(
     of_backbone = {key for key in keys if key.startswith(prefix)}
     checkpoints.refuse_unloaded(folder, report, of_backbone - {f"{prefix}{key}" for key in backbone.state_dict()})
     return backbone, load_head(folder, {key: keys[key] for key in keys.keys() - of_backbone}, config, head_name)
+
+
+def _open_backbone_and_load_head(
+    folder: Path, config: PreTrainedConfig, keys: dict[str, Path], head_name: str, dtype: str, attention: str,
+    device: str,
+) -> tuple[PreTrainedModel, Head, Layers]:  # fmt: skip
+    backbone, in_files = layers.open_layers(folder, config, keys, dtype, attention, device)
+    of_head = {key: path for key, path in keys.items() if not key.startswith(in_files.prefix)}
+    return backbone, load_head(folder, of_head, config, head_name), in_files
 
 
 def _load_classifier(

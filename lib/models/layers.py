@@ -1,0 +1,217 @@
+"""Layers read one by one: a decoder whose weights stay in their files, and of which one layer at a time is in memory.
+
+transformers' own classes do the arithmetic. Each layer is run in a model of that one layer, whose configuration is the
+checkpoint's but for the number of layers; it is given the states that the layer before it put out.
+"""
+
+import copy
+import math
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+from tqdm import tqdm
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, initialization
+
+from lib import InputError, memory
+from lib.models import checkpoints
+
+# Model types whose layers all do the same on the states of the one before, so that they can be run one by one.
+ARCHITECTURES = ("gemma2", "llama", "mistral", "qwen2", "qwen3")
+WORKING_MEMORY = 1_000_000_000  # bytes that reading replies takes beside weights and hidden states
+
+
+@dataclass
+class Layers:
+    """The backbone's tensors in their files. read_bytes: how many bytes of them were read so far, the same ones again
+    counted again. waited: for how many seconds nothing was computed until a layer was there."""
+
+    folder: Path
+    config: PreTrainedConfig
+    files: dict[str, Path]  # a tensor's name in the backbone -> its file
+    sizes: dict[str, int]  # a tensor's name in the backbone -> its bytes once read
+    prefix: str  # of the names in the files
+    dtype: torch.dtype
+    attention: str
+    device: str
+    read_bytes: int = field(default=0, init=False)
+    waited: float = field(default=0.0, init=False)
+
+    @property
+    def count(self) -> int:
+        """How many layers there are."""
+        return self.config.num_hidden_layers
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all layers, without the embedding table, as of sizes."""
+        return sum(self.bytes_of(number) for number in range(self.count))
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest layer."""
+        return max(self.bytes_of(number) for number in range(self.count))
+
+    def bytes_of(self, number: int) -> int:
+        """Bytes of one layer; the final norm goes with the last one."""
+        return sum(self.sizes[name] for name in self._names(number))
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """What the first layer is given for ids, (batch, length) -> (batch, length, d) on the device.
+
+        Only the rows of the embedding table that occur are read.
+        """
+        rows, places = ids.unique(return_inverse=True)
+        embedding = self._one_layer(0).get_input_embeddings()
+        table = self._read("embed_tokens.weight", rows)
+        embedding.weight = torch.nn.Parameter(table, requires_grad=False)  # type: ignore[assignment]
+        return embedding.to(self.device)(places.to(self.device))
+
+    def each(self, first: int = 0) -> Iterator[tuple[int, PreTrainedModel]]:
+        """Each layer from the first on: its number, and a backbone of this layer alone, in eval mode on the device.
+
+        The last one ends with the final norm. While the caller computes with one, the next is read.
+        """
+        with ThreadPoolExecutor(1) as reader:
+            coming = reader.submit(self._tensors, first)
+            for number in range(first, self.count):
+                started = time.monotonic()
+                tensors = coming.result()
+                self.waited += time.monotonic() - started
+                if number + 1 < self.count:
+                    coming = reader.submit(self._tensors, number + 1)
+                yield number, self._with(number, tensors)
+                del tensors
+
+    # --- one layer ---
+
+    def _names(self, number: int) -> list[str]:
+        of_norm = [name for name in self.sizes if name.startswith("norm.")] if number == self.count - 1 else []
+        return [name for name in self.sizes if name.startswith(f"layers.{number}.")] + of_norm
+
+    def _tensors(self, number: int) -> dict[str, Tensor]:
+        """The tensors of a layer on the device, by their names in the backbone."""
+        if torch.device(self.device).type != "cuda":
+            return {name: self._read(name).to(self.device) for name in self._names(number)}
+        # By a stream of its own from memory that stays in place, so that the device computes meanwhile.
+        stream = torch.cuda.Stream(self.device)
+        with torch.cuda.stream(stream):
+            tensors = {name: self._read(name).pin_memory() for name in self._names(number)}
+            tensors = {name: tensor.to(self.device, non_blocking=True) for name, tensor in tensors.items()}
+            stream.synchronize()
+        for tensor in tensors.values():
+            tensor.record_stream(torch.cuda.default_stream(self.device))  # until that has computed with it
+        return tensors
+
+    def _with(self, number: int, tensors: dict[str, Tensor]) -> PreTrainedModel:
+        """A backbone of this layer alone, with these tensors."""
+        model = self._one_layer(number)
+        start = f"layers.{number}."
+        of_layer = {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
+        model.layers[0].load_state_dict(of_layer, assign=True)  # type: ignore[operator,union-attr,index]
+        model.embed_tokens = torch.nn.Identity()
+        if number == self.count - 1:
+            model.norm.load_state_dict({"weight": tensors["norm.weight"]}, assign=True)  # type: ignore[operator,union-attr]
+        else:
+            model.norm = torch.nn.Identity()
+        return model.to(self.device).eval().requires_grad_(False)  # type: ignore[arg-type]
+
+    def _one_layer(self, number: int) -> PreTrainedModel:
+        """A backbone of one layer with no weights yet; what is computed from the configuration is there."""
+        config = copy.deepcopy(self.config)
+        config.num_hidden_layers = config.vocab_size = 1
+        config.pad_token_id = config.bos_token_id = config.eos_token_id = None
+        if getattr(config, "layer_types", None):  # with or without a sliding window
+            config.layer_types = [config.layer_types[number]]
+        with checkpoints.quiet_transformers(), initialization.no_init_weights():
+            return AutoModel.from_config(config, dtype=self.dtype, attn_implementation=self.attention)
+
+    def _read(self, name: str, rows: Tensor | None = None) -> Tensor:
+        """A tensor, or these rows of it, in memory of its own and in the dtype that is computed in."""
+        path = self.files[name]
+        try:
+            with safe_open(path, "pt") as tensors:
+                held = tensors.get_tensor(self.prefix + name)  # not read yet, but where it lies in the file
+            held = held.clone() if rows is None else held[rows]
+        except (SafetensorError, OSError, RuntimeError) as error:
+            raise InputError(
+                f"{path} cannot be read any more ({checkpoints.first_line(error)}); see that it is there and whole, "
+                "and run the same command again: it goes on from there"
+            ) from error
+        self.read_bytes += held.nbytes
+        return held.to(self.dtype)
+
+
+# --- which way ----------------------------------------------------------------------------------------------------
+
+
+def skeleton_of(folder: Path, config: PreTrainedConfig, dtype: str, attention: str = "eager") -> PreTrainedModel:
+    """The backbone without weights: its configuration, and its tensors' names and shapes."""
+    # A copy, because what it computes in is written into it
+    config, kind = copy.deepcopy(config), getattr(torch, dtype)
+    with checkpoints.quiet_transformers(), checkpoints.built_from(folder), torch.device("meta"):
+        return AutoModel.from_config(config, dtype=kind, attn_implementation=attention).eval()
+
+
+def are_wanted(
+    stream: bool | None, folder: Path, config: PreTrainedConfig, head_name: str, dtype: str, device: str
+) -> bool:
+    """Whether layers are to be read one by one: as asked for, or for None where the weights do not fit.
+
+    InputError where they are to be, and cannot: in an encoder, or an architecture that is not in ARCHITECTURES.
+    """
+    can = head_name != "classifier" and config.model_type in ARCHITECTURES
+    if stream and not can:
+        raise InputError(
+            f"{folder}: the layers of {config.model_type} models are not read one by one here (those of "
+            f"{', '.join(ARCHITECTURES)} are); leave stream out"
+        )
+    if stream is not None or not can:
+        return bool(stream)
+    needed = skeleton_of(folder, config, dtype).num_parameters() * getattr(torch, dtype).itemsize
+    # They come to a device by way of the host.
+    left = {place: memory.free(place) - WORKING_MEMORY for place in dict.fromkeys((device, "cpu"))}
+    small = [place for place in left if needed > left[place]]
+    if small:
+        tqdm.write(
+            f"{folder}: the weights take {needed / 1e9:.1f} GB, and {max(0, left[small[0]]) / 1e9:.1f} GB are free for "
+            f"them on {small[0]}; so they are read layer by layer, once for all replies"
+        )
+    return bool(small)
+
+
+def open_layers(
+    folder: Path, config: PreTrainedConfig, keys: dict[str, Path], dtype: str, attention: str, device: str
+) -> tuple[PreTrainedModel, Layers]:
+    """The backbone without weights, and its layers in their files; keys: which file holds each tensor.
+
+    InputError if a tensor is missing, misshapen or left over, as of checkpoints.refuse_unloaded.
+    """
+    usual = "eager" if attention == "uncapped" else attention
+    skeleton = skeleton_of(folder, config, dtype, usual)
+    prefix = f"{skeleton.base_model_prefix}."
+    expected = {name: tuple(tensor.shape) for name, tensor in skeleton.state_dict().items()}
+    found = {key.removeprefix(prefix): path for key, path in keys.items() if key.startswith(prefix)}
+    shapes = _shapes(found, prefix)
+    report = {
+        "missing_keys": expected.keys() - found.keys(),
+        "mismatched_keys": [name for name, shape in expected.items() if shapes.get(name, shape) != shape],
+    }
+    checkpoints.refuse_unloaded(folder, report, found.keys() - expected.keys())
+    itemsize = getattr(torch, dtype).itemsize
+    sizes = {name: math.prod(shape) * itemsize for name, shape in expected.items()}
+    return skeleton, Layers(folder, config, found, sizes, prefix, getattr(torch, dtype), usual, device)
+
+
+def _shapes(files: dict[str, Path], prefix: str) -> dict[str, tuple[int, ...]]:
+    shapes = {}
+    for path in sorted(set(files.values())):
+        with safe_open(path, "pt") as tensors:
+            for name in (name for name, file in files.items() if file == path):
+                shapes[name] = tuple(tensors.get_slice(prefix + name).get_shape())
+    return shapes
