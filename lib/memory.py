@@ -32,7 +32,7 @@ def _left_by_limits() -> Iterator[int]:
 
 
 def _container_limits() -> Iterator[Path]:
-    """The files that may hold the limit of this process's control group: of both versions, in and out of a container."""
+    """The files that may hold the limit of its control group: of both versions, inside a container and outside."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)

@@ -14,6 +14,7 @@ EXAMPLES = """examples:
   python -m lib.run reproduce                                        everything on the small models that ship
   python -m lib.run reproduce --models R-Gem-2B R-Lla-3B --collection mine
   python -m lib.run score path/to/model --prompts greatest,best --reply-mode ids
+  python -m lib.run score S-Gem-27B --tokens 500 --prompts greatest   a model of any size, in little memory
   python -m lib.run check path/to/model                              is it scored as its makers meant?
   python -m lib.run verify R-Gem-2B --sample 200 --dtype float32
   python -m lib.run tokenizers path/to/tokenizers                    what the paper's tokens are read as; no weights
@@ -41,9 +42,12 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("--prompts", help="names from data/prompts.csv, or a csv with columns prompt,text; default: all")
     added.add_argument("--reply-mode", choices=["text", "ids"], default="text", help="by the template, or spliced in")
     added.add_argument("--bos", choices=["single", "double"], default="single", help="double: as the paper's code did")
+    added.add_argument("--tokens", type=int, metavar="N", help="a random sample of N tokens; default: the vocabulary")
     added.add_argument("--collection", help=WHERE)
     for option in ("dtype", "attention", "head", "read-at", "closing", "device"):
         added.add_argument(f"--{option}", help="as of lib.models.reward_models.load")
+    added.add_argument("--stream", type=int, choices=[0, 1], help="1: read weights layer by layer, with little memory; "
+                       "0: hold them; default: what fits")  # fmt: skip
     added = commands.add_parser("check", help="tell whether a reward model is scored as its makers meant")
     added.add_argument("name", metavar="MODEL", help="nickname, hub id or folder")
     added.add_argument("--json", action="store_true", dest="as_json", help="the same for machines")
@@ -86,7 +90,8 @@ def _run(command: str, **given) -> int:
             from lib.prompts import read_prompts
             from lib.reproduce import one_model
 
-            one_model.score(**given | {"prompts": read_prompts(given["prompts"])})
+            stream = None if given["stream"] is None else bool(given["stream"])
+            one_model.score(**given | {"prompts": read_prompts(given["prompts"]), "stream": stream})
         case "check":
             from lib.reproduce import one_model
 

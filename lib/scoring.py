@@ -15,6 +15,7 @@ import json
 import platform
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -64,6 +65,10 @@ class Scorer:
     """Rewards of suffixes of one length, in batches whose size it learns: half as large after running out of memory."""
 
     def __init__(self, model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None):
+        if model.layers:
+            raise InputError(
+                f"{model.nickname} is read layer by layer, once for all replies; load it with stream=False"
+            )
         self.model, self.inputs = model, inputs
         self.small = torch.device(model.device).type == "cpu" and model.backbone.num_parameters() < SMALL
         self.tokens_per_batch = tokens_per_batch or TOKENS_PER_BATCH.get(torch.device(model.device).type, 4096)
@@ -201,6 +206,10 @@ def score_vocabulary(
         table, scored = _table_so_far(path, settings, prompts, overwrite)
         missing = {name: prompt for name, prompt in prompts.items() if name not in scored}
         folder = path.with_name(f"{path.stem}.{_hash(settings)}.shards")
+        if missing and model.layers:
+            _stream_into_shards(
+                model, missing, tokens, folder, tokens_per_batch, progress, reply_mode=reply_mode, bos=bos
+            )
         if missing:
             columns: dict[str, np.ndarray] = {}
             with tqdm(unit=" replies", desc=model.nickname, disable=not progress) as bar:
@@ -214,6 +223,17 @@ def score_vocabulary(
             scores.write(table, path, settings | _run_metadata(model, scored | prompts, started))
         shards.remove(folder, (scored | prompts).values())
     return scores.read(path) if missing else table
+
+
+def sample(model: RewardModel, tokens: int, seed: int = 0) -> list[int]:
+    """The token ids of a random sample of the vocabulary, in order; of the whole vocabulary if that has no more.
+
+    As notebook 01 draws it. InputError unless at least two are asked for.
+    """
+    if tokens < 2:
+        raise InputError(f"a sample has 2 tokens or more, not {tokens}; leave it out for the whole vocabulary")
+    vocabulary = conversations.vocabulary(model.tokenizer)
+    return sorted(vocabulary["token_id"].sample(min(tokens, len(vocabulary)), random_state=seed).tolist())
 
 
 def _replies(tokens: pd.DataFrame, reply_mode: str) -> list:
@@ -241,6 +261,7 @@ def _run_metadata(model: RewardModel, prompts: dict[str, str], started: float) -
     libraries = ("torch", "transformers", "tokenizers", "numpy")
     return {
         "prompts": prompts,
+        "streamed": model.layers is not None,
         "device": f"{model.device} ({torch.cuda.get_device_name() if model.device == 'cuda' else platform.machine()})",
         "versions": {"python": platform.python_version()} | {name: version(name) for name in libraries},
         "start": datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(timespec="seconds"),
@@ -312,12 +333,43 @@ def _score_in_shards(
     return rewards
 
 
+def _stream_into_shards(
+    model: RewardModel, prompts: dict[str, str], tokens: pd.DataFrame, folder: Path, tokens_per_batch: int | None,
+    progress: bool, **how: str,
+) -> None:  # fmt: skip
+    """Score the shards of all prompts that no earlier run finished, together."""
+    blocks, files, of_block = [], [], []
+    for prompt in prompts.values():
+        inputs = inputs_for(model, prompt, _replies(tokens, how["reply_mode"]), **how)
+        for number, shard in enumerate(_by_length(inputs.suffixes)):
+            file = shards.path_of(folder, prompt, number)
+            if shards.read(file, len(shard)) is None:
+                ids = torch.tensor([inputs.suffixes[i] for i in shard])
+                # Without the lists, of which many prompts would fill the memory
+                blocks.append(streaming.Block(replace(inputs, suffixes=[], reply_ids=[]), ids, file))
+                files.append(file)
+                of_block.append(shard)
+        _tell_readings(model, inputs)
+    if not blocks:
+        return
+    for number, rewards in streaming.rewards(model, blocks, tokens_per_batch=tokens_per_batch, progress=progress):
+        inputs, shard = blocks[number].inputs, of_block[number]
+        whole = np.zeros(inputs.group.max() + 1, dtype=np.float32)
+        whole[shard] = rewards
+        _refuse_non_finite(whole, shard, inputs, tokens)
+        shards.write(files[number], rewards)
+
+
 def _announced(scorer: Scorer) -> Scorer:
     if not scorer.shares_prefix:
         tqdm.write(f"{scorer.model.nickname}: every conversation is read whole, which is exact but slower")
-    for told in scorer.model.readings(scorer.inputs.conversation):
-        tqdm.write(f"{scorer.model.nickname}: {told}")
+    _tell_readings(scorer.model, scorer.inputs)
     return scorer
+
+
+def _tell_readings(model: RewardModel, inputs: Inputs) -> None:
+    for told in model.readings(inputs.conversation):
+        tqdm.write(f"{model.nickname}: {told}")
 
 
 def _refuse_non_finite(

@@ -23,7 +23,7 @@ from transformers import PreTrainedModel
 from lib import InputError, memory
 from lib.cores import one_thread
 from lib.files import replacing
-from lib.models import shared_prefix
+from lib.models import checkpoints, shared_prefix
 from lib.models.conversations import Inputs
 from lib.models.layers import WORKING_MEMORY, Layers
 from lib.models.reward_models import RewardModel
@@ -58,21 +58,24 @@ def rewards(
 ) -> Iterator[tuple[int, np.ndarray]]:
     """The rewards of each block, (replies,) float32, with its place in the list; a block's files go once it is taken.
 
-    In as few passes over the weights as memory and disk allow. InputError where a reply is longer than a sliding
-    window, or hidden states fit nowhere.
+    In as few passes over the weights as memory and disk allow; a run that was killed goes on at the layer whose states
+    it kept. InputError where a conversation is longer than a sliding window, or hidden states fit nowhere.
     """
-    layers = _layers_of(model, blocks)
-    place_of = {id(block): place for place, block in enumerate(blocks)}
-    groups, in_memory = plan(model, blocks)
-    with tqdm(total=len(groups) * layers.bytes, unit="B", unit_scale=True, desc=model.nickname,
-              disable=not progress) as bar:  # fmt: skip
-        for group in groups:
-            run = _Pass(model, group, in_memory, tokens_per_batch, bar)
+    layers, place_of = _layers_of(model, blocks), {id(block): place for place, block in enumerate(blocks)}
+    plan = plan_for(model, blocks)
+    if progress:
+        plan.tell(model)
+    started, waited = time.monotonic(), layers.waited
+    total = len(plan.passes) * layers.bytes
+    with tqdm(total=total, unit="B", unit_scale=True, desc=model.nickname, disable=not progress) as bar:
+        for together in plan.passes:
+            run = _Pass(model, together, plan, tokens_per_batch, bar)
             run.through_all_layers()
-            for block in group:
+            for block in together:
                 yield place_of[id(block)], run.rewards_of(block)
-                run.forget(block)
-            run.forget_prefixes()
+                _forget(block)
+    if progress:
+        _tell_waiting(layers.waited - waited, time.monotonic() - started)
 
 
 def _layers_of(model: RewardModel, blocks: list[Block]) -> Layers:
@@ -81,44 +84,91 @@ def _layers_of(model: RewardModel, blocks: list[Block]) -> Layers:
         if not shared_prefix.fits_window(model, len(block.inputs.prefix_ids) + block.ids.shape[1]):
             raise InputError(
                 f"{model.nickname} looks back over fewer tokens than a conversation about {block.prompt[:50]!r} has, "
-                "which is not read layer by layer here; shorten the prompt, or say STREAM=0"
+                "which is not read layer by layer here; shorten the prompt, or load the model with stream=False"
             )
     return model.layers
+
+
+def _tell_waiting(waited: float, seconds: float) -> None:
+    if waited > seconds / 2:
+        tqdm.write(
+            f"{waited:.0f} of {seconds:.0f} s went into waiting for weights: more replies, or more prompts, in one run "
+            "would have cost little more"
+        )
 
 
 # --- what waits where ---------------------------------------------------------------------------------------------
 
 
-def plan(model: RewardModel, blocks: list[Block]) -> tuple[list[list[Block]], bool]:
-    """The blocks of each pass over the weights, and whether their states wait in memory; told, and what it takes."""
-    layers, sizes = model.layers, [_bytes_of(model, block) for block in blocks]
-    assert layers is not None
-    room = memory.free() - 2 * layers.largest - WORKING_MEMORY
-    by_memory = _grouped(blocks, sizes, room)
-    moved_by_files = layers.bytes + 2 * layers.count * sum(sizes)
-    folder = blocks[0].file.parent if blocks and blocks[0].file else None
-    in_memory = folder is None or len(by_memory) * layers.bytes <= moved_by_files
-    left = _free_disk(folder) - SPARE if folder else 0
-    groups = by_memory if in_memory else _grouped(blocks, sizes, left)
-    if not in_memory and max(sizes) > left:
-        raise InputError(
-            f"hidden states take {max(sizes) / 1e9:.1f} GB at a time, and {max(0, left) / 1e9:.1f} GB are free in "
-            f"{folder}; free some, or memory"
+@dataclass(frozen=True)
+class Plan:
+    """The blocks of each pass over the weights, and where their states wait: "memory" or "files".
+
+    most: bytes of the states of one pass. folder: where they are kept, None where there is none or too little room.
+    """
+
+    passes: list[list[Block]]
+    where: str
+    most: int
+    folder: Path | None
+
+    def tell(self, model: RewardModel) -> None:
+        """Print what will be read how often, and what memory and disk it takes."""
+        assert model.layers is not None
+        replies = sum(len(block.ids) for together in self.passes for block in together)
+        prompts = len({block.prompt for together in self.passes for block in together})
+        kept = f"; every {SAVE_EVERY // 60} minutes also in {self.folder}" if self.folder else ", and nowhere else"
+        tqdm.write(
+            f"{model.nickname}: {size(model.layers.bytes)} of weights are read {len(self.passes)} x, {replies:,} "
+            f"inputs of {prompts} prompts; two layers take {size(2 * model.layers.largest)} of memory, hidden states "
+            + (f"{size(self.most)} of it{kept}" if self.where == "memory" else f"{size(self.most)} in {self.folder}")
         )
-    return groups, in_memory
 
 
-def _grouped(blocks: list[Block], sizes: list[int], room: int) -> list[list[Block]]:
+def size(count: int) -> str:
+    """So many bytes, in MB or GB."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+
+
+def plan_for(model: RewardModel, blocks: list[Block]) -> Plan:
+    """Which blocks go through the layers together, and where they wait: as moves the fewest bytes.
+
+    InputError where states are to wait in files, and the disk is too small for those of one block.
+    """
+    layers, sizes = model.layers, {id(block): _bytes_of(model, block) for block in blocks}
+    assert layers is not None
+    blocks = sorted(blocks, key=lambda block: not _kept(block))  # what an earlier run began comes first
+    folder = next((block.file.parent for block in blocks if block.file), None)
+    by_memory = _grouped(blocks, sizes, memory.free() - 2 * layers.largest - WORKING_MEMORY)
+    by_files = layers.bytes + 2 * layers.count * sum(sizes.values())  # bytes moved, written and read again
+    left = _free_disk(folder) - SPARE if folder else 0
+    if folder is None or len(by_memory) * layers.bytes <= by_files:
+        most = _most(by_memory, sizes)
+        return Plan(by_memory, "memory", most, folder if most <= left else None)
+    if max(sizes.values()) > left:
+        raise InputError(
+            f"hidden states take {size(max(sizes.values()))} at a time, but {size(max(0, left))} are free in {folder}, "
+            "and less in memory; make room"
+        )
+    passes = _grouped(blocks, sizes, left)
+    return Plan(passes, "files", _most(passes, sizes), folder)
+
+
+def _grouped(blocks: list[Block], sizes: dict[int, int], room: int) -> list[list[Block]]:
     """The blocks in order, as many together as there is room for, but at least one."""
     groups: list[list[Block]] = []
     left = 0
-    for block, size in zip(blocks, sizes, strict=True):
-        if not groups or size > left:
+    for block in blocks:
+        if not groups or sizes[id(block)] > left:
             groups.append([])
             left = room
         groups[-1].append(block)
-        left -= size
+        left -= sizes[id(block)]
     return groups
+
+
+def _most(groups: list[list[Block]], sizes: dict[int, int]) -> int:
+    return max((sum(sizes[id(block)] for block in group) for group in groups), default=0)
 
 
 def _bytes_of(model: RewardModel, block: Block) -> int:
@@ -131,33 +181,96 @@ def _free_disk(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
+# --- states in files ----------------------------------------------------------------------------------------------
+
+
+def _keep(block: Block) -> None:
+    """Write the block's states to a file, with a digest; what was kept of fewer layers goes. InputError: full disk."""
+    assert block.hidden is not None
+    before, file = _kept(block), _file_of(block, block.passed)
+    content = _bytes(block.hidden)
+    with replacing(file) as part, part.open("wb") as out:
+        out.write(content)
+        out.write(hashlib.sha256(content).digest())
+    for old in before.values():
+        if old != file:
+            old.unlink(missing_ok=True)
+
+
+def _take_up(block: Block, width: int, dtype: torch.dtype) -> None:
+    """Make the block's states those that were kept of the most layers and are whole, if there are any."""
+    for passed, file in sorted(_kept(block).items(), reverse=True):
+        hidden = torch.empty((*block.ids.shape, width), dtype=dtype)
+        with file.open("rb") as content:
+            whole = content.readinto(_bytes(hidden)) == hidden.nbytes
+            digest = content.read(DIGEST_BYTES + 1)
+        if whole and hashlib.sha256(_bytes(hidden)).digest() == digest:
+            block.hidden, block.passed = hidden, passed
+            return
+        tqdm.write(f"{file} is damaged, or of another size; its {len(block.ids)} replies begin again")
+    block.hidden, block.passed = None, 0
+
+
+def _bytes(hidden: Tensor) -> memoryview:
+    """The tensor's own memory."""
+    return hidden.view(torch.uint8).numpy().data.cast("B")
+
+
+def _file_of(block: Block, passed: int) -> Path:
+    assert block.file is not None
+    return block.file.with_suffix(f".{passed:04d}.states")
+
+
+def _kept(block: Block) -> dict[int, Path]:
+    """Layers passed -> the file of states that was kept then."""
+    if block.file is None:
+        return {}
+    files = block.file.parent.glob(f"{block.file.stem}.*.states")
+    return {int(file.suffixes[-2][1:]): file for file in files if file.suffixes[-2][1:].isdecimal()}
+
+
+def _forget(block: Block) -> None:
+    block.hidden = None
+    for file in _kept(block).values():
+        file.unlink(missing_ok=True)
+
+
 # --- one pass over the weights ------------------------------------------------------------------------------------
 
 
 class _Pass:
-    """All layers in turn, these blocks and their prompts' prefixes through each."""
+    """All layers in turn, these blocks and their prompts' prefixes through each.
 
-    def __init__(
-        self, model: RewardModel, blocks: list[Block], in_memory: bool, tokens_per_batch: int | None, bar: tqdm
-    ):
+    Blocks of which an earlier run kept states wait until their layer's turn; prefixes begin anew, which costs little.
+    """
+
+    def __init__(self, model: RewardModel, blocks: list[Block], plan: Plan, tokens_per_batch: int | None, bar: tqdm):
         assert model.layers is not None
-        self.model, self.layers, self.blocks, self.in_memory, self.bar = model, model.layers, blocks, in_memory, bar
+        self.model, self.layers, self.blocks, self.plan, self.bar = model, model.layers, blocks, plan, bar
         self.inputs = {block.prompt: block.inputs for block in blocks}
         device = torch.device(model.device).type
         self.small = device == "cpu" and model.backbone.num_parameters() < shared_prefix.SMALL
         self.tokens_per_batch = tokens_per_batch or shared_prefix.TOKENS_PER_BATCH.get(device, 4096)
         self.prefixes: dict[str, Tensor] = {}  # prompt -> hidden states, (prefix, d)
+        self.kept_at = time.monotonic()
 
     @torch.no_grad()
     def through_all_layers(self) -> None:
-        for prompt, inputs in self.inputs.items():
-            self.prefixes[prompt] = self.layers.embed(torch.tensor([inputs.conversation.prefix_ids]))[0]
-        for number, layer in self.layers.each():
-            self.bar.set_postfix_str(f"layer {number + 1} of {self.layers.count}")
-            with one_thread(self.small):
+        """Put prefixes and blocks through every layer. InputError where there is too little memory or disk."""
+        with checkpoints.enough_memory("hold two layers and the hidden states"), one_thread(self.small):
+            for block in self.blocks:
+                self._take_up(block)
+                if self.plan.where == "files":
+                    block.hidden = None
+            for prompt, inputs in self.inputs.items():
+                self.prefixes[prompt] = self.layers.embed(torch.tensor([inputs.conversation.prefix_ids]))[0]
+            for number, layer in self.layers.each():
+                self.bar.set_postfix_str(f"layer {number + 1} of {self.layers.count}")
                 self._through(number, layer)
+                del layer  # before the one after the next is read
 
     def _through(self, number: int, layer: PreTrainedModel) -> None:
+        """Put everything that has passed so many layers through this one."""
         keys = {}
         for prompt, hidden in self.prefixes.items():
             length = len(self.inputs[prompt].prefix_ids)
@@ -167,10 +280,15 @@ class _Pass:
             if block.passed == number:
                 self._advance(block, layer, keys[block.prompt])
             self.bar.update(self.layers.bytes_of(number) * len(block.ids) / replies)
+        if self.plan.where == "memory" and self.plan.folder and time.monotonic() - self.kept_at > SAVE_EVERY:
+            for block in self.blocks:
+                if block.passed not in _kept(block):
+                    _keep(block)
+            self.kept_at = time.monotonic()
 
     def _advance(self, block: Block, layer: PreTrainedModel, keys: list[tuple[Tensor, Tensor]]) -> None:
         """Put the block's hidden states through one more layer."""
-        hidden = self.layers.embed(block.ids).cpu() if block.hidden is None else block.hidden
+        hidden = self._states(block) if block.passed else self.layers.embed(block.ids).cpu()
         length, done = len(block.inputs.prefix_ids), 0
         while done < len(hidden):
             batch = hidden[done : done + max(1, self.tokens_per_batch // hidden.shape[1])]
@@ -182,20 +300,29 @@ class _Pass:
             batch.copy_(out)
             done += len(batch)
         block.hidden, block.passed = hidden, block.passed + 1
+        if self.plan.where == "files":
+            _keep(block)
+            block.hidden = None
+
+    def _take_up(self, block: Block) -> None:
+        _take_up(block, self.model.backbone.config.hidden_size, self.model.backbone.dtype)
+
+    def _states(self, block: Block) -> Tensor:
+        """The block's hidden states, (replies, length, d), from memory or from its file."""
+        if block.hidden is None:
+            passed = block.passed
+            self._take_up(block)
+            if block.passed != passed or block.hidden is None:
+                raise InputError(f"{_file_of(block, passed)} was damaged or removed; run the same command again")
+        return block.hidden
 
     @torch.no_grad()
     def rewards_of(self, block: Block) -> np.ndarray:
         """(replies,) float32, once the block has gone through all layers."""
-        model, hidden = self.model, block.hidden
-        assert model.head is not None and hidden is not None
+        model, hidden = self.model, self._states(block)
+        assert model.head is not None
         prefix = shared_prefix.prefix_of(model, block.inputs, self.prefixes[block.prompt])
         where = shared_prefix.read_at(block.ids, block.inputs.prefix_ids, model)
         with one_thread(self.small):
-            read = shared_prefix.at(where, hidden, prefix)
-            return model.head(read.to(model.device).float(), prefix.gate).float().cpu().numpy()
-
-    def forget(self, block):
-        block.hidden = None
-
-    def forget_prefixes(self):
-        pass
+            read = shared_prefix.at(where, hidden.to(model.device), prefix)  # (replies, d)
+            return model.head(read.float(), prefix.gate).float().cpu().numpy()

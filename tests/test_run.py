@@ -517,6 +517,7 @@ def test_score_passes_on_what_was_asked(project, score_table, monkeypatch, capsy
         "path": project / "data/scores/ids/tiny-a.parquet",
         "reply_mode": "ids",
         "bos": "double",
+        "token_ids": None,
     }
     told = capsys.readouterr().out
     assert "good, fair, bad" in told

@@ -69,7 +69,7 @@ class Layers:
         rows, places = ids.unique(return_inverse=True)
         embedding = self._one_layer(0).get_input_embeddings()
         table = self._read("embed_tokens.weight", rows)
-        embedding.weight = torch.nn.Parameter(table, requires_grad=False)  # type: ignore[assignment]
+        embedding.weight = torch.nn.Parameter(table, requires_grad=False)
         return embedding.to(self.device)(places.to(self.device))
 
     def each(self, first: int = 0) -> Iterator[tuple[int, PreTrainedModel]]:
@@ -113,10 +113,10 @@ class Layers:
         model = self._one_layer(number)
         start = f"layers.{number}."
         of_layer = {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
-        model.layers[0].load_state_dict(of_layer, assign=True)  # type: ignore[operator,union-attr,index]
+        model.layers[0].load_state_dict(of_layer, assign=True)  # type: ignore[union-attr,index]
         model.embed_tokens = torch.nn.Identity()
         if number == self.count - 1:
-            model.norm.load_state_dict({"weight": tensors["norm.weight"]}, assign=True)  # type: ignore[operator,union-attr]
+            model.norm.load_state_dict({"weight": tensors["norm.weight"]}, assign=True)  # type: ignore[union-attr]
         else:
             model.norm = torch.nn.Identity()
         return model.to(self.device).eval().requires_grad_(False)  # type: ignore[arg-type]
@@ -176,7 +176,7 @@ def are_wanted(
     needed = skeleton_of(folder, config, dtype).num_parameters() * getattr(torch, dtype).itemsize
     # They come to a device by way of the host.
     left = {place: memory.free(place) - WORKING_MEMORY for place in dict.fromkeys((device, "cpu"))}
-    small = [place for place in left if needed > left[place]]
+    small = [place for place in left if needed > max(left[place], WORKING_MEMORY)]  # below that, little is saved
     if small:
         tqdm.write(
             f"{folder}: the weights take {needed / 1e9:.1f} GB, and {max(0, left[small[0]]) / 1e9:.1f} GB are free for "

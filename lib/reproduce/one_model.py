@@ -4,6 +4,7 @@ from pathlib import Path
 
 from lib import InputError, scores, scoring
 from lib.checks import checking
+from lib.collection import Collection
 from lib.models import reward_models
 from lib.published import tokenizers, verify
 from lib.reproduce.jobs import find_models, study_of
@@ -12,16 +13,23 @@ from lib.reproduce.pages import scored, shown_path
 
 def score(
     name: str, prompts: dict[str, str], collection: str | None = None, *, reply_mode: str = "text", bos: str = "single",
-    **options,
+    tokens: int | None = None, **options,
 ) -> Path:  # fmt: skip
-    """Score the whole vocabulary of a reward model; the path of the score table. options: as of reward_models.load."""
+    """Score the vocabulary of a reward model; the path of the score table. options: as of reward_models.load.
+
+    tokens: how many of them, as of scoring.sample; None: all. A sample is no whole table, so it is kept beside
+    those of its collection: in `<collection>-sample-<tokens>`.
+    """
     if len(models := find_models([name])) != 1:
         raise InputError(f"'{name}' names {len(models)} reward models; score one, or run: make reproduce MODELS={name}")
     [(nickname, load)] = models.items()
     study = study_of(models, collection)
+    if tokens is not None:
+        study = Collection(f"{study}-sample-{tokens}")
     path = scores.path_of(study, nickname)
     model = reward_models.load(load, **options)
-    scoring.score_vocabulary(model, prompts, path, reply_mode=reply_mode, bos=bos)
+    token_ids = None if tokens is None else scoring.sample(model, tokens)
+    scoring.score_vocabulary(model, prompts, path, reply_mode=reply_mode, bos=bos, token_ids=token_ids)
     print("\n".join([*scored(study, [nickname]), f"The score table is {shown_path(path)}."]))
     return path
 

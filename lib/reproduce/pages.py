@@ -52,7 +52,7 @@ def scored(collection: Collection, models: list[str]) -> list[str]:
     width = max(map(len, ["model", *tables]))
     counts = f"{len(tables)} reward model{'s' * (len(tables) > 1)} scored in collection '{collection}'"
     return [
-        f"{counts}: every token of the vocabulary as the reply (prompts: {', '.join(prompts)}).",
+        f"{counts}: tokens of the vocabulary as the reply (prompts: {', '.join(prompts)}).",
         f'"{asked}"',
         f"{'model':{width}}   tokens  distinct  {'optimal':36}  pessimal",
         *(f"{name:{width}}  {_ends(table, prompts[0])}" for name, table in tables.items()),
