@@ -5,15 +5,17 @@ checkpoint's but for the number of layers; it is given the states that the layer
 """
 
 import copy
+import errno
+import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from io import RawIOBase
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from tqdm import tqdm
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, initialization
@@ -24,6 +26,63 @@ from lib.models import checkpoints
 # Model types whose layers all do the same on the states of the one before, so that they can be run one by one.
 ARCHITECTURES = ("gemma2", "llama", "mistral", "qwen2", "qwen3")
 WORKING_MEMORY = 1_000_000_000  # bytes that reading replies takes beside weights and hidden states
+DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}  # in files
+
+
+# --- tensors in files ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor lies in a safetensors file: its first byte, counted from the start of the file.
+
+    It is read, not mapped: what is mapped counts as this process's memory, and a mapped file that is cut short while it
+    is in use, or whose disk goes away, ends the process.
+    """
+
+    path: Path
+    start: int
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+    def read(self) -> Tensor:
+        """The whole tensor. OSError if it cannot be read."""
+        tensor = torch.empty(self.shape, dtype=self.dtype)
+        with self.path.open("rb", buffering=0) as file:
+            file.seek(self.start)
+            _fill(tensor, file)
+        return tensor
+
+    def read_rows(self, rows: Sequence[int]) -> Tensor:
+        """These rows of a matrix, (rows, columns). OSError if they cannot be read."""
+        tensor = torch.empty(len(rows), self.shape[1], dtype=self.dtype)
+        with self.path.open("rb", buffering=0) as file:
+            for place, row in enumerate(rows):
+                file.seek(self.start + row * tensor[0].nbytes)
+                _fill(tensor[place], file)
+        return tensor
+
+
+def _fill(tensor: Tensor, file: RawIOBase) -> None:
+    waiting = tensor.view(-1).view(torch.uint8).numpy().data
+    while len(waiting):  # one call reads 2 GB at most
+        count = file.readinto(waiting)
+        if not count:
+            raise OSError(errno.EIO, "the file ends early")
+        waiting = waiting[count:]
+
+
+def places_in(path: Path) -> dict[str, Place]:
+    """Where each tensor of a safetensors file lies, by name; the file was opened before, and so is sound."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+    header.pop("__metadata__", None)
+    return {name: Place(path, 8 + length + held["data_offsets"][0], DTYPES[held["dtype"]], tuple(held["shape"]))
+            for name, held in header.items() if held["dtype"] in DTYPES}  # fmt: skip
+
+
+# --- layers ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -33,9 +92,8 @@ class Layers:
 
     folder: Path
     config: PreTrainedConfig
-    files: dict[str, Path]  # a tensor's name in the backbone -> its file
+    places: dict[str, Place]  # a tensor's name in the backbone -> where it lies
     sizes: dict[str, int]  # a tensor's name in the backbone -> its bytes once read
-    prefix: str  # of the names in the files
     dtype: torch.dtype
     attention: str
     device: str
@@ -132,16 +190,14 @@ class Layers:
             return AutoModel.from_config(config, dtype=self.dtype, attn_implementation=self.attention)
 
     def _read(self, name: str, rows: Tensor | None = None) -> Tensor:
-        """A tensor, or these rows of it, in memory of its own and in the dtype that is computed in."""
-        path = self.files[name]
+        """A tensor, or these rows of it, in the dtype that is computed in."""
+        place = self.places[name]
         try:
-            with safe_open(path, "pt") as tensors:
-                held = tensors.get_tensor(self.prefix + name)  # not read yet, but where it lies in the file
-            held = held.clone() if rows is None else held[rows]
-        except (SafetensorError, OSError, RuntimeError) as error:
+            held = place.read() if rows is None else place.read_rows(rows.tolist())
+        except OSError as error:
             raise InputError(
-                f"{path} cannot be read any more ({checkpoints.first_line(error)}); see that it is there and whole, "
-                "and run the same command again: it goes on from there"
+                f"{place.path} cannot be read any more ({checkpoints.first_line(error)}); see that it is there and "
+                "whole, and run the same command again: it goes on from there"
             ) from error
         self.read_bytes += held.nbytes
         return held.to(self.dtype)
@@ -196,22 +252,13 @@ def open_layers(
     skeleton = skeleton_of(folder, config, dtype, usual)
     prefix = f"{skeleton.base_model_prefix}."
     expected = {name: tuple(tensor.shape) for name, tensor in skeleton.state_dict().items()}
-    found = {key.removeprefix(prefix): path for key, path in keys.items() if key.startswith(prefix)}
-    shapes = _shapes(found, prefix)
+    held = {key: place for path in sorted(set(keys.values())) for key, place in places_in(path).items()}
+    found = {key.removeprefix(prefix): held[key] for key in keys if key.startswith(prefix) and key in held}
     report = {
         "missing_keys": expected.keys() - found.keys(),
-        "mismatched_keys": [name for name, shape in expected.items() if shapes.get(name, shape) != shape],
+        "mismatched_keys": [name for name, shape in expected.items() if name in found and found[name].shape != shape],
     }
     checkpoints.refuse_unloaded(folder, report, found.keys() - expected.keys())
     itemsize = getattr(torch, dtype).itemsize
     sizes = {name: math.prod(shape) * itemsize for name, shape in expected.items()}
-    return skeleton, Layers(folder, config, found, sizes, prefix, getattr(torch, dtype), usual, device)
-
-
-def _shapes(files: dict[str, Path], prefix: str) -> dict[str, tuple[int, ...]]:
-    shapes = {}
-    for path in sorted(set(files.values())):
-        with safe_open(path, "pt") as tensors:
-            for name in (name for name, file in files.items() if file == path):
-                shapes[name] = tuple(tensors.get_slice(prefix + name).get_shape())
-    return shapes
+    return skeleton, Layers(folder, config, found, sizes, getattr(torch, dtype), usual, device)

@@ -309,7 +309,7 @@ def _open_backbone_and_load_head(
     device: str,
 ) -> tuple[PreTrainedModel, Head, Layers]:  # fmt: skip
     backbone, in_files = layers.open_layers(folder, config, keys, dtype, attention, device)
-    of_head = {key: path for key, path in keys.items() if not key.startswith(in_files.prefix)}
+    of_head = {key: path for key, path in keys.items() if not key.startswith(f"{backbone.base_model_prefix}.")}
     return backbone, load_head(folder, of_head, config, head_name), in_files
 
 
