@@ -1,0 +1,190 @@
+"""How little memory scoring takes when weights pass through once, and in what time. Run: python benchmarks/streaming.py
+
+Checkpoints have the true shapes and random weights in bf16, and are written to a temporary folder (13 GB in all; TMPDIR
+names another place). Each is scored in both ways in turn, each in a process of its own, from loading to rewards.
+"""
+
+import json
+import multiprocessing
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from safetensors.torch import save_file
+from scoring import QUESTION, device_asked, machine, peak_kilobytes, table, tokenizer_of, write_report
+from transformers import AutoModel, Gemma2Config, LlamaConfig
+
+from lib import scoring
+from lib.models import reward_models
+
+TOKENS = 500  # a random sample of the vocabulary
+GB = 1e9
+ALLOWED = 1.5 * GB  # above two layers and the rows of the embedding table that are used
+_LLAMA_32 = {"num_key_value_heads": 8, "intermediate_size": 8192, "rope_theta": 500_000.0}
+SHAPES = {
+    "Llama-3.2-1B": ("llama", 128_256, _LLAMA_32 | {
+        "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32, "head_dim": 64}),
+    "Gemma-2-2B": ("gemma", 256_000, {
+        "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26, "num_attention_heads": 8,
+        "num_key_value_heads": 4, "head_dim": 256, "query_pre_attn_scalar": 256}),
+    "Llama-3.2-3B": ("llama", 128_256, _LLAMA_32 | {
+        "hidden_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 24, "head_dim": 128}),
+}  # fmt: skip
+ON_GPU = {
+    "Llama-3.1-8B": ("llama", 128_256, {
+        "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "num_key_value_heads": 8, "head_dim": 128, "rope_theta": 500_000.0}),
+    "Gemma-2-27B": ("gemma", 256_000, {
+        "hidden_size": 4608, "intermediate_size": 36864, "num_hidden_layers": 46, "num_attention_heads": 32,
+        "num_key_value_heads": 16, "head_dim": 128, "query_pre_attn_scalar": 144}),
+}  # fmt: skip
+
+
+# --- random checkpoints -------------------------------------------------------------------------------------------
+
+
+def write_checkpoint(folder: Path, family: str, size: int, shape: dict, dtype: torch.dtype = torch.bfloat16) -> Path:
+    """The folder, now holding a reward model with a linear head and random weights; a file per layer."""
+    folder.mkdir(parents=True)
+    tokenizer = tokenizer_of(size, family)
+    tokenizer.save_pretrained(folder)
+    make = {"llama": LlamaConfig, "gemma": Gemma2Config}[family]
+    config = make(vocab_size=size, pad_token_id=tokenizer.pad_token_id, num_labels=1, dtype=dtype, **shape)
+    config.architectures = [f"{make.__name__.removesuffix('Config')}ForSequenceClassification"]
+    config.save_pretrained(folder)
+    with torch.device("meta"):
+        shapes = {f"model.{name}": tensor.shape for name, tensor in AutoModel.from_config(config).state_dict().items()}
+    shapes["score.weight"] = (1, config.hidden_size)
+    weight_map = {name: f"model-{_layer_of(name):05d}.safetensors" for name in shapes}
+    random = torch.Generator().manual_seed(0)
+    for file in sorted(set(weight_map.values())):
+        names = [name for name in shapes if weight_map[name] == file]
+        save_file({name: _random(name, shapes[name], dtype, random) for name in names}, folder / file,
+                  metadata={"format": "pt"})  # fmt: skip
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+    return folder
+
+
+def _layer_of(name: str) -> int:
+    """The number of a tensor's file: 1 for the first layer, 0 for what is in none."""
+    parts = name.split(".")
+    return int(parts[2]) + 1 if parts[1] == "layers" else 0
+
+
+def _random(name: str, shape: tuple, dtype: torch.dtype, random: torch.Generator) -> torch.Tensor:
+    if "norm" in name:
+        return torch.ones(shape, dtype=dtype)
+    return torch.empty(shape, dtype=dtype).normal_(0, 0.02, generator=random)
+
+
+# --- both ways ----------------------------------------------------------------------------------------------------
+
+
+def score_one_way(folder: Path, stream: bool, device: str, tokens: int, prompts: int, gigabytes: float, report) -> None:
+    """Put on the queue what loading and scoring took: seconds, bytes, rewards, peaks of memory."""
+    if gigabytes:
+        torch.cuda.set_per_process_memory_fraction(gigabytes * GB / torch.cuda.mem_get_info()[1])
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of importing (Linux)
+    before, started = peak_kilobytes(), time.perf_counter()
+    model = reward_models.load(folder, device=device, stream=stream)
+    loaded = time.perf_counter()
+    path = folder.parent / f"{folder.name}-{stream}.parquet"
+    questions = {f"p{number}": QUESTION + " Really?" * number for number in range(prompts)}
+    rows = scoring.score_vocabulary(model, questions, path, token_ids=scoring.sample(model, tokens), progress=False)
+    row = {
+        "seconds": time.perf_counter() - started,
+        "loading": loaded - started,
+        "peak": (peak_kilobytes() - before) * 1024,
+        "device peak": torch.cuda.max_memory_allocated() if device == "cuda" else 0,
+        "rewards": rows[list(questions)].to_numpy(),
+        "inputs": rows["input_group"].nunique() * prompts,
+    }
+    if stream:
+        row |= {"read": model.layers.read_bytes, "layers": model.layers.bytes, "largest": model.layers.largest,
+                "waited": model.layers.waited}  # fmt: skip
+    path.unlink()
+    report.put(row)
+
+
+def one_way(*arguments) -> dict:
+    """What score_one_way puts on its queue, in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    report = context.Queue()
+    process = context.Process(target=score_one_way, args=(*arguments, report))
+    process.start()
+    row = report.get()
+    process.join()
+    return row
+
+
+def compare(name: str, folder: Path, device: str = "cpu") -> dict:
+    """One row of the report: a model in memory and streamed."""
+    held, streamed = (one_way(folder, stream, device, TOKENS, 1, 0) for stream in (False, True))
+    weights = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    used = streamed["read"] - streamed["layers"]
+    return {
+        "model": name,
+        "weights, GB": weights / GB,
+        "inputs": streamed["inputs"],
+        "in memory: peak, GB": held["peak"] / GB,
+        "streamed: peak, GB": streamed["peak"] / GB,
+        "two layers + used rows + 1.5 GB": (2 * streamed["largest"] + used + ALLOWED) / GB,
+        "in memory, s": held["seconds"],
+        "streamed, s": streamed["seconds"],
+        "streamed / in memory": streamed["seconds"] / held["seconds"],
+        "waiting for weights, s": streamed["waited"],
+        "layers read / their bytes": (streamed["read"] - used) / streamed["layers"],
+        "largest difference": float(np.abs(held["rewards"] - streamed["rewards"]).max()),
+        "sd of rewards": float(held["rewards"].std()),
+    }
+
+
+def several_prompts(name: str, folder: Path) -> pd.DataFrame:
+    """What 1 and 8 prompts about 100 tokens read and take, streamed."""
+    rows = []
+    for prompts in (1, 8):
+        row = one_way(folder, True, "cpu", 100, prompts, 0)
+        rows.append({"model": name, "prompts": prompts, "inputs": row["inputs"], "streamed, s": row["seconds"],
+                     "read, GB": row["read"] / GB, "waiting for weights, s": row["waited"]})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def on_cpu(folder: Path) -> list[pd.DataFrame]:
+    rows, prompts = [], pd.DataFrame()
+    for name, (family, size, shape) in SHAPES.items():
+        checkpoint = write_checkpoint(folder / name, family, size, shape)
+        rows.append(compare(name, checkpoint))
+        if name == "Llama-3.2-1B":
+            prompts = several_prompts(name, checkpoint)
+        for file in checkpoint.iterdir():
+            file.unlink()
+    return [pd.DataFrame(rows), prompts]
+
+
+def on_gpu(folder: Path) -> list[pd.DataFrame]:
+    """Whole vocabularies under three prompts, with 8 GB of the device's memory."""
+    rows = []
+    for name, (family, size, shape) in ({"Gemma-2-2B": SHAPES["Gemma-2-2B"]} | ON_GPU).items():
+        checkpoint = write_checkpoint(folder / name, family, size, shape)
+        row = one_way(checkpoint, True, "cuda", size, 3, 8)
+        rows.append({"model": name, "inputs": row["inputs"], "streamed, s": row["seconds"],
+                     "waiting for weights, s": row["waited"], "read / layers": row["read"] / row["layers"],
+                     "device peak, GB": row["device peak"] / GB, "host peak, GB": row["peak"] / GB})  # fmt: skip
+        for file in checkpoint.iterdir():
+            file.unlink()
+    return [pd.DataFrame(rows)]
+
+
+def main() -> None:
+    device = device_asked(__doc__.splitlines()[0])
+    with tempfile.TemporaryDirectory() as folder:
+        parts = {"cpu": on_cpu, "cuda": on_gpu}[device](Path(folder))
+    name = {"cpu": "cpu", "cuda": "gpu"}[device]
+    write_report(f"streaming on a {name}", "\n\n".join([machine(device), *map(table, parts)]))
+
+
+if __name__ == "__main__":
+    main()
