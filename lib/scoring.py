@@ -15,7 +15,6 @@ import json
 import platform
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -166,15 +165,15 @@ def score_replies(
     replies: strings (reply_mode="text") or sequences of token ids (reply_mode="ids"). bos: "single" or "double".
     """
     inputs = inputs_for(model, prompt, replies, reply_mode=reply_mode, bos=bos)
-    parts = list(itertools.chain(*shards.split(list(map(len, inputs.suffixes)), REPLIES_PER_SHARD)))
+    parts = shards.split(list(map(len, inputs.suffixes)), REPLIES_PER_SHARD)
     rewards = np.empty(len(inputs.suffixes), dtype=np.float32)
     if model.layers:
-        blocks = [streaming.Block(inputs, torch.tensor([inputs.suffixes[i] for i in shard])) for shard in parts]
-        for number, of_block in streaming.rewards(model, blocks, tokens_per_batch=tokens_per_batch, progress=False):
-            rewards[parts[number]] = of_block
+        blocks = [streaming.block_of(inputs, pieces) for pieces in parts]
+        for block, of_block in streaming.rewards(model, blocks, tokens_per_batch=tokens_per_batch, progress=False):
+            rewards[block.shard] = of_block
         return rewards[inputs.group]
     scorer = Scorer(model, inputs, tokens_per_batch)
-    for piece in parts:
+    for piece in itertools.chain(*parts):
         rewards[piece] = scorer([inputs.suffixes[i] for i in piece])
     return rewards[inputs.group]
 
@@ -338,26 +337,20 @@ def _stream_into_shards(
     progress: bool, **how: str,
 ) -> None:  # fmt: skip
     """Score the shards of all prompts that no earlier run finished, together."""
-    blocks, files, of_block = [], [], []
+    blocks = []
     for prompt in prompts.values():
         inputs = inputs_for(model, prompt, _replies(tokens, how["reply_mode"]), **how)
-        for number, shard in enumerate(_by_length(inputs.suffixes)):
+        for number, pieces in enumerate(shards.split(list(map(len, inputs.suffixes)), REPLIES_PER_SHARD)):
             file = shards.path_of(folder, prompt, number)
-            if shards.read(file, len(shard)) is None:
-                ids = torch.tensor([inputs.suffixes[i] for i in shard])
-                # Without the lists, of which many prompts would fill the memory
-                blocks.append(streaming.Block(replace(inputs, suffixes=[], reply_ids=[]), ids, file))
-                files.append(file)
-                of_block.append(shard)
+            if shards.read(file, sum(map(len, pieces))) is None:
+                blocks.append(streaming.block_of(inputs, pieces, file))
+    if blocks:
         _tell_readings(model, inputs)
-    if not blocks:
-        return
-    for number, rewards in streaming.rewards(model, blocks, tokens_per_batch=tokens_per_batch, progress=progress):
-        inputs, shard = blocks[number].inputs, of_block[number]
-        whole = np.zeros(inputs.group.max() + 1, dtype=np.float32)
-        whole[shard] = rewards
-        _refuse_non_finite(whole, shard, inputs, tokens)
-        shards.write(files[number], rewards)
+    for block, rewards in streaming.rewards(model, blocks, tokens_per_batch=tokens_per_batch, progress=progress):
+        whole = np.zeros(block.inputs.group.max() + 1, dtype=np.float32)
+        whole[block.shard] = rewards
+        _refuse_non_finite(model, whole, block.shard, block.inputs, tokens)
+        shards.write(block.file, rewards)  # type: ignore[arg-type]  # it was given above
 
 
 def _announced(scorer: Scorer) -> Scorer:

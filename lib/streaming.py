@@ -11,7 +11,7 @@ import hashlib
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,18 +31,22 @@ from lib.shards import DIGEST_BYTES
 
 SAVE_EVERY = 300  # seconds, after which states that wait in memory are also written to files, at a layer's end
 SPARE = 100_000_000  # bytes of a disk that hidden states leave free
+LITTLE = 100_000_000  # bytes of hidden states for which there is always room in the working memory
 
 
 @dataclass
 class Block:
-    """Replies of one length to one prompt. ids: what follows the prefix, (replies, length).
+    """Some of the replies to one prompt, which go through the layers together.
 
-    file: where their rewards will be kept; hidden states wait beside it. None: nothing is kept.
-    passed: through how many layers `hidden` has gone, (replies, length, d); None while it waits in a file.
+    inputs: the prompt's, without the replies. shard: which of them these are. pieces: what follows the prefix, replies
+    of one length each, (replies, length). file: where their rewards will be kept, and beside it hidden states; None:
+    nothing is kept. passed: through how many layers `hidden` has gone, (tokens, d), piece after piece; None while it
+    waits in a file.
     """
 
     inputs: Inputs
-    ids: Tensor
+    shard: np.ndarray
+    pieces: list[Tensor]
     file: Path | None = None
     passed: int = 0
     hidden: Tensor | None = field(default=None, repr=False)
@@ -52,17 +56,37 @@ class Block:
         """The prompt that these are replies to."""
         return self.inputs.conversation.prompt
 
+    @property
+    def tokens(self) -> int:
+        """How many tokens follow the prefix, in all replies together."""
+        return sum(piece.numel() for piece in self.pieces)
+
+    def states(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Each piece and its part of `hidden`, (replies, length, d)."""
+        assert self.hidden is not None
+        parts = self.hidden.split([piece.numel() for piece in self.pieces])
+        for piece, part in zip(self.pieces, parts, strict=True):
+            yield piece, part.view(*piece.shape, -1)
+
+
+def block_of(inputs: Inputs, pieces: list[np.ndarray], file: Path | None = None) -> Block:
+    """The replies of a shard as a block. pieces: indices of the inputs of one length, as of shards.split."""
+    ids = [torch.tensor([inputs.suffixes[i] for i in piece]) for piece in pieces]
+    # Without the lists of all replies, of which many prompts would fill the memory
+    return Block(replace(inputs, suffixes=[], reply_ids=[]), np.concatenate(pieces), ids, file)
+
 
 def rewards(
     model: RewardModel, blocks: list[Block], *, tokens_per_batch: int | None = None, progress: bool = True
-) -> Iterator[tuple[int, np.ndarray]]:
-    """The rewards of each block, (replies,) float32, with its place in the list; a block's files go once it is taken.
+) -> Iterator[tuple[Block, np.ndarray]]:
+    """Each block and its rewards, (replies,) float32; what was kept of its states goes once the next is asked for.
 
     In as few passes over the weights as memory and disk allow; a run that was killed goes on at the layer whose states
     it kept. InputError where a conversation is longer than a sliding window, or hidden states fit nowhere.
     """
-    layers, place_of = _layers_of(model, blocks), {id(block): place for place, block in enumerate(blocks)}
-    plan = plan_for(model, blocks)
+    if not blocks:
+        return
+    layers, plan = _layers_of(model, blocks), plan_for(model, blocks)
     if progress:
         plan.tell(model)
     started, waited = time.monotonic(), layers.waited
@@ -72,7 +96,7 @@ def rewards(
             run = _Pass(model, together, plan, tokens_per_batch, bar)
             run.through_all_layers()
             for block in together:
-                yield place_of[id(block)], run.rewards_of(block)
+                yield block, run.rewards_of(block)
                 _forget(block)
     if progress:
         _tell_waiting(layers.waited - waited, time.monotonic() - started)
@@ -81,7 +105,8 @@ def rewards(
 def _layers_of(model: RewardModel, blocks: list[Block]) -> Layers:
     assert model.layers is not None
     for block in blocks:
-        if not shared_prefix.fits_window(model, len(block.inputs.prefix_ids) + block.ids.shape[1]):
+        longest = max(piece.shape[1] for piece in block.pieces)
+        if not shared_prefix.fits_window(model, len(block.inputs.prefix_ids) + longest):
             raise InputError(
                 f"{model.nickname} looks back over fewer tokens than a conversation about {block.prompt[:50]!r} has, "
                 "which is not read layer by layer here; shorten the prompt, or load the model with stream=False"
@@ -115,7 +140,7 @@ class Plan:
     def tell(self, model: RewardModel) -> None:
         """Print what will be read how often, and what memory and disk it takes."""
         assert model.layers is not None
-        replies = sum(len(block.ids) for together in self.passes for block in together)
+        replies = sum(len(block.shard) for together in self.passes for block in together)
         prompts = len({block.prompt for together in self.passes for block in together})
         kept = f"; every {SAVE_EVERY // 60} minutes also in {self.folder}" if self.folder else ", and nowhere else"
         tqdm.write(
@@ -139,7 +164,8 @@ def plan_for(model: RewardModel, blocks: list[Block]) -> Plan:
     assert layers is not None
     blocks = sorted(blocks, key=lambda block: not _kept(block))  # what an earlier run began comes first
     folder = next((block.file.parent for block in blocks if block.file), None)
-    by_memory = _grouped(blocks, sizes, memory.free() - 2 * layers.largest - WORKING_MEMORY)
+    room = max(LITTLE, memory.free() - 2 * layers.largest - WORKING_MEMORY)
+    by_memory = _grouped(blocks, sizes, room)
     by_files = layers.bytes + 2 * layers.count * sum(sizes.values())  # bytes moved, written and read again
     left = _free_disk(folder) - SPARE if folder else 0
     if folder is None or len(by_memory) * layers.bytes <= by_files:
@@ -172,7 +198,7 @@ def _most(groups: list[list[Block]], sizes: dict[int, int]) -> int:
 
 
 def _bytes_of(model: RewardModel, block: Block) -> int:
-    return block.ids.numel() * model.backbone.config.hidden_size * model.backbone.dtype.itemsize
+    return block.tokens * model.backbone.config.hidden_size * model.backbone.dtype.itemsize
 
 
 def _free_disk(folder: Path) -> int:
@@ -189,7 +215,7 @@ def _keep(block: Block) -> None:
     assert block.hidden is not None
     before, file = _kept(block), _file_of(block, block.passed)
     content = _bytes(block.hidden)
-    with replacing(file) as part, part.open("wb") as out:
+    with replacing(file, size=block.hidden.nbytes) as part, part.open("wb") as out:
         out.write(content)
         out.write(hashlib.sha256(content).digest())
     for old in before.values():
@@ -200,14 +226,14 @@ def _keep(block: Block) -> None:
 def _take_up(block: Block, width: int, dtype: torch.dtype) -> None:
     """Make the block's states those that were kept of the most layers and are whole, if there are any."""
     for passed, file in sorted(_kept(block).items(), reverse=True):
-        hidden = torch.empty((*block.ids.shape, width), dtype=dtype)
+        hidden = torch.empty(block.tokens, width, dtype=dtype)
         with file.open("rb") as content:
             whole = content.readinto(_bytes(hidden)) == hidden.nbytes
             digest = content.read(DIGEST_BYTES + 1)
         if whole and hashlib.sha256(_bytes(hidden)).digest() == digest:
             block.hidden, block.passed = hidden, passed
             return
-        tqdm.write(f"{file} is damaged, or of another size; its {len(block.ids)} replies begin again")
+        tqdm.write(f"{file} is damaged, or of another size; its {len(block.shard)} replies begin again")
     block.hidden, block.passed = None, 0
 
 
@@ -275,11 +301,11 @@ class _Pass:
         for prompt, hidden in self.prefixes.items():
             length = len(self.inputs[prompt].prefix_ids)
             self.prefixes[prompt], keys[prompt] = shared_prefix.states_and_keys(layer, hidden[None], length)
-        replies = sum(len(block.ids) for block in self.blocks)
+        tokens = sum(block.tokens for block in self.blocks)
         for block in self.blocks:
             if block.passed == number:
                 self._advance(block, layer, keys[block.prompt])
-            self.bar.update(self.layers.bytes_of(number) * len(block.ids) / replies)
+            self.bar.update(self.layers.bytes_of(number) * block.tokens / tokens)
         if self.plan.where == "memory" and self.plan.folder and time.monotonic() - self.kept_at > SAVE_EVERY:
             for block in self.blocks:
                 if block.passed not in _kept(block):
@@ -288,8 +314,21 @@ class _Pass:
 
     def _advance(self, block: Block, layer: PreTrainedModel, keys: list[tuple[Tensor, Tensor]]) -> None:
         """Put the block's hidden states through one more layer."""
-        hidden = self._states(block) if block.passed else self.layers.embed(block.ids).cpu()
-        length, done = len(block.inputs.prefix_ids), 0
+        if block.passed == 0:
+            block.hidden = self.layers.embed(torch.cat([piece.flatten() for piece in block.pieces])).cpu()
+        self._fetch(block)
+        for _, hidden in block.states():
+            self._advance_piece(hidden, layer, len(block.inputs.prefix_ids), keys)
+        block.passed += 1
+        if self.plan.where == "files":
+            _keep(block)
+            block.hidden = None
+
+    def _advance_piece(
+        self, hidden: Tensor, layer: PreTrainedModel, length: int, keys: list[tuple[Tensor, Tensor]]
+    ) -> None:
+        """Overwrite states, (replies, length, d), by what the layer makes of them, in batches that fit into memory."""
+        done = 0
         while done < len(hidden):
             batch = hidden[done : done + max(1, self.tokens_per_batch // hidden.shape[1])]
             try:
@@ -299,30 +338,28 @@ class _Pass:
                 continue
             batch.copy_(out)
             done += len(batch)
-        block.hidden, block.passed = hidden, block.passed + 1
-        if self.plan.where == "files":
-            _keep(block)
-            block.hidden = None
 
     def _take_up(self, block: Block) -> None:
         _take_up(block, self.model.backbone.config.hidden_size, self.model.backbone.dtype)
 
-    def _states(self, block: Block) -> Tensor:
-        """The block's hidden states, (replies, length, d), from memory or from its file."""
+    def _fetch(self, block: Block) -> None:
+        """See that the block's hidden states are in memory. InputError if their file is there no more."""
         if block.hidden is None:
             passed = block.passed
             self._take_up(block)
             if block.passed != passed or block.hidden is None:
                 raise InputError(f"{_file_of(block, passed)} was damaged or removed; run the same command again")
-        return block.hidden
 
     @torch.no_grad()
     def rewards_of(self, block: Block) -> np.ndarray:
         """(replies,) float32, once the block has gone through all layers."""
-        model, hidden = self.model, self._states(block)
+        self._fetch(block)
+        model, found = self.model, []
         assert model.head is not None
         prefix = shared_prefix.prefix_of(model, block.inputs, self.prefixes[block.prompt])
-        where = shared_prefix.read_at(block.ids, block.inputs.prefix_ids, model)
-        with one_thread(self.small):
+        for ids, hidden in block.states():
+            where = shared_prefix.read_at(ids.to(model.device), block.inputs.prefix_ids, model)
             read = shared_prefix.at(where, hidden.to(model.device), prefix)  # (replies, d)
-            return model.head(read.float(), prefix.gate).float().cpu().numpy()
+            with one_thread(self.small):
+                found.append(model.head(read.float(), prefix.gate).float().cpu().numpy())
+        return np.concatenate(found)

@@ -192,6 +192,7 @@ def with_memory(monkeypatch, model, count):
     """As if there were room for so many bytes of hidden states."""
     room = layers.WORKING_MEMORY + 2 * model.layers.largest + count
     monkeypatch.setattr(memory, "free", lambda device="cpu": room)
+    monkeypatch.setattr(streaming, "LITTLE", 0)
 
 
 def test_what_does_not_fit_into_memory_together_takes_turns(both, tmp_path, monkeypatch):
@@ -221,14 +222,14 @@ def test_states_wait_in_files_where_memory_has_no_room(both, tmp_path, monkeypat
 def blocks_of(sizes, file=None):
     conversation = conversations.Conversation(PROMPT, "single", "", "", (1,), (2,))
     inputs = conversations.Inputs(conversation, (1,), [], [], np.zeros(0))
-    return [streaming.Block(inputs, torch.zeros(size, 1, dtype=int), file) for size in sizes]
+    return [streaming.Block(inputs, np.arange(size), [torch.zeros(size, 1, dtype=int)], file) for size in sizes]
 
 
 def planned(model, monkeypatch, sizes, room, disk=10**12, file=None):
     with_memory(monkeypatch, model, room * 32 * 4)
     monkeypatch.setattr(streaming, "_free_disk", lambda folder: streaming.SPARE + disk)
     plan = streaming.plan_for(model, blocks_of(sizes, file))
-    return [[len(block.ids) for block in together] for together in plan.passes], plan
+    return [[len(block.shard) for block in together] for together in plan.passes], plan
 
 
 def test_blocks_are_planned_so_that_the_fewest_bytes_move(both, monkeypatch, tmp_path):
@@ -495,7 +496,7 @@ def test_a_disk_that_fills_up_is_one_line_and_nothing_is_lost(both, tmp_path, mo
 
     with monkeypatch.context() as patch:
         patch.setattr(files.os, "fsync", full)
-        with pytest.raises(InputError, match="the disk is full, so .*states was not written; free some space"):
+        with pytest.raises(InputError, match="the disk is full, so .*states was not written: .*; free some space"):
             scoring.score_vocabulary(streamed, PROMPTS, path, progress=False)
     assert len(list(tmp_path.glob("table.*.shards/*.states"))) == 30
     table = scoring.score_vocabulary(streamed, PROMPTS, path, progress=False)

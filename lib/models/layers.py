@@ -120,7 +120,7 @@ class Layers:
         return sum(self.sizes[name] for name in self._names(number))
 
     def embed(self, ids: Tensor) -> Tensor:
-        """What the first layer is given for ids, (batch, length) -> (batch, length, d) on the device.
+        """What the first layer is given for ids of any shape, (...) -> (..., d), on the device.
 
         Only the rows of the embedding table that occur are read.
         """
