@@ -22,6 +22,7 @@ from lib.models import reward_models
 
 TOKENS = 500  # a random sample of the vocabulary
 GB = 1e9
+CARDS = {"24 GB card": 0.5 * 165e12, "H200": 0.5 * 989e12}  # operations/s, see what_you_need
 ALLOWED = 1.5 * GB  # above two layers and the rows of the embedding table that are used
 _LLAMA_32 = {"num_key_value_heads": 8, "intermediate_size": 8192, "rope_theta": 500_000.0}
 SHAPES = {
@@ -102,6 +103,8 @@ def score_one_way(folder: Path, stream: bool, device: str, tokens: int, prompts:
         "rewards": rows[list(questions)].to_numpy(),
         "inputs": rows["input_group"].nunique() * prompts,
     }
+    read = rows.drop_duplicates("input_group")["reply_ids"].map(len).sum() + rows["input_group"].nunique()
+    row["operations"] = 2 * prompts * int(read) * sum(p.numel() for p in model.backbone.layers.parameters())
     if stream:
         row |= {"read": model.layers.read_bytes, "layers": model.layers.bytes, "largest": model.layers.largest,
                 "waited": model.layers.waited}  # fmt: skip
@@ -136,6 +139,7 @@ def compare(name: str, folder: Path, device: str = "cpu") -> dict:
         "streamed, s": streamed["seconds"],
         "streamed / in memory": streamed["seconds"] / held["seconds"],
         "waiting for weights, s": streamed["waited"],
+        "streamed, GFLOP/s": streamed["operations"] / streamed["seconds"] / 1e9,
         "layers read / their bytes": (streamed["read"] - used) / streamed["layers"],
         "largest difference": float(np.abs(held["rewards"] - streamed["rewards"]).max()),
         "sd of rewards": float(held["rewards"].std()),
@@ -161,7 +165,31 @@ def on_cpu(folder: Path) -> list[pd.DataFrame]:
             prompts = several_prompts(name, checkpoint)
         for file in checkpoint.iterdir():
             file.unlink()
-    return [pd.DataFrame(rows), prompts]
+    return [pd.DataFrame(rows), prompts, what_you_need(rows[-1]["streamed, GFLOP/s"] * 1e9)]
+
+
+def what_you_need(rate: float) -> pd.DataFrame:
+    """Computed, not measured: memory in both ways, and minutes for one prompt at the given operations/s on a cpu.
+
+    For cards half of what their data sheets promise for dense products in bf16, or 25 GB/s for what is copied to them.
+    """
+    rows = []
+    for name, (family, vocabulary, shape) in (SHAPES | ON_GPU).items():
+        make = {"llama": LlamaConfig, "gemma": Gemma2Config}[family]
+        with torch.device("meta"):
+            backbone = AutoModel.from_config(make(vocab_size=vocabulary, **shape))
+        weights = 2 * sum(p.numel() for p in backbone.parameters())
+        layers = sum(p.numel() for p in backbone.layers.parameters())
+        largest, tokens = 2 * layers / len(backbone.layers), {"llama": 2, "gemma": 3}[family]
+        operations = 2 * layers * tokens * vocabulary
+        waiting = tokens * vocabulary * shape["hidden_size"] * 2
+        minutes = {card: max(operations / speed, 2 * layers / 25e9) / 60 for card, speed in CARDS.items()}
+        rows.append({"model": name, "weights, GB": weights / GB, "in memory, GB": (weights + GB) / GB,
+                     "streamed, GB": (2 * largest + ALLOWED) / GB, "hidden states of a prompt, GB": waiting / GB,
+                     "500 tokens, CPU, min": operations / rate / 60 * 500 / vocabulary,
+                     "vocabulary, CPU, h": operations / rate / 3600}
+                    | {f"vocabulary, {card}, min": value for card, value in minutes.items()})  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 def on_gpu(folder: Path) -> list[pd.DataFrame]:

@@ -16,7 +16,7 @@ import pytest
 import tiny
 import torch
 
-from lib import InputError, files, memory, scores, scoring, shards, streaming
+from lib import InputError, files, memory, run, scores, scoring, shards, streaming
 from lib.models import conversations, layers
 from lib.models.layers import Layers
 from lib.models.reward_models import load
@@ -561,3 +561,22 @@ def test_a_sample_is_drawn_with_a_seed_and_scored_either_way(both, tmp_path):
     assert tables[0]["token_id"].tolist() == drawn
     with pytest.raises(InputError, match="a sample has 2 tokens or more, not 1"):
         scoring.sample(held, 1)
+
+
+def test_the_command_scores_a_sample_layer_by_layer_into_a_collection_of_its_own(tmp_path, place_project_in, capsys):
+    folder = tiny.make_checkpoint(tmp_path / "tiny-model", "linear_gemma2")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/prompts.csv").write_text('prompt,text\nbest,"What is best?"\n')
+    place_project_in(tmp_path)
+    command = ["score", str(folder), "--tokens", "50", "--dtype", "float32"]
+    assert run.main([*command, "--stream", "1"]) == 0
+    path = tmp_path / "data/scores/mine-sample-50/tiny-model.parquet"
+    table = scores.read(path)
+    assert len(table) == 50 and table.attrs["metadata"]["streamed"]
+    told = capsys.readouterr()
+    assert "weights are read 1 x" in told.out and "layer 2 of 2" in told.err and "mine-sample-50" in told.out
+    assert run.main([*command, "--stream", "0", "--collection", "other"]) == 0
+    held = scores.read(tmp_path / "data/scores/other-sample-50/tiny-model.parquet")
+    pd.testing.assert_frame_equal(held, table, atol=1e-5, rtol=0)
+    assert run.main([*command, "--tokens", "0"]) == 2
+    assert "a sample has 2 tokens or more" in capsys.readouterr().err
