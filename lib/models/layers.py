@@ -87,13 +87,16 @@ def places_in(path: Path) -> dict[str, Place]:
 
 @dataclass
 class Layers:
-    """The backbone's tensors in their files. read_bytes: how many bytes of them were read so far, the same ones again
-    counted again. waited: for how many seconds nothing was computed until a layer was there."""
+    """The layers of a backbone in their files, and how they are run.
 
-    folder: Path
+    places, sizes: of each tensor, by its name in the backbone: where it lies, and its bytes in `dtype`. read_bytes: how
+    many bytes were read so far, each time they were. waited: for how many seconds nothing was computed until a layer
+    was there.
+    """
+
     config: PreTrainedConfig
-    places: dict[str, Place]  # a tensor's name in the backbone -> where it lies
-    sizes: dict[str, int]  # a tensor's name in the backbone -> its bytes once read
+    places: dict[str, Place]
+    sizes: dict[str, int]
     dtype: torch.dtype
     attention: str
     device: str
@@ -156,7 +159,7 @@ class Layers:
         """The tensors of a layer on the device, by their names in the backbone."""
         if torch.device(self.device).type != "cuda":
             return {name: self._read(name).to(self.device) for name in self._names(number)}
-        # By a stream of its own from memory that stays in place, so that the device computes meanwhile.
+        # By a stream of its own from pinned memory, so that the device computes meanwhile. (Not measured yet.)
         stream = torch.cuda.Stream(self.device)
         with torch.cuda.stream(stream):
             tensors = {name: self._read(name).pin_memory() for name in self._names(number)}
@@ -261,4 +264,4 @@ def open_layers(
     checkpoints.refuse_unloaded(folder, report, found.keys() - expected.keys())
     itemsize = getattr(torch, dtype).itemsize
     sizes = {name: math.prod(shape) * itemsize for name, shape in expected.items()}
-    return skeleton, Layers(folder, config, found, sizes, getattr(torch, dtype), usual, device)
+    return skeleton, Layers(config, found, sizes, getattr(torch, dtype), usual, device)
