@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -58,13 +59,14 @@ def write_checkpoint(folder: Path, family: str, size: int, shape: dict, dtype: t
     config.save_pretrained(folder)
     with torch.device("meta"):
         shapes = {f"model.{name}": tensor.shape for name, tensor in AutoModel.from_config(config).state_dict().items()}
-    shapes["score.weight"] = (1, config.hidden_size)
+    shapes["score.weight"] = torch.Size([1, config.hidden_size])
     weight_map = {name: f"model-{_layer_of(name):05d}.safetensors" for name in shapes}
-    random = torch.Generator().manual_seed(0)
+    # Drawn once and laid end to end, which is quicker than drawing billions; by its length no two rows are the same
+    pool = torch.empty(16_777_259).normal_(0, 0.02, generator=torch.Generator().manual_seed(0)).to(dtype)
     for file in sorted(set(weight_map.values())):
         names = [name for name in shapes if weight_map[name] == file]
-        save_file({name: _random(name, shapes[name], dtype, random) for name in names}, folder / file,
-                  metadata={"format": "pt"})  # fmt: skip
+        tensors = {name: _from_pool(pool, name, shapes[name], family) for name in names}
+        save_file(tensors, folder / file, metadata={"format": "pt"})
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
     return folder
 
@@ -75,10 +77,11 @@ def _layer_of(name: str) -> int:
     return int(parts[2]) + 1 if parts[1] == "layers" else 0
 
 
-def _random(name: str, shape: tuple, dtype: torch.dtype, random: torch.Generator) -> torch.Tensor:
-    if "norm" in name:
-        return torch.ones(shape, dtype=dtype)
-    return torch.empty(shape, dtype=dtype).normal_(0, 0.02, generator=random)
+def _from_pool(pool: torch.Tensor, name: str, shape: torch.Size, family: str) -> torch.Tensor:
+    if "norm" in name:  # Gemma's multiply by 1 + weight
+        return torch.full(shape, 0.0 if family == "gemma" else 1.0, dtype=pool.dtype)
+    offset = zlib.crc32(name.encode()) % len(pool)
+    return pool.roll(offset).repeat(shape.numel() // len(pool) + 1)[: shape.numel()].view(shape).clone()
 
 
 # --- both ways ----------------------------------------------------------------------------------------------------
