@@ -157,7 +157,7 @@ def test_a_table_is_the_same_whichever_way_it_was_begun(both, tmp_path):
 
 
 def test_at_most_two_layers_are_held_at_a_time(both, monkeypatch):
-    """When one is put together, the one before is gone; the next is read only from then on."""
+    """When one is put together, the one before is gone; only the next is being read."""
     _, streamed = both("gemma2 of four layers")
     made, held, plain = [], [], Layers._with
 

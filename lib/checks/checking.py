@@ -153,7 +153,7 @@ def _about_rewards(files: Files, name: str, entry: dict, options: Options) -> li
     """What the loaded model gives, and then its own class in transformers: one of them in memory at a time."""
     prompts = read_prompts(None)
     try:
-        model = reward_models.load(name, **options.of_loading())
+        model = reward_models.load(name, stream=False, **options.of_loading())
         given = rewards.score_pairs(model, options.bos)
         timed = rewards.speed(model, next(iter(prompts.values())), len(prompts), options.bos)
     except InputError as error:
