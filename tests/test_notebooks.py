@@ -148,7 +148,8 @@ RUNS: dict[str, list[Run]] = {
         )
     ],
     "09_scorecard": [
-        Run({}, {"claims": 27, "in_part": near(5, abs=1), "not_testable_here": 21, "only_as_published": near(1, abs=1)})
+        # On small models no sentence has a verdict but the one that is counted on the paper's printed tables.
+        Run({}, {"claims": 48, "not_testable_here": 47, "undecided": 1})
     ],
 }
 
