@@ -43,7 +43,6 @@ SLOW_TESTS = {
     "test_rewards_equal_the_oracle_for_every_prompt",
     "test_two_runs_of_the_authors_own_are_within_the_tolerance_and_two_prompts_are_not",
     "test_a_command_loads_only_what_it_needs",
-    "test_what_scores_loads_nothing_that_draws_or_fits",
     "test_a_run_refuses_a_second_writer_and_once_killed_goes_on_to_the_same_table",
     "test_make_published_runs_each_notebook_on_the_collections_that_it_names",
     "test_intervals_of_b_cover_the_truth",
