@@ -33,7 +33,7 @@ calibrate: $(INSTALLED) ## train models of known values, see what intervals hold
 quick: lint ## check style and types, and run the tests that load no notebook and train nothing (about a minute)
 	@$(TESTS) -m "not slow"
 
-test: $(INSTALLED) ## run the whole test suite (6 to 12 minutes; 3 more where the small models are not trained yet)
+test: $(INSTALLED) ## run the whole test suite (15 to 20 minutes; 3 more where the small models are not trained yet)
 	@$(TESTS)
 
 drills: $(INSTALLED) ## kill runs, fill their disk and take their memory: the same table each time (about 4 minutes)
