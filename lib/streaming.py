@@ -143,10 +143,11 @@ class Plan:
         replies = sum(len(block.shard) for together in self.passes for block in together)
         prompts = len({block.prompt for together in self.passes for block in together})
         kept = f"; every {SAVE_EVERY // 60} minutes also in {self.folder}" if self.folder else ", and nowhere else"
+        waiting = f"{size(self.most)} " + (f"of it{kept}" if self.where == "memory" else f"in {self.folder}")
         tqdm.write(
             f"{model.nickname}: {size(model.layers.bytes)} of weights are read {len(self.passes)} x, {replies:,} "
-            f"inputs of {prompts} prompts; two layers take {size(2 * model.layers.largest)} of memory, hidden states "
-            + (f"{size(self.most)} of it{kept}" if self.where == "memory" else f"{size(self.most)} in {self.folder}")
+            f"inputs of {prompts} prompt{'s' * (prompts > 1)}; two layers take {size(2 * model.layers.largest)} of "
+            f"memory, hidden states {waiting}"
         )
 
 
