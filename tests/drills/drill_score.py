@@ -93,11 +93,11 @@ def test_killed_at_any_moment(project, model, undisturbed):
 
 @pytest.mark.skipif(not CAN_MOUNT, reason="a small disk is mounted for this, which is not allowed here")
 def test_on_a_full_disk(project, model, undisturbed):
-    """In a namespace of its own: scores on a disk of 400 kB; what it holds is taken out again afterwards."""
+    """In a namespace of its own: scores on a disk of 160 kB; what it holds is taken out again afterwards."""
     kept = project / "kept"
     kept.mkdir()
     script = (
-        'mount -t tmpfs -o size=400k tmpfs data/scores && "$@"; code=$?; cp -a data/scores/. kept/; '
+        'mount -t tmpfs -o size=160k tmpfs data/scores && "$@"; code=$?; cp -a data/scores/. kept/; '
         "umount data/scores; exit $code"
     )
     spoilt = subprocess.run(["unshare", "-rm", "sh", "-c", script, "sh", *command(model)], cwd=project,
@@ -115,18 +115,18 @@ LIMITED = """
 import resource, sys
 from lib import run, scoring
 
-halve, score_vocabulary, allowance = scoring.Scorer._halve, scoring.score_vocabulary, int(sys.argv.pop(1))
+smaller, score_vocabulary, allowance = scoring.smaller, scoring.score_vocabulary, int(sys.argv.pop(1))
 
-def told(self, error, batch):
+def told(tokens_per_batch, batch, error):
     print("refused:", str(error)[:60], file=sys.stderr)
-    halve(self, error, batch)
+    return smaller(tokens_per_batch, batch, error)
 
 def limited(*given, **options):
     now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (now + allowance, now + allowance))
     return score_vocabulary(*given, **options)
 
-scoring.Scorer._halve, scoring.score_vocabulary = told, limited
+scoring.smaller, scoring.score_vocabulary = told, limited
 sys.exit(run.main(sys.argv[1:]))
 """
 
@@ -145,7 +145,7 @@ def undisturbed_wide(wide, tmp_path_factory) -> pd.DataFrame:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="reads there how much memory it has")
-@pytest.mark.parametrize("megabytes, code", [(16, 2), (120, 0)])
+@pytest.mark.parametrize("megabytes, code", [(16, 2), (165, 0)])
 def test_with_too_little_memory(project, wide, undisturbed_wide, megabytes, code):
     """Where a part of a batch fits, parts are what is read; where not even one reply does, one line says so."""
     (project / "many.csv").write_text(ONE)
