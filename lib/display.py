@@ -4,11 +4,12 @@ A token is text that nobody has checked: it may hold markup, formulas, terminal 
 direction of a line. Here it becomes text in which every character that cannot be seen is shown by a mark (MARKS)
 or its code point, so that ` love` and `love` look different and nothing in a token acts on the page.
 
-Offensive tokens are blurred in HTML until hovered or clicked, and hidden in plain text. What is offensive is decided by
-data/offensive.txt: slurs, profanities and sexual violence, with their inflections, as hashes, so that the project does
-not print them. A list of our own, because the light library for this (better_profanity, MIT) has had no release since
-2020, misses slurs of the paper's Table 2, and lists words that only name a group of people: hiding those would repeat
-the devaluation that the paper describes (section 2.1). The list is mostly English, and knows words, not meanings.
+Offensive tokens are folded away in HTML until they are clicked, and hidden in plain text. What is offensive is decided
+by data/offensive.txt: slurs, profanities and sexual violence, with their inflections, as hashes, so that the project
+does not print them. A list of our own, because the light library for this (better_profanity, MIT) has had no release
+since 2020, misses slurs of the paper's Table 2, and lists words that only name a group of people: hiding those would
+repeat the devaluation that the paper describes (section 2.1). The list is mostly English, and knows words, not
+meanings.
 """
 
 import functools
@@ -64,25 +65,32 @@ def show_token(
 def token_html(text: str, width: int = 40, *, blur: bool = True) -> str:
     """A token as HTML that holds nothing but its visible text: no markup, formula or direction of its own.
 
-    blur: an offensive token is blurred until hovered or focused. That needs CSS on the page, which every Table
-    brings along.
+    blur: an offensive token is folded away, only its length in sight, until it is clicked or opened from the keyboard.
+    That is an element's own doing: it needs no style and no script, which many viewers drop, and holds in print.
     """
     inside = "".join(
-        f"<i>{_inert(shown)}</i>" if is_mark else _inert(shown)
+        f'<i style="{MARK_STYLE}">{_inert(shown)}</i>' if is_mark else _inert(shown)
         for shown, is_mark in _cut(text, width, False, lambda character: False)
     )
     # Both classes tell MathJax, old and new, to pass over the token; <bdi> keeps its direction to itself.
     name = "token tex2jax_ignore mathjax_ignore"
+    shown = f'<bdi class="{name}" style="{TOKEN_STYLE}">{inside}</bdi>'
     if not (blur and is_offensive(text)):
-        return f'<bdi class="{name}">{inside}</bdi>'
-    hint = "offensive token: hover or click to read"
-    return f'<bdi class="{name} offensive" tabindex="0" title="{hint}">{inside}</bdi>'
+        return shown
+    hint = f"offensive token of {len(text)} characters: click to read"
+    summary = f'<summary title="{hint}" style="cursor: pointer">{hidden_word(text)}</summary>'
+    return f'<details class="offensive" style="display: inline-block">{summary}{shown}</details>'
+
+
+def hidden_word(text: str) -> str:
+    """What stands for an offensive text: its length in characters."""
+    return f"▒▒▒⟨{len(text)}⟩"
 
 
 def _cut(text: str, width: int, hidden: bool, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]:
     """The pieces of a token's visible text, as (shown, whether it is a mark), together at most `width` columns."""
     if hidden:
-        return [(f"▒▒▒⟨{len(text)}⟩", True)]
+        return [(hidden_word(text), True)]
     if not text:
         return [("⟨empty⟩", True)]
     longest = (MOST_MARKS + 1) * width  # a column holds at most one letter and its combining marks
@@ -212,17 +220,15 @@ class Table(Shown):
     """A table that holds tokens."""
 
 
-CSS = """<style>
-.tokens { overflow-x: auto; }
-.tokens td, .tokens th { text-align: right; vertical-align: top; white-space: nowrap; }
-.tokens table td.left, .tokens table th.left { text-align: left; white-space: normal; max-width: 45em; }
-.tokens caption { caption-side: top; text-align: left; font-weight: bold; }
-.tokens small { opacity: .7; }
-.token { unicode-bidi: isolate; font-family: monospace; white-space: nowrap; }
-.token i { opacity: .5; font-style: normal; }
-.token.offensive { filter: blur(.35em); cursor: pointer; }
-.token.offensive:hover, .token.offensive:focus, .token.offensive:active { filter: none; }
-</style>"""
+# In each element, since many viewers drop what a <style> block says.
+TOKEN_STYLE = "unicode-bidi: isolate; font-family: monospace"
+MARK_STYLE = "opacity: .5; font-style: normal"
+CELL_STYLES = {
+    "token": "text-align: left; vertical-align: top; white-space: normal; min-width: 5em; overflow-wrap: anywhere",
+    "text": "text-align: left; vertical-align: top; white-space: normal; max-width: 40em; overflow-wrap: break-word",
+    "number": "text-align: right; vertical-align: top; white-space: nowrap",
+}
+CAPTION_STYLE = "caption-side: top; text-align: left; font-weight: bold"
 
 
 def table_html(
@@ -231,9 +237,9 @@ def table_html(
     """A table that shows itself in notebooks and pages, and safely as plain text; token_columns hold tokens.
 
     A named index is shown as columns, any other is left out; token_columns may name it. Numbers have four significant
-    digits of the column's largest; missing values are blank. blur: offensive tokens are blurred in HTML and hidden in
-    plain text. width: columns of text per token. In a page that forbids styles, such as a notebook shown on a
-    code-hosting site, nothing is blurred.
+    digits of the column's largest; missing values are blank. Text stands to the left and wraps. blur: offensive tokens
+    are folded away in HTML (see token_html) and hidden in plain text, and so are offensive words in any other column.
+    width: columns of text per token.
     Raises InputError for a column that is not there and for over 500 rows.
     """
     frame = frame.reset_index() if any(name is not None for name in frame.index.names) else frame
@@ -244,10 +250,10 @@ def table_html(
         raise InputError(f"{len(frame)} rows are too many to show; choose up to {MOST_ROWS}, as with .head(20)")
     all_columns = [frame.iloc[:, i] for i in range(frame.shape[1])]
     tokens = [column.name in token_columns for column in all_columns]
-    left = [t or not pd.api.types.is_numeric_dtype(c) for t, c in zip(tokens, all_columns, strict=True)]
+    kinds = ["token" if t else _kind_of_column(c) for t, c in zip(tokens, all_columns, strict=True)]
     cells = [_tokens(c) if t else _values(c) for t, c in zip(tokens, all_columns, strict=True)]
     names = [_plain(name) for name in frame.columns]
-    arguments = names, cells, tokens, left, _plain(caption), width, blur
+    arguments = names, cells, kinds, _plain(caption), width, blur
     return Table(_as_html(*arguments), _as_text(*arguments))
 
 
@@ -267,7 +273,7 @@ def ranked_table(table: pd.DataFrame, prompt: str, n: int = 22, blur: bool = Tru
 def content_warning(blur: bool = True) -> Shown:
     """The line at the top of a notebook that shows tokens."""
     line = "Content warning: the tokens below include slurs, profanities and other harmful text. They are data here."
-    how = "Hover or click a blurred token to read it." if blur else "They are not blurred."
+    how = "An offensive one is folded away: click ▒▒▒ to read it." if blur else "They are not blurred."
     return Shown(f"<p><strong>{line}</strong> {how}</p>", f"{line} {how}")
 
 
@@ -289,39 +295,47 @@ def _plain(value) -> str:
     return " ".join(show_token(word, 80, blur=False) if word else "" for word in str(value).split(" "))
 
 
-def _as_html(names, columns, tokens, left, caption, width, blur) -> str:
-    def cell(tag: str, inside: str, is_left: bool) -> str:
-        return f"<{tag} class='left'>{inside}</{tag}>" if is_left else f"<{tag}>{inside}</{tag}>"
+def _kind_of_column(column: pd.Series) -> str:
+    return "number" if pd.api.types.is_numeric_dtype(column) else "text"
 
-    def shown(value: str | None, is_token: bool) -> str:
-        if not is_token:
-            return _inert(value)
-        return "" if value is None else token_html(value, width, blur=blur)
 
-    head = "".join(cell("th", _inert(name), on_left) for name, on_left in zip(names, left, strict=True))
+def _as_html(names, columns, kinds, caption, width, blur) -> str:
+    def cell(tag: str, inside: str, kind: str) -> str:
+        return f'<{tag} style="{CELL_STYLES[kind]}">{inside}</{tag}>'
+
+    def shown(value: str | None, kind: str) -> str:
+        if kind == "token":
+            return "" if value is None else token_html(value, width, blur=blur)
+        return " ".join(
+            token_html(word, 80) if blur and is_offensive(word) else _inert(word) for word in value.split(" ")
+        )
+
+    head = "".join(cell("th", _inert(name), kind) for name, kind in zip(names, kinds, strict=True))
     rows = [
-        "".join(cell("td", shown(value, t), on_left) for value, t, on_left in zip(row, tokens, left, strict=True))
+        "".join(cell("td", shown(value, kind), kind) for value, kind in zip(row, kinds, strict=True))
         for row in zip(*columns, strict=True)
     ]
     body = "\n".join(f"<tr>{row}</tr>" for row in rows)
-    title = f"<caption>{_inert(caption)}</caption>" if caption else ""
+    title = f'<caption style="{CAPTION_STYLE}">{_inert(caption)}</caption>' if caption else ""
     legend = legend_of(html.unescape(re.sub("<[^>]*>", "", body)))
     note = f"\n<small>{_inert(legend)}</small>" if legend else ""
     table = f"<table>{title}\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
-    return f'{CSS}\n<div class="tokens tex2jax_ignore mathjax_ignore">{table}{note}</div>'
+    return f'<div class="tokens tex2jax_ignore mathjax_ignore" style="overflow-x: auto">{table}{note}</div>'
 
 
-def _as_text(names, columns, tokens, left, caption, width, blur) -> str:
-    narrow = max(NARROWEST, min(width, 120 // max(1, sum(tokens))))
+def _as_text(names, columns, kinds, caption, width, blur) -> str:
+    narrow = max(NARROWEST, min(width, 120 // max(1, kinds.count("token"))))
 
-    def shown(value: str | None) -> str:
-        return "" if value is None else show_token(value, narrow, blur=blur)
+    def shown(value: str | None, kind: str) -> str:
+        if kind == "token":
+            return "" if value is None else show_token(value, narrow, blur=blur)
+        return " ".join(hidden_word(word) if blur and is_offensive(word) else word for word in value.split(" "))
 
     cells = [
-        [name, *(map(shown, column) if is_token else column)]
-        for name, column, is_token in zip(names, columns, tokens, strict=True)
+        [name, *(shown(value, kind) for value in column)]
+        for name, column, kind in zip(names, columns, kinds, strict=True)
     ]
-    padded = [_padded(column, on_left) for column, on_left in zip(cells, left, strict=True)]
+    padded = [_padded(column, kind != "number") for column, kind in zip(cells, kinds, strict=True)]
     lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
     legend = legend_of("\n".join(lines))
     return "\n".join([*([caption] if caption else []), *lines, *([legend] if legend else [])])
@@ -338,9 +352,10 @@ def legend_of(shown: str) -> str:
     return ", ".join(meaning for mark, meaning in LEGEND.items() if mark in shown)
 
 
-# --- numbers that notebooks state ---------------------------------------------------------------------------------
+# --- what notebooks state -----------------------------------------------------------------------------------------
 
 RECORD_TYPE = "application/vnd.reward-model-values+json"
+ANSWER_TYPE = "application/vnd.reward-model-values.answer+json"
 
 
 def record(**numbers) -> None:
@@ -350,3 +365,23 @@ def record(**numbers) -> None:
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in numbers.items()}
     listed = ", ".join(f"{name} = {value}" for name, value in plain.items())
     display({RECORD_TYPE: plain, "text/plain": f"recorded: {listed}"}, raw=True)
+
+
+def answer(text: str) -> None:
+    """Show what answers the notebook's question, and keep it in the notebook, where the front page finds it.
+
+    text: one or two sentences computed from its numbers, with number, interval and n; a token in it as of show_token.
+    An offensive word is hidden in the sentence, and what acts on a page or a terminal is shown by code point.
+    """
+    from IPython.display import display
+
+    sentence = " ".join(_safe_word(word) for word in text.split())
+    shown = {"text/html": f"<p><strong>{_inert(sentence)}</strong></p>", "text/plain": sentence}
+    display({ANSWER_TYPE: sentence} | shown, raw=True)
+
+
+def _safe_word(word: str) -> str:
+    if is_offensive(word):
+        return hidden_word(word)
+    unseen = (unicodedata.category(c)[0] in "CZ" or _from_right_to_left(c) for c in word)
+    return "".join(f"⟨U+{ord(c):04X}⟩" if hide else c for c, hide in zip(word, unseen, strict=True))

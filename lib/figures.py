@@ -42,7 +42,8 @@ RC_PARAMS = {
     "text.usetex": False,
 }
 GREY = "#595959"
-POSITIVE, NEGATIVE, THIRD = "#d95f02", "#1f78b4", "#4d4d4d"  # told apart by lightness too
+# Of pairs that are no model families, as signs: hues that no family has, which colour-blind readers tell apart.
+POSITIVE, NEGATIVE, THIRD = "#1b7837", "#762a83", "#4d4d4d"
 SIDES = {"positive": POSITIVE, "negative": NEGATIVE}
 RUN_BY_SPREADSHEETS = re.compile(r"\s*[=+\-@＝＋－＠].*[(|!]", re.DOTALL)
 # Python's csv quotes a cell that holds a character of this, as it must a lone CR; the sequence itself is no text.
@@ -125,18 +126,39 @@ def _glyphs() -> frozenset[int]:
 
 
 class Chart(Figure):
-    """A figure that a notebook shows once, where it is a cell's result, with or without pyplot."""
+    """A figure that a notebook shows once, where it is a cell's result, with or without pyplot.
 
-    def _repr_png_(self) -> bytes:
-        return _png(self, dpi=100)
+    alt: what stands for the picture where it cannot be seen; file: its name beside the notebook's page. Both are kept
+    with the picture in the notebook, where pages find them.
+    """
+
+    alt = ""
+    file = ""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
+        return _png(self, dpi=100), {"alt": self.alt or finding_of(self), "file": self.file}
+
+    def __repr__(self) -> str:
+        return f"figure: {self.alt or finding_of(self)}"
 
 
-def save(figure: Figure, collection: Collection, name: str) -> Path:
-    """Write figures/<collection>/<name>.png and say where; the same figure gives the same bytes."""
+def save(figure: Figure, collection: Collection, name: str, alt: str = "") -> Path:
+    """Write figures/<collection>/<name>.png and say where; the same figure gives the same bytes.
+
+    alt: the finding in one sentence, for whoever cannot see the picture; '' takes the figure's title. The notebook
+    that shows the figure afterwards, and its page, carry it. A formula's signs in it stay as they are.
+    """
     path = _path(collection, f"{name}.png")
     with replacing(path) as part:
         part.write_bytes(_png(figure, dpi=150))
+    figure.alt, figure.file = " ".join(alt.split()), path.name
     return path
+
+
+def finding_of(figure: Figure) -> str:
+    """The title that a figure carries, or else those of its panels, as one line of text; '' if it has none."""
+    titles = [figure.get_suptitle()] if figure.get_suptitle() else [axes.get_title(loc="left") for axes in figure.axes]
+    return "; ".join(" ".join(title.replace(r"\$", "$").split()) for title in dict.fromkeys(titles) if title)
 
 
 def save_table(frame: pd.DataFrame, collection: Collection, name: str) -> Path:

@@ -15,8 +15,12 @@ from IPython.core.formatters import DisplayFormatter
 
 from lib import ROOT, InputError
 from lib.display import (
+    ANSWER_TYPE,
+    MARK_STYLE,
     MARKS,
+    TOKEN_STYLE,
     Table,
+    answer,
     content_warning,
     is_offensive,
     ranked_table,
@@ -155,7 +159,10 @@ def test_too_narrow_a_width_names_the_remedy():
 def test_no_element_or_attribute_comes_from_a_token(token):
     page = Page(token_html(token, 10_000, blur=False))
     assert set(page.tags) <= {"bdi", "i", "span"}
-    assert page.attributes == {("bdi", "class", "token tex2jax_ignore mathjax_ignore")}
+    marks = {("i", "style", MARK_STYLE)}
+    assert page.attributes - marks == {
+        ("bdi", "class", "token tex2jax_ignore mathjax_ignore"), ("bdi", "style", TOKEN_STYLE),
+    }  # fmt: skip
     assert page.tags.count("bdi") == 1 and read_back(page.tokens[0]) == token
 
 
@@ -280,7 +287,7 @@ def test_a_table_of_hostile_tokens_has_the_elements_of_a_harmless_one():
     hostile, harmless = (Page(table_of(tokens).html) for tokens in (HOSTILE, ["love"] * len(HOSTILE)))
     own = {"bdi", "i", "span", "small"}  # marks, and the legend that explains them
     assert [t for t in hostile.tags if t not in own] == [t for t in harmless.tags if t not in own]
-    assert hostile.attributes == harmless.attributes
+    assert hostile.attributes - {("i", "style", MARK_STYLE)} == harmless.attributes
     assert len(hostile.tokens) == len(HOSTILE)
     assert [read_back(t) for t in Page(table_of(HOSTILE, width=10_000).html).tokens] == HOSTILE
 
@@ -296,18 +303,38 @@ def test_a_table_as_plain_text_keeps_its_lines_and_columns():
 def test_blurring_can_be_turned_off():
     slur = printed(231158)[0]
     on, off = table_of([slur, "love"]), table_of([slur, "love"], blur=False)
-    assert [v for t, n, v in Page(on.html).attributes if n == "class" and "offensive" in v] != []
-    assert on.html.count('class="token tex2jax_ignore mathjax_ignore offensive"') == 1
-    assert 'mathjax_ignore offensive"' not in off.html
+    assert Page(on.html).tags.count("details") == 1 and "details" not in Page(off.html).tags
     assert slur not in repr(on) and "▒▒▒⟨6⟩" in repr(on) and slur in repr(off)
-    assert "filter: blur" in on.html and ":focus" in on.html and "tabindex" in on.html
+
+
+def in_sight(page: str) -> str:
+    """The text of a page that a reader sees without opening anything, whether or not it keeps styles and scripts."""
+    return re.sub("<[^>]*>", "", re.sub("(?s)</summary>.*?</details>", "", page))
+
+
+def test_no_style_and_no_script_is_needed_to_hide_a_word():
+    slur = printed(231158)[0]
+    frame = pd.DataFrame({"token": [slur, f" {slur}"], "note": [f"see {slur}, then", "-"], "reward": [1.0, 2.0]})
+    table = table_html(frame, ["token"])
+    bare = re.sub(r' (style|class|title|tabindex|on\w+)="[^"]*"', "", table.html)
+    assert bare.count(slur) == bare.count("<details>") == 3  # all there, each behind its own fold
+    assert slur not in in_sight(bare) and slur not in repr(table) and "see ▒▒▒⟨7⟩ then" in in_sight(bare)
+    assert not re.search("<style|<script| open[ >]", table.html)
+    assert slur in table_html(frame, ["token"], blur=False).text
+
+
+def test_text_stands_to_the_left_and_wraps_and_numbers_to_the_right():
+    page = table_of(["love", "x" * 40], width=40, caption="A").html
+    styles = re.findall('<td style="([^"]*)"', page)
+    assert [re.findall("text-align: (\\w+)", style) for style in styles[:3]] == [["right"], ["left"], ["right"]]
+    assert "overflow-wrap: anywhere" in styles[1] and "white-space: normal" in styles[1]
 
 
 def test_values_and_names_are_inert_too():
     frame = pd.DataFrame({"<b>$note$</b>": ["<i>\x1b[0m</i>", ""], "token": ["a", None], "reward": [np.nan, 31.25]})
     table = table_html(frame, ["token"], caption="<u>$c$</u>")
     assert not set(Page(table.html).tags) & {"b", "u"} and not unsafe(repr(table))
-    assert not re.search(r"[$\\]", table.html.split("</style>")[1])
+    assert not re.search(r"[$\\]", table.html)
     assert Page(table.html).tokens == ["a"]  # a missing value is blank, not a token called nan
     assert "31.25" in repr(table) and "nan" not in repr(table)
 
@@ -347,7 +374,7 @@ def test_ranked_table_lists_both_ends_from_the_extreme_inwards(score_table):
 
 def test_notebooks_keep_both_forms():
     formats, _ = DisplayFormatter().format(table_of([" love"]))
-    assert formats["text/html"].startswith("<style>") and "␣love" in formats["text/plain"]
+    assert "<style" not in formats["text/html"] and "␣love" in formats["text/plain"]
     formats, _ = DisplayFormatter().format(content_warning())
     assert "Content warning" in formats["text/html"] and "Content warning" in formats["text/plain"]
     assert "not blurred" in repr(content_warning(blur=False))
@@ -363,8 +390,21 @@ def test_an_exported_page_is_not_changed_by_its_tokens():
     hostile, harmless = (Page(exported(table_of(tokens))) for tokens in (HOSTILE, ["love"] * len(HOSTILE)))
     for tag in ("script", "style", "img", "table", "tr", "td", "h1", "div", "bdi"):
         assert hostile.tags.count(tag) == harmless.tags.count(tag), tag
-    assert hostile.attributes == harmless.attributes
+    assert hostile.attributes - {("i", "style", MARK_STYLE)} == harmless.attributes
     assert hostile.tokens == Page(table_of(HOSTILE).html).tokens
     assert not unsafe(
         "".join(t for t, own in zip(hostile.tokens, HOSTILE, strict=True) if own not in ("نفت", "עברית", "١٢"))
     )
+
+
+# --- answers ------------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_is_shown_and_kept_and_nothing_in_it_acts(monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data))
+    slur = printed(231158)[0]
+    answer(f"In 8 of 10 models\n  (mean 0.3 [0.1, 0.5])  {show_token(' love')} <b>leads</b> {slur}\u202e \x1b[31m.")
+    sentence = "In 8 of 10 models (mean 0.3 [0.1, 0.5]) ␣love <b>leads</b> ▒▒▒⟨7⟩ ⟨U+001B⟩[31m."
+    assert shown[0][ANSWER_TYPE] == shown[0]["text/plain"] == sentence
+    assert set(Page(shown[0]["text/html"]).tags) == {"p", "strong"} and not unsafe(shown[0]["text/html"])

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from drawing import HOSTILE, TEN, outside, overlaps, pixels
+from IPython.core.formatters import DisplayFormatter
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -84,7 +85,18 @@ def test_charts_do_not_depend_on_what_the_notebook_has_set_and_leave_it_alone():
 
 def test_a_figure_shows_itself_in_a_notebook():
     figure = draw_violins({"R-Gem-2B": np.arange(9.0)}, title="A")
-    assert figure._repr_png_().startswith(b"\x89PNG")
+    picture, metadata = figure._repr_png_()
+    assert picture.startswith(b"\x89PNG") and metadata == {"alt": "A", "file": ""}
+
+
+def test_what_a_figure_says_goes_with_it_into_the_notebook(folder):
+    figure = draw_violins({"R-Gem-2B": np.arange(9.0)}, title="Rewards of \\$x\n spread")
+    save(figure, Collection("mine"), "a")
+    assert figure._repr_png_()[1] == {"alt": "Rewards of $x spread", "file": "a.png"}  # without a sentence, its title
+    save(figure, Collection("mine"), "b", alt="R-Gem-2B spreads\n from 0 to 8.")
+    data, metadata = DisplayFormatter().format(figure)
+    assert metadata == {"image/png": {"alt": "R-Gem-2B spreads from 0 to 8.", "file": "b.png"}}
+    assert data["text/plain"] == "figure: R-Gem-2B spreads from 0 to 8." and data["image/png"]
 
 
 def test_the_same_figure_gives_the_same_file_without_date_or_version(folder):
@@ -170,9 +182,11 @@ def lab(colour: str, blind: np.ndarray) -> np.ndarray:
     ],
     ids=["usual", "deuteranopia", "protanopia"],
 )
-def test_colour_blind_readers_tell_bases_apart_and_neighbours_in_a_base(blind):
+def test_colour_blind_readers_tell_bases_apart_and_neighbours_in_a_base_and_signs(blind):
     seen = {name: lab(colour, np.array(blind)) for name, colour in model_colours(TEN).items()}
     distance = {frozenset(p): np.linalg.norm(seen[p[0]] - seen[p[1]]) for p in itertools.combinations(TEN, 2)}
     across = [d for pair, d in distance.items() if len({"Gem" in name for name in pair}) == 2]
     assert min(across) > 25  # 2.3 is just noticeable
     assert min(distance.values()) > 7
+    signs = [lab(colour, np.array(blind)) for colour in (figures.POSITIVE, figures.NEGATIVE)]
+    assert np.linalg.norm(signs[0] - signs[1]) > 25
