@@ -10,7 +10,7 @@ TESTS := OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --no-loadscop
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce published calibrate check verify quick test drills score ls lab lint notebooks
+.PHONY: help install reproduce published calibrate explore check verify quick test drills score ls lab lint notebooks
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -29,6 +29,10 @@ published: $(INSTALLED) ## the notebooks on the scores that the authors publishe
 calibrate: $(INSTALLED) ## train models of known values, see what intervals hold: make calibrate [MODELS=40] [FOLDER=folder] [PUBLISH=1]
 	@$(PY) -m lib.run calibrate $(if $(MODELS),--models $(MODELS)) $(if $(FOLDER),--folder "$(FOLDER)") \
 		$(if $(PUBLISH),--publish)
+
+explore: $(INSTALLED) ## one page of all rewards, to search in a browser: make explore [COLLECTION=published-words]
+	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run explore \
+		$(if $(COLLECTION),--collection "$(COLLECTION)")
 
 quick: lint ## check style and types, and run the tests that load no notebook and train nothing (about a minute)
 	@$(TESTS) -m "not slow"

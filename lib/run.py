@@ -20,6 +20,7 @@ EXAMPLES = """examples:
   python -m lib.run tokenizers path/to/tokenizers                    what the paper's tokens are read as; no weights
   python -m lib.run published                                        the notebooks on the authors' released scores
   python -m lib.run calibrate --models 40                            do the intervals hold what was planted?
+  python -m lib.run explore --collection published-words             all of its rewards on one page, to open in a browser
   python -m lib.run notebooks 04 05                                  execute these committed notebooks again
   python -m lib.run ls models                                        models, collections, prompts or notebooks
 """
@@ -68,6 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("--models", type=int, default=400, help="how many of the plan (default: all 400)")
     added.add_argument("--folder", help="where rewards and report go (default: data/cache/calibration)")
     added.add_argument("--publish", action="store_true", help="make it the report that the notebooks read")
+    added = commands.add_parser("explore", help="write the page on which a collection's rewards can be searched")
+    added.add_argument("--collection", default="embedded", help="which scores (default: embedded)")
     added = commands.add_parser("notebooks", help="execute the committed notebooks again, without run-time metadata")
     added.add_argument("names", nargs="*", metavar="NAME", help="how their names start (default: all)")
     added = commands.add_parser("ls", help="list models, collections, prompts and notebooks")
@@ -108,10 +111,14 @@ def _run(command: str, **given) -> int:
             from lib.calibration import publishing
 
             publishing.run(**given)
-        case "notebooks":
-            from lib.reproduce import notebooks
+        case "explore":
+            from lib.explorer import page
 
-            return int(notebooks.refresh(**given) > 0)
+            page.explore(**given)
+        case "notebooks":
+            from lib.reproduce import committed
+
+            return int(committed.refresh(**given) > 0)
         case "ls":
             from lib.reproduce import listings
 

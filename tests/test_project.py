@@ -73,7 +73,7 @@ FLOORS = [
         "multiverse_charts",
     },
     SECTIONS,
-    {"calibration", "checks"},
+    {"calibration", "checks", "explorer"},
     {"reproduce"},
     {"run"},
 ]
