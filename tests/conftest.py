@@ -128,7 +128,7 @@ def place_project_in(monkeypatch) -> Callable[[Path], None]:
     def place(folder: Path) -> None:
         for module in ("collection", "claims", "downloads", "figures", "prompts"):
             monkeypatch.setattr(f"lib.{module}.ROOT", folder)
-        for module in ("jobs", "record", "pages", "notebooks", "documents", "listings", "runs"):
+        for module in ("jobs", "record", "pages", "committed", "documents", "listings", "runs"):
             monkeypatch.setattr(f"lib.reproduce.{module}.ROOT", folder)
         monkeypatch.setattr("lib.ROOT", folder)
         monkeypatch.setenv("PYTHONPATH", str(folder))
@@ -168,6 +168,7 @@ def executing_in_forks(monkeypatch, tmp_path) -> Callable[[], list[str]]:
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(f"<title>{title}</title>")
 
-    monkeypatch.setattr("lib.reproduce.notebooks.execute", execute)
+    for module in ("notebooks", "committed"):
+        monkeypatch.setattr(f"lib.reproduce.{module}.execute", execute)
     monkeypatch.setattr("lib.reproduce.documents.write_page", write_page)
     return executed

@@ -1,8 +1,9 @@
-"""Every notebook runs from a fresh kernel with small parameters, and records the numbers that it should.
+"""Every notebook runs from a fresh kernel, and records the numbers that it should.
 
-A notebook that is not listed in RUNS fails; so does a number that is recorded and not expected, or the reverse. The
-notebooks run in a copy of the project, so that nothing of the reader's own is touched; each is executed once, and those
-that do not wait for each other side by side.
+A notebook that is not listed in RUNS fails; so does a number that is recorded and not expected, or the reverse. What
+`make reproduce` executed with the same parameters, and of which nothing has changed since, is read from there. All else
+runs in a copy of the project, so that nothing of the reader's own is touched; each is executed once, and those that do
+not wait for each other side by side.
 """
 
 import functools
@@ -24,7 +25,7 @@ from lib.embedded import planting
 from lib.embedded import reward_models as small_models
 from lib.models import reward_models
 from lib.prompts import read_prompts
-from lib.reproduce import notebooks
+from lib.reproduce import committed, notebooks
 from lib.reproduce.execution import THREADS
 from lib.reproduce.record import MADE
 
@@ -164,25 +165,34 @@ class Project:
     """
 
     def __init__(self, folder: Path, notebooks: Path, runs: dict[str, list[Run]], make: Iterable[Callable] = ()):
-        self.folder, self.runs, self.make, self.done = folder, runs, make, {}
+        self.folder, self.notebooks, self.runs, self.make, self.done = folder, notebooks, runs, make, {}
         shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copytree(ROOT / "data", folder / "data", ignore=shutil.ignore_patterns(*MADE))
         shutil.copytree(notebooks, folder / "notebooks")
 
     def execute(self, names: Iterable[str]) -> None:
         """Execute these notebooks and those that they build on; of each, what its runs recorded or why they failed."""
+        before = {name: self._executed_before(name) for name in names}
+        self.done |= {
+            name: [recorded(nbformat.read(path, 4)) for path in before[name]] for name in names if all(before[name])
+        }
+        names = {name for name in names if name not in self.done}
         if any(name.startswith(LAST) for name in names):
-            names = self.runs
-        names = {name for name in self.runs if name in names or name.startswith(FIRST)}
+            names = set(self.runs)
+        alone = all(name.startswith(FIRST) for name in names)
+        names |= set() if alone else {name for name in self.runs if name.startswith(FIRST)}
         first, last = ({name for name in names if name.startswith(start)} for start in (FIRST, LAST))
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(os.cpu_count(), spawn, _on_one_thread, (str(self.folder),)) as pool:
-            made = [pool.submit(function) for function in self.make]
+            made = [] if alone else [pool.submit(function) for function in self.make]
             self._execute(pool, first)
             for future in made:
                 future.result()
             self._execute(pool, names - first - last)
             self._execute(pool, last)
+
+    def _executed_before(self, name: str) -> list[Path | None]:
+        return [committed.executed_before(self.notebooks / f"{name}.ipynb", one.parameters) for one in self.runs[name]]
 
     def _execute(self, pool: ProcessPoolExecutor, names: set[str]) -> None:
         for name, futures in {name: self._submitted(pool, name) for name in sorted(names)}.items():

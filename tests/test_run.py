@@ -22,7 +22,7 @@ from lib.collection import EMBEDDED, OWN, Collection
 from lib.files import lock
 from lib.models import reward_models
 from lib.prompts import read_prompts
-from lib.reproduce import documents, listings, notebooks, one_model, pages, runs
+from lib.reproduce import committed, documents, listings, notebooks, one_model, pages, runs
 from lib.reproduce.jobs import Job, find_models, plan, study_of
 from lib.reproduce.notebooks import (
     KERNEL,
@@ -31,7 +31,6 @@ from lib.reproduce.notebooks import (
     find_notebooks,
     opening,
     parameters_of,
-    refresh,
     stripped,
 )
 from lib.reproduce.record import hash_of, imported_by
@@ -522,7 +521,7 @@ def test_committed_notebooks_are_refreshed_in_place(project, write_notebook, cap
     good = write_notebook(folder / "01_good.ipynb", source)
     bad = write_notebook(folder / "02_bad.ipynb", "1 / 0")
     before, bad_bytes = nbformat.read(good, 4), bad.read_bytes()
-    assert refresh(folder=folder) == 1
+    assert committed.refresh(folder=folder) == 1
     assert "02_bad.ipynb ... failed: ZeroDivisionError: division by zero" in capsys.readouterr().out
     assert bad.read_bytes() == bad_bytes
     after = nbformat.read(good, 4)
@@ -532,8 +531,26 @@ def test_committed_notebooks_are_refreshed_in_place(project, write_notebook, cap
     assert after.metadata == {**KERNEL, "language_info": {"name": "python"}}
     assert [output.get("text") or output.data["text/plain"] for output in after.cells[2].outputs] == ["embedded\n", "2"]
     once = good.read_bytes()
-    assert refresh(["01"], folder) == 0
+    assert committed.refresh(["01"], folder) == 0
     assert good.read_bytes() == once  # nothing in it depends on when it ran
+
+
+def test_what_reproduce_executed_with_the_same_parameters_is_taken_until_anything_changes(project, executed, write_notebook):
+    write_notebook(project / "notebooks" / "00_train.ipynb", "1")
+    assert runs.reproduce([], None, project / "notebooks") == 0
+    assert "02_compare" in executed()
+    [first, *_] = sorted((project / "notebooks").glob("02_*.ipynb"))
+    earlier = committed.executed_before(first, {})
+    assert earlier.name == f"{first.stem}.ipynb" and earlier.parent == EMBEDDED.runs
+    assert committed.executed_before(first, {"collection": "embedded"}) == earlier
+    assert committed.executed_before(first, {"collection": "mine"}) is None
+    assert committed.refresh(["02"], project / "notebooks") == 0
+    assert executed() == []  # nothing was executed again
+    kept = nbformat.read(first, 4)
+    assert "injected-parameters" not in [tag for cell in kept.cells for tag in cell.metadata.get("tags", [])]
+    kept.cells[-1].source += "\n2"
+    nbformat.write(kept, first)
+    assert committed.executed_before(first, {}) is None
 
 
 def test_widgets_and_notes_of_the_run_are_stripped():

@@ -7,12 +7,11 @@ import ast
 import re
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
 
-from lib import ROOT, InputError
+from lib import InputError
 from lib.files import replacing
 from lib.shortage import is_of_disk
 
@@ -20,6 +19,7 @@ KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name
 QUIET = ["--IPKernelApp.log_level=50"]  # a kernel's remarks on its own transport are not for the terminal
 INJECTED = "injected-parameters"  # papermill's tag of the cell that it puts in
 MB = 1_000_000
+NUMBER = r"\d\d[a-z]?_"  # how the name of a notebook begins, and the names of its figures
 COPIES = 3  # the executed notebook, its page, and its figures beside them: each about as large as the notebook
 WIDGET_TYPE = "application/vnd.jupyter.widget-view+json"
 
@@ -28,8 +28,8 @@ WIDGET_TYPE = "application/vnd.jupyter.widget-view+json"
 
 
 def find_notebooks(folder: Path) -> list[Path]:
-    """The numbered notebooks of a folder, in order of their numbers."""
-    found = sorted(Path(folder).glob("[0-9][0-9]_*.ipynb"))
+    """The numbered notebooks of a folder, in order of their numbers: 04_ before 04b_ before 05_."""
+    found = sorted(path for path in Path(folder).glob("*.ipynb") if re.match(NUMBER, path.name))
     if not found:
         raise InputError(f"no numbered notebooks in {folder}; run this in a whole copy of the project")
     return found
@@ -47,11 +47,14 @@ def parameters_of(notebook: Path) -> dict:
 
 
 def opening(notebook: Path) -> tuple[str, str]:
-    """The title and the question of a notebook: the first heading and the first sentence that ends with `?`."""
+    """The title and the question of a notebook: the first heading, and what the opening asks in bold.
+
+    Where nothing is asked in bold, the first sentence that ends with `?`; '' where there is none either.
+    """
     texts = [cell.source for cell in nbformat.read(notebook, 4).cells if cell.cell_type == "markdown"]
     first_line, _, rest = (texts or [""])[0].partition("\n")
-    prose = " ".join(rest.replace("*", "").split())
-    question = re.search(r"[^.!?:]*\?", prose)
+    prose = " ".join(rest.split())
+    question = re.search(r"(?<=\*\*)[^*]*\?(?=\*\*)", prose) or re.search(r"[^.!?:]*\?", prose.replace("*", ""))
     return first_line.lstrip("# ").strip() or notebook.stem, question[0].strip() if question else ""
 
 
@@ -96,26 +99,6 @@ def cause_of(error: BaseException) -> str:
 
 
 # --- the committed notebooks --------------------------------------------------------------------------------------
-
-
-def refresh(names: Sequence[str] = (), folder: Path = ROOT / "notebooks") -> int:
-    """Execute the committed notebooks (those whose names start so) again, in place; the number that failed.
-
-    One that fails stays as it was.
-    """
-    chosen = [path for path in find_notebooks(folder) if not names or path.name.startswith(tuple(names))]
-    failed = 0
-    for number, path in enumerate(chosen, start=1):
-        print(f"[{number}/{len(chosen)}] {path.name} ...", end=" ", flush=True)
-        try:
-            executed = ROOT / "data" / "cache" / "runs" / "committed" / path.name
-            execute(path, executed, {}, progress=True)
-            write_stripped(executed, path)
-            print("done", flush=True)
-        except Exception as error:  # whatever stops one notebook, the others are still refreshed
-            failed += 1
-            print(f"failed: {cause_of(error)}", flush=True)
-    return failed
 
 
 def write_stripped(executed: Path, path: Path) -> None:
