@@ -8,10 +8,11 @@ Business & Economic Statistics 29, 238-249; Owen 2007, Annals of Applied Statist
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special, stats
 
 from lib import InputError
 
@@ -54,23 +55,53 @@ def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) ->
         raise InputError(f"{name} has no estimate with its influence of words; leave it out of the mean")
     moved = influence[values.index].dropna(how="all").fillna(0.0).to_numpy(dtype=float)
     n, models = moved.shape
-    of_words = (moved.mean(axis=1) ** 2).sum()
-    both = (moved**2).sum() / models**2
-    of_models = values.var(ddof=1) / models if models > 1 else np.nan
-    variance = max(of_words + of_models - both, of_words, of_models) if models > 1 else np.nan
-    df = variance**2 / (of_words**2 / (n - 1) + of_models**2 / (models - 1)) if models > 1 and variance else np.nan
-    mean, error = values.mean(), np.sqrt(variance)
+    ends = intervals(values.to_numpy(), moved)
+    variance, df, both = _variance(values.to_numpy(), moved)
+    mean, error = float(ends.estimate), float(np.sqrt(variance))
     between = max(values.var(ddof=1) - both * models, 0.0) if models > 1 else np.nan  # of the models' true values
-    low, high = _reach(mean, error, df)
-    these = _reach(mean, np.sqrt(of_words), n - 1)
     new = _reach(mean, np.sqrt(between + variance), models - 1)
     p = float(2 * stats.t.sf(abs(mean - null) / error, df)) if error > 0 else np.nan
-    return Crossed(float(mean), float(error), float(df), low, high, p, *these, *new, n, models)
+    low, high, these_low, these_high = (float(end) for end in ends[1:])
+    return Crossed(mean, error, float(df), low, high, p, these_low, these_high, *map(float, new), n, models)
 
 
-def _reach(mean: float, error: float, df: float) -> tuple[float, float]:
-    half = stats.t.ppf(0.975, df) * error
-    return float(mean - half), float(mean + half)
+class Intervals(NamedTuple):
+    """Means over models with the intervals of Crossed, an array each, for as many statistics as were asked for."""
+
+    estimate: np.ndarray
+    ci_low: np.ndarray
+    ci_high: np.ndarray
+    these_low: np.ndarray
+    these_high: np.ndarray
+
+
+def intervals(values: np.ndarray, moved: np.ndarray) -> Intervals:
+    """The means of many statistics over models with their 95% intervals, each as crossed() gives it.
+
+    values: (models, ...). moved: (words, models, ...), the influence of each word, 0 where a model lacks the word.
+    """
+    variance, df, _ = _variance(values, moved)
+    mean, of_words = values.mean(axis=0), (moved.mean(axis=1) ** 2).sum(axis=0)
+    return Intervals(mean, *_reach(mean, np.sqrt(variance), df), *_reach(mean, np.sqrt(of_words), len(moved) - 1))
+
+
+def _variance(values: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The variance of the mean over words and models, its degrees of freedom, and the part that both make together."""
+    n, models = moved.shape[:2]
+    of_words = (moved.mean(axis=1) ** 2).sum(axis=0)
+    both = np.einsum("wm...,wm...->...", moved, moved) / models**2
+    if models == 1:
+        return (missing := np.full(of_words.shape, np.nan)), missing, both
+    of_models = values.var(axis=0, ddof=1) / models
+    variance = np.maximum(of_words + of_models - both, np.maximum(of_words, of_models))
+    parts = of_words**2 / (n - 1) + of_models**2 / (models - 1)
+    df = np.divide(variance**2, parts, out=np.full(of_words.shape, np.nan), where=variance > 0)
+    return variance, df, both
+
+
+def _reach(mean, error, df) -> tuple:
+    half = special.stdtrit(df, 0.975) * error  # stats.t.ppf, without the milliseconds that it takes to ask
+    return mean - half, mean + half
 
 
 # --- how much each word moves a statistic -------------------------------------------------------------------------

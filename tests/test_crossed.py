@@ -6,7 +6,7 @@ import pytest
 import statsmodels.api as sm
 
 from lib import InputError
-from lib.crossed import crossed, log_sd_influence, mean_influence, min_f_prime, slope, slope_influence
+from lib.crossed import crossed, intervals, log_sd_influence, mean_influence, min_f_prime, slope, slope_influence
 
 NAMES = list("abcdefghij")
 
@@ -125,3 +125,15 @@ def test_nineteen_of_twenty_prediction_intervals_hold_a_new_model():
         found = crossed(pd.Series(slope(x, y), index=NAMES), table(slope_influence(x, y)))
         held += found.new_low <= 1 + 0.3 * rng.normal() <= found.new_high
     assert 0.93 <= held / runs <= 0.975
+
+
+@pytest.mark.parametrize("models", [1, 5])
+def test_many_means_at_once_have_the_intervals_of_each_alone(models):
+    rng = np.random.default_rng(3)
+    values, moved = rng.normal(size=(models, 4)), rng.normal(0, 0.1, size=(50, models, 4))
+    moved[:, :, 3] = 0  # a mean without any error of its words
+    many = intervals(values, moved)
+    for number in range(4):
+        one = crossed(pd.Series(values[:, number], NAMES[:models]), table(moved[:, :, number]))
+        ends = [one.estimate, one.ci_low, one.ci_high, one.these_low, one.these_high]
+        assert [end[number] for end in many] == pytest.approx(ends, nan_ok=True)

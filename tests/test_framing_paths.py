@@ -84,6 +84,30 @@ def test_models_that_lack_words_are_fitted_on_their_own():
     )
 
 
+def test_a_model_that_stands_still_ends_where_all_rounds_would_take_it(monkeypatch):
+    x, y = words(n=300)
+    slope, influence = paths.huber(x, y)
+    monkeypatch.setattr(paths, "STILL", -1.0)  # all rounds for all models
+    every = paths.huber(x, y)
+    assert slope == pytest.approx(every[0], abs=1e-11) and influence == pytest.approx(every[1], abs=1e-11)
+
+
+def test_words_are_joined_once_for_models_that_read_the_same_and_by_name_for_others():
+    def table(*texts):
+        return pd.DataFrame({"token_id": range(len(texts)), "text": texts})
+
+    tables = {"M": table("tea", " joy", "Joy"), "N": table("tea", " joy", "Joy"), "O": table("mud", "joy", "x")}
+    assert paths.readers(tables) == {"M": "M", "N": "M", "O": "O"}
+    lexicon = Lexicon("made", "sentiment", GRADES, GRADES)
+    found = paths.joined(tables, lexicon, "corrected")
+    places = dict(zip(found.words["word"], found.places.tolist(), strict=True))
+    # The first spelling like the lexicon's stands for a word; -1 where a model lacks it.
+    assert places == {"tea": [0, 0, -1], "joy": [1, 1, 1], "mud": [-1, -1, 0]}
+    rewards = paths.rewards_at(found.places, [np.array([[10.0], [11], [12]]) + 100 * model for model in range(3)])
+    assert dict(zip(found.words["word"], rewards[:, 2, 0], strict=True))["joy"] == 211
+    assert np.isnan(rewards[list(found.words["word"]).index("mud"), 0, 0])
+
+
 # --- words, rules, wordings ---------------------------------------------------------------------------------------
 
 
@@ -110,7 +134,7 @@ def test_wordings_are_those_of_the_adjective_and_of_the_side():
     for prompt in ("greatest", "worst"):
         nine, side = (paths._wordings(prompt, option, everything) for option in (paths.ADJECTIVE, paths.SIDE))
         assert (len(nine), len(side)) == (9, 27) and set(nine) < set(side) and prompt in nine
-    assert paths._wordings("best", paths.SIDE, ("greatest", "best", "worst")) == ["best", "greatest"]
+    assert paths._wordings("best", paths.SIDE, ("greatest", "best", "worst")) == ("best", "greatest")
 
 
 # --- the whole ----------------------------------------------------------------------------------------------------

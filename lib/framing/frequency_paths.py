@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from lib import crossed, display, lexicons, multiverse, prompts
+from lib import crossed, lexicons, multiverse, prompts
 from lib.framing import frequency, paths
 from lib.multiverse import Path
 
@@ -112,66 +112,71 @@ class Fitted(NamedTuple):
 
 
 class Slopes:
-    """The slopes of all paths of some tables; what paths share is computed once.
+    """The slopes of all paths of some tables; what paths share is computed once, for all prompts at once.
 
     prompts: the cell of each prompt of the grid -> its place among the rewards.
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], *, bnc: bool = True):
-        self.models, self.names = list(tables), prompts.with_polarity(paths.prompts_of(tables))
+        self.tables, self.names = tables, prompts.with_polarity(paths.prompts_of(tables))
         self.prompts = {prompts.cell(name): number for number, name in enumerate(self.names)}
-        self.scaled = functools.cache(functools.partial(paths.scaled, tables))
+        self.rewards = functools.cache(functools.partial(paths.rewards_of, tables, self.names))
         self.lists = {WORDFREQ: lexicons.load("wordfreq")}
         if bnc:
             self.lists |= dict.fromkeys((HEADWORDS, FORMS), lexicons.load("bnc"))
         self.sentiments = {name: lexicons.load(name.lower()) for name in LEXICONS}
-        self.joined, self.fitted = functools.cache(self._joined), functools.cache(self._fitted)
+        self.joined, self.found = functools.cache(self._joined), functools.cache(self._found)
 
     def path(self, claim: str, chosen: Mapping) -> Path:
         """The estimate of one path and its interval."""
-        how = tuple(chosen[name] for name in ("list", "words", "length", "offensive", "scale"))
-        found = self.fitted(*how, chosen.get("control", "none"))
-        number = self.prompts[cell_of(chosen)]
-        slopes, influence = found.slopes[:, number], found.influence[:, :, number]
-        if claim == CHANGE:
-            without = self.fitted(*how, "none")
-            slopes, influence = slopes - without.slopes[:, number], influence - without.influence[:, :, number]
-        if chosen["scale"] == paths.RAW:
-            return Path(slopes.mean(), *stats.ttest_1samp(slopes, 0).confidence_interval())
-        one = crossed.crossed(pd.Series(slopes, self.models), pd.DataFrame(influence, columns=self.models))
-        return Path(one.estimate, one.ci_low, one.ci_high)
+        found = self.found(*(chosen[name] for name in ("list", "words", "length", "offensive", "scale")))
+        place = self.prompts[cell_of(chosen)]
+        return Path(*(float(values[place]) for values in found[claim, chosen.get("control", "none")]))
 
-    def _joined(self, listed: str, words: str, scale: str) -> pd.DataFrame:
-        """Rewards: index word, spelling, frequency and, of a lexicon's words, sentiment; columns model, prompt."""
-        control = self.sentiments.get(words)
-        keys = ["word", "spelling", "frequency", *(["sentiment"] if control else [])]
-        pieces = {}
-        for name, table in self.scaled(scale).items():
-            how = "published" if listed == HEADWORDS else "corrected"
-            joined = lexicons.join(table, self.lists[listed], how, control=control)
-            joined.attrs = {}  # pandas copies them with every step
-            joined = joined[joined["frequency"] > 0]
-            joined = joined.assign(spelling=joined.groupby("word").cumcount())
-            pieces[name] = joined.set_index(keys)[self.names].astype(float)
-        return pd.concat(pieces, axis=1)
+    def _joined(self, listed: str, words: str) -> paths.Joined:
+        """The words of the list and, by name of a lexicon, of that lexicon, with their sentiment."""
+        how = "published" if listed == HEADWORDS else "corrected"
+        return paths.joined(self.tables, self.lists[listed], how, control=self.sentiments.get(words))
 
-    def _fitted(self, listed: str, words: str, length: str, offensive: str, scale: str, control: str) -> Fitted:
-        """Slopes on log frequency of all models and prompts at once."""
-        rows = self.joined(listed, words, scale)
+    def _found(self, listed: str, words: str, length: str, offensive: str, scale: str) -> dict[tuple, tuple]:
+        """By claim and control, mean slopes over models and the ends of their intervals, each (prompts,)."""
+        rows = self.joined(listed, words)
         if offensive == "left out":
-            rows = rows[~rows.index.get_level_values("word").map(display.is_offensive).to_numpy(dtype=bool)]
-        rewards = rows.to_numpy()
+            kept = ~rows.words["word"].map(paths.is_offensive).to_numpy(dtype=bool)
+            rows = paths.Joined(rows.words[kept], rows.places[kept])
+        rewards = paths.rewards_at(rows.places, self.rewards(scale))
         if scale == paths.OWN_WORDS:
             rewards = (rewards - np.nanmean(rewards, axis=0)) / np.nanstd(rewards, axis=0)
-        words_only = frequency.log_frequency(rows.index.to_frame(index=False), base=10)
-        x, *others = frequency.predictors(words_only, CONTROLS[control], length=length == LETTERS).to_numpy().T
-        controls = np.column_stack([np.empty((len(x), 0)), *others])
+        free = _fitted(rows.words, rewards, "none", length)
+        found = {(RAW_SLOPES, "none"): _mean(free, scale)}
+        for control in _HOW["control"] if words != EVERY_WORD else ():
+            held = _fitted(rows.words, rewards, control, length)
+            found[WITH_CONTROL, control] = _mean(held, scale)
+            changed = Fitted(held.slopes - free.slopes, held.influence - free.influence)
+            found[CHANGE, control] = _mean(changed, scale)
+        return found
 
-        def fit(places: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            held = controls[places]
-            return crossed.slope(x[places], y, held), crossed.slope_influence(x[places], y, held)
 
-        slopes, influence = paths.fitted(np.arange(len(x)), rewards, fit)
-        by_word = paths.summed(pd.factorize(words_only["word"])[0], influence)
-        shape = (len(self.models), len(self.names))
-        return Fitted(slopes.reshape(shape), by_word.reshape(-1, *shape))
+def _fitted(words: pd.DataFrame, rewards: np.ndarray, control: str, length: str) -> Fitted:
+    """Slopes on log frequency of all models and prompts; words: (n,) with their frequency, as of paths.Joined."""
+    logged = frequency.log_frequency(words, base=10)
+    x, *others = frequency.predictors(logged, CONTROLS[control], length=length == LETTERS).to_numpy().T
+    controls = np.column_stack([np.empty((len(x), 0)), *others])
+
+    def fit(places: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        held = controls[places]
+        return crossed.slope(x[places], y, held), crossed.slope_influence(x[places], y, held)
+
+    n, *shape = rewards.shape
+    slopes, influence = paths.fitted(np.arange(n), rewards.reshape(n, -1), fit)
+    number, spellings = pd.factorize(words["word"])
+    by_word = paths.summed(number, influence, len(spellings))
+    return Fitted(slopes.reshape(shape), by_word.reshape(-1, *shape))
+
+
+def _mean(found: Fitted, scale: str) -> tuple[np.ndarray, ...]:
+    """Means over models and the ends of their intervals, over words and models; of raw rewards, over models."""
+    if scale == paths.RAW:
+        return found.slopes.mean(axis=0), *stats.ttest_1samp(found.slopes, 0).confidence_interval()
+    every = crossed.intervals(found.slopes, found.influence)
+    return every.estimate, every.ci_low, every.ci_high

@@ -6,6 +6,7 @@ side that is asked for is steeper, or equally where rewards bend upwards at neut
 """
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -38,6 +39,7 @@ PAPERS = {"lexicon": "AFINN", "words": AUTHORS, "slope": OLS, "scale": RAW, "def
 OURS = PAPERS | {"words": ONE, "scale": OWN_WORDS, "inference": CROSSED}
 WIDEST = 5  # grades run from -5 to 5, as AFINN's; VADER's run from -4 to 4
 COMMON_FROM = 1.0  # per million words: rarer ones are fed in pieces, and readers of any list grade them by guess
+STILL = 1e-13  # of the scale: what a slope moves in a round when it has been found
 FEWEST = 3  # words of a grade; a mean of fewer has next to no error of its own to tell
 
 
@@ -74,7 +76,7 @@ def framing(
     tables: model -> score table, with the prompts and, for their other wordings, the grid of 54. bing: see choices().
     """
     options = choices(tables, bing=bing)
-    gaps = Gaps(tables, bing=bing)
+    gaps = Gaps(tables, prompts, bing=bing)
     return {prompt: multiverse.run(options, functools.partial(gaps.path, prompt), excluded) for prompt in prompts}
 
 
@@ -104,18 +106,21 @@ def common_words() -> frozenset[str]:
     return frozenset(words.loc[words["frequency"] >= COMMON_FROM, "word"])
 
 
-def _is_kept(words: np.ndarray, option: str) -> np.ndarray:
+is_offensive = functools.cache(display.is_offensive)  # many paths ask of the same words
+
+
+def _is_kept(words: Sequence[str], option: str) -> np.ndarray:
     """Which words an option of `words` keeps, (n,)."""
     if option in (AUTHORS, ONE):
         return np.ones(len(words), dtype=bool)
     common = common_words() if option == COMMON else frozenset(words)
-    return np.array([word in common and not display.is_offensive(word) for word in words])
+    return np.array([word in common and not is_offensive(word) for word in words])
 
 
 def _joins_are_one(tables: Mapping[str, pd.DataFrame]) -> bool:
     """Whether the authors' join to AFINN and to VADER gives the very rows that one row per word does."""
-    pairs = [[lexicons.join(table, lexicons.load(name), how) for how in lexicons.HOW]
-             for table in tables.values() for name in ("afinn", "vader")]  # fmt: skip
+    pairs = [[lexicons.join(tables[model], lexicons.load(name), how) for how in lexicons.HOW]
+             for model in set(readers(tables).values()) for name in ("afinn", "vader")]  # fmt: skip
     return all(set(old["word"]) == set(new["word"]) and len(old) == len(new) for old, new in pairs)
 
 
@@ -125,15 +130,67 @@ def prompts_of(tables: Mapping[str, pd.DataFrame]) -> tuple[str, ...]:
 
 
 @functools.cache
-def _wordings(prompt: str, option: str, scored: tuple[str, ...]) -> list[str]:
+def _wordings(prompt: str, option: str, scored: tuple[str, ...]) -> tuple[str, ...]:
     """The prompts whose mean reward stands for this one, among those scored."""
     if option == ONE_PROMPT:
-        return [prompt]
+        return (prompt,)
     of_grid = grid()
     alike = of_grid["adjective"] == cell(prompt)[0]
     if option == SIDE:
         alike = of_grid["prompt"].map(polarity) == polarity(prompt)
-    return [name for name in of_grid.loc[alike, "prompt"] if name in scored]
+    return tuple(name for name in of_grid.loc[alike, "prompt"] if name in scored)
+
+
+# --- words that several models read ------------------------------------------------------------------------------
+
+
+class Joined(NamedTuple):
+    """Words of a lexicon, a row per word, or per spelling of the authors' join, and where each model's table has them.
+
+    words: columns word, spelling (a number), and the lexicon's quantities. places: (n, models), the row of the model's
+    table; -1 where it lacks the word.
+    """
+
+    words: pd.DataFrame
+    places: np.ndarray
+
+
+def readers(tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+    """Model -> the first of the models that have the same texts by the same token ids, and so the same words."""
+    first: dict[str, str] = {}
+    texts = {name: table[["token_id", "text"]] for name, table in tables.items()}
+    for name, own in texts.items():
+        first[name] = next((other for other in dict.fromkeys(first.values()) if texts[other].equals(own)), name)
+    return first
+
+
+def joined(tables: Mapping[str, pd.DataFrame], lexicon: Lexicon, how: str, *, control: Lexicon | None = None) -> Joined:
+    """The words of a lexicon that the models read, less those of which it says 0 (no sentiment, never counted).
+
+    how, control: as of lexicons.join, which is asked once for all models of one tokenizer.
+    """
+    first = readers(tables)
+    of_reader = {name: _placed(tables[name], lexicon, how, control) for name in dict.fromkeys(first.values())}
+    both = pd.concat({name: of_reader[first[name]] for name in tables}, axis=1)
+    return Joined(both.index.to_frame(index=False), both.fillna(-1).to_numpy(dtype=int))
+
+
+def _placed(table: pd.DataFrame, lexicon: Lexicon, how: str, control: Lexicon | None) -> pd.Series:
+    """The rows of a table that are words of the lexicon: index word, spelling and the lexicon's quantities."""
+    texts = table[["token_id", "text"]].assign(place=np.arange(len(table)))
+    rows = lexicons.join(texts, lexicon, how, control=control)
+    rows = rows[rows[lexicon.quantity] != 0]
+    rows.attrs = {}  # pandas copies them with every step
+    rows = rows.assign(spelling=rows.groupby("word").cumcount())
+    quantities = [listed.quantity for listed in (lexicon, control) if listed]
+    return rows.set_index(["word", "spelling", *quantities])["place"]
+
+
+def rewards_at(places: np.ndarray, rewards: Sequence[np.ndarray]) -> np.ndarray:
+    """Rewards (n, models, prompts) of joined words, NaN where a model lacks one; rewards: by model, (rows, prompts)."""
+    found = np.stack([of_model[place] for of_model, place in zip(rewards, places.T, strict=True)], axis=1)
+    found[places < 0] = np.nan
+    return found
 
 
 # --- scales -------------------------------------------------------------------------------------------------------
@@ -156,6 +213,11 @@ def scaled(tables: Mapping[str, pd.DataFrame], option: str) -> dict[str, pd.Data
     return {name: table.assign(**scale[option](table[names].astype(float))) for name, table in tables.items()}
 
 
+def rewards_of(tables: Mapping[str, pd.DataFrame], prompts: Sequence[str], option: str) -> list[np.ndarray]:
+    """By model, rewards (rows, prompts) on the scale of an option."""
+    return [table[list(prompts)].to_numpy() for table in scaled(tables, option).values()]
+
+
 def _standardised(rewards: pd.DataFrame) -> pd.DataFrame:
     return (rewards - rewards.mean()) / rewards.std(ddof=0)
 
@@ -173,21 +235,38 @@ def huber(x: np.ndarray, y: np.ndarray, tuning: float = 1.345, rounds: int = 50)
 
     The scale is the median absolute residual over .6745, taken anew in every round, as in statsmodels' RLM.
     """
-    weights = np.ones_like(y)
-    for _ in range(rounds):
-        total = weights.sum(axis=0)
-        middle = (weights * x[:, None]).sum(axis=0) / total
-        away = x[:, None] - middle
-        slope = (weights * away * y).sum(axis=0) / (weights * away**2).sum(axis=0)
-        residual = y - (weights * y).sum(axis=0) / total - slope * away
-        scale = np.median(np.abs(residual), axis=0) / stats.norm.ppf(0.75)
-        weights = tuning / np.maximum(np.abs(residual) / np.maximum(scale, 1e-12), tuning)
+    slope, scale, residual = _reweighted(x - x.mean(), y.T.copy(), tuning, rounds)
     limit = tuning * scale
     within = (np.abs(residual) <= limit).astype(float)
     away = x[:, None] - (within * x[:, None]).sum(axis=0) / within.sum(axis=0)
     moved = away * residual.clip(-limit, limit) / (within * away**2).sum(axis=0)
     centred = x - x.mean()
     return slope, moved / (1 - 1 / len(x) - centred**2 / (centred @ centred))[:, None]
+
+
+def _reweighted(c: np.ndarray, y: np.ndarray, tuning: float, rounds: int) -> tuple[np.ndarray, ...]:
+    """Slope (models,), scale (models,) and residuals (n, models) of Huber's line; c: (n,), centred; y: (models, n).
+
+    A model whose slope and scale stand still is left out of further rounds.
+    """
+    slope, scale, residual = np.full(len(y), np.inf), np.full(len(y), np.inf), np.empty_like(y)
+    moving, weights = np.arange(len(y)), np.ones_like(y)
+    for _ in range(rounds):
+        rewards = y[moving]
+        total, of_x, of_xx = weights.sum(axis=1), weights @ c, weights @ c**2
+        weighted = weights * rewards
+        of_y, of_xy = weighted.sum(axis=1), weighted @ c
+        steep = (of_xy - of_x * of_y / total) / (of_xx - of_x**2 / total)
+        off = rewards - ((of_y - steep * of_x) / total)[:, None] - steep[:, None] * c
+        size = np.abs(off)
+        spread = np.median(size, axis=1) / stats.norm.ppf(0.75)
+        moved = np.maximum(abs(steep - slope[moving]), abs(spread - scale[moving])) > STILL * spread
+        slope[moving], scale[moving], residual[moving] = steep, spread, off
+        if not moved.any():
+            break
+        moving, size, limit = moving[moved], size[moved], tuning * np.maximum(spread[moved], 1e-12)
+        weights = limit[:, None] / np.maximum(size, limit[:, None])
+    return slope, scale, residual.T
 
 
 def of_grades(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -219,67 +298,67 @@ class Words(NamedTuple):
 
 
 class Gaps:
-    """The gaps of all paths of some tables; what paths share is computed once."""
+    """The gaps of all paths of some tables for these prompts; what paths share is computed once, for all at once.
 
-    def __init__(self, tables: Mapping[str, pd.DataFrame], *, bing: bool = True):
-        self.models, self.prompts, self.lexicons = list(tables), prompts_of(tables), grades(bing=bing)
-        self.scaled = functools.cache(functools.partial(scaled, tables))
-        self.joined, self.words = functools.cache(self._joined), functools.cache(self._words)
-        self.sides, self.crossed = functools.cache(self._sides), functools.cache(self._crossed)
+    wordings: the lists of prompts whose mean reward paths take; each list asks for one side.
+    """
+
+    def __init__(self, tables: Mapping[str, pd.DataFrame], prompts: Sequence[str], *, bing: bool = True):
+        self.tables, self.scored, self.lexicons = tables, prompts_of(tables), grades(bing=bing)
+        options = itertools.product(prompts, CHOICES["wordings"])
+        self.wordings = list(dict.fromkeys(_wordings(prompt, option, self.scored) for prompt, option in options))
+        self.rewards = functools.cache(functools.partial(rewards_of, tables, self.scored))
+        self.joined, self.kept = functools.cache(self._joined), functools.cache(self._kept)
+        self.sides, self.found = functools.lru_cache(2)(self._sides), functools.cache(self._found)
 
     def path(self, prompt: str, chosen: Mapping) -> Path:
         """The estimate of one path and its interval."""
-        *key, inference = (chosen[name] for name in CHOICES)
-        found, of_models = self.crossed(prompt, *key)
-        if inference == MODELS:
-            return Path(found.estimate, *of_models)
-        ends = (found.ci_low, found.ci_high) if inference == CROSSED else (found.these_low, found.these_high)
-        return Path(found.estimate, *ends)
+        *key, definition, wordings, inference = (chosen[name] for name in CHOICES)
+        place = self.wordings.index(_wordings(prompt, wordings, self.scored))
+        return Path(*(float(values[place]) for values in self.found(*key, definition)[inference]))
 
-    def _joined(self, lexicon: str, how: str, scale: str) -> pd.DataFrame:
-        """Rewards: index word, spelling, sentiment; columns model, prompt; NaN where a model lacks the word."""
-        pieces = {}
-        for name, table in self.scaled(scale).items():
-            joined = lexicons.join(table, self.lexicons[lexicon], how)
-            joined = joined[joined["sentiment"] != 0]
-            joined.attrs = {}  # pandas copies them with every step
-            spelling = joined.groupby("word").cumcount().rename("spelling")
-            pieces[name] = joined.set_index(["word", spelling, "sentiment"])[list(self.prompts)].astype(float)
-        return pd.concat(pieces, axis=1)
+    def _joined(self, lexicon: str, how: str) -> Joined:
+        return joined(self.tables, self.lexicons[lexicon], how)
+
+    def _kept(self, lexicon: str, words: str) -> Joined:
+        """The words that a path keeps."""
+        both = self.joined(lexicon, "published" if words == AUTHORS else "corrected")
+        kept = _is_kept(both.words["word"], words)
+        return Joined(both.words[kept], both.places[kept])
 
     def _words(self, lexicon: str, words: str, scale: str) -> Words:
         """The words that a path keeps, with rewards on its scale."""
-        rows = self.joined(lexicon, "published" if words == AUTHORS else "corrected", scale)
-        rows = rows[_is_kept(rows.index.get_level_values("word"), words)]
-        rewards = rows.to_numpy().reshape(len(rows), len(self.models), len(self.prompts))
+        kept = self.kept(lexicon, words)
+        rewards = rewards_at(kept.places, self.rewards(scale))
         if scale == OWN_WORDS:
             rewards = (rewards - np.nanmean(rewards, axis=0)) / np.nanstd(rewards, axis=0)
-        word, _ = pd.factorize(rows.index.get_level_values("word"))
-        return Words(word, rows.index.get_level_values("sentiment").to_numpy(dtype=float), rewards)
+        return Words(pd.factorize(kept.words["word"])[0], kept.words["sentiment"].to_numpy(dtype=float), rewards)
 
-    def _sides(
-        self, prompt: str, lexicon: str, words: str, slope: str, scale: str, wordings: str
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The slopes among positive and negative words, (2, models), and the influence of words, (2, n, models)."""
-        kept = self.words(lexicon, words, scale)
-        asked = [self.prompts.index(name) for name in _wordings(prompt, wordings, self.prompts)]
-        mean = kept.rewards[:, :, asked].mean(axis=2)
-        slopes, influence = np.empty((2, mean.shape[1])), np.zeros((2, *mean.shape))
+    def _sides(self, lexicon: str, words: str, slope: str, scale: str) -> tuple[np.ndarray, np.ndarray]:
+        """By list of wordings, the slopes among positive and negative words, (2, models, wordings), and the influence
+        of words, (2, n, models, wordings)."""
+        kept = self._words(lexicon, words, scale)
+        asked = [[self.scored.index(prompt) for prompt in prompts] for prompts in self.wordings]
+        mean = np.stack([kept.rewards[:, :, places].mean(axis=2) for places in asked], axis=2)
+        n, *shape = mean.shape
+        slopes, influence = np.empty((2, *shape)), np.zeros((2, kept.word.max() + 1, *shape))
         for side, rows in enumerate((kept.sentiment > 0, kept.sentiment < 0)):
-            slopes[side], influence[side, rows] = fitted(kept.sentiment[rows], mean[rows], SLOPES[slope])
+            found, moved = fitted(kept.sentiment[rows], mean[rows].reshape(-1, np.prod(shape)), SLOPES[slope])
+            slopes[side] = found.reshape(shape)
+            influence[side] = summed(kept.word[rows], moved, kept.word.max() + 1).reshape(-1, *shape)
         return slopes, influence
 
-    def _crossed(self, prompt, lexicon, words, slope, scale, definition, wordings):
-        """The gap with its crossed interval, and the interval of a t-test over models."""
-        slopes, influence = self.sides(prompt, lexicon, words, slope, scale, wordings)
-        directions = polarity(prompt) * np.sign(slopes) if definition == MAGNITUDE else np.ones_like(slopes)
-        gap = directions[0] * slopes[0] - directions[1] * slopes[1]
-        moved = directions[0] * influence[0] - directions[1] * influence[1]
-        word = self.words(lexicon, words, scale).word
-        of_words = pd.DataFrame(summed(word, moved), columns=self.models)
-        found = crossed.crossed(pd.Series(gap, self.models), of_words)
-        half = stats.t.ppf(0.975, len(gap) - 1) * gap.std(ddof=1) / np.sqrt(len(gap))
-        return found, (gap.mean() - half, gap.mean() + half)
+    def _found(self, lexicon: str, words: str, slope: str, scale: str, definition: str) -> dict[str, tuple]:
+        """By inference, the mean gap and the ends of its interval, each by list of wordings, (wordings,)."""
+        slopes, influence = self.sides(lexicon, words, slope, scale)
+        asked = np.array([polarity(prompts[0]) for prompts in self.wordings])
+        directions = asked * np.sign(slopes) if definition == MAGNITUDE else np.ones_like(slopes)
+        gaps = directions[0] * slopes[0] - directions[1] * slopes[1]
+        found = crossed.intervals(gaps, directions[0] * influence[0] - directions[1] * influence[1])
+        half = stats.t.ppf(0.975, len(gaps) - 1) * gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
+        mean = found.estimate
+        return {MODELS: (mean, mean - half, mean + half), CROSSED: (mean, found.ci_low, found.ci_high),
+                THESE: (mean, found.these_low, found.these_high)}  # fmt: skip
 
 
 def fitted(x: np.ndarray, y: np.ndarray, fit: Callable) -> tuple[np.ndarray, np.ndarray]:
@@ -287,17 +366,21 @@ def fitted(x: np.ndarray, y: np.ndarray, fit: Callable) -> tuple[np.ndarray, np.
 
     y is NaN, and the influence 0, where a model lacks the word.
     """
-    present = ~np.isnan(y)
+    present, alike = ~np.isnan(y), {}
+    for column in range(y.shape[1]):
+        alike.setdefault(present[:, column].tobytes(), []).append(column)
     slopes, influence = np.empty(y.shape[1]), np.zeros_like(y)
-    for pattern in np.unique(present, axis=1).T:
-        alike = (present == pattern[:, None]).all(axis=0)
-        slopes[alike], moved = fit(x[pattern], y[np.ix_(pattern, alike)])
-        influence[np.ix_(pattern, alike)] = moved
+    for columns in alike.values():
+        rows = np.flatnonzero(present[:, columns[0]])
+        slopes[columns], influence[np.ix_(rows, columns)] = fit(x[rows], y[np.ix_(rows, columns)])
     return slopes, influence
 
 
-def summed(word: np.ndarray, influence: np.ndarray) -> np.ndarray:
-    """Influence by word, (words, ...), of rows (n, ...): spellings of one word move an estimate together."""
-    of_words = np.zeros((word.max() + 1, *influence.shape[1:]))
-    np.add.at(of_words, word, influence)
+def summed(word: np.ndarray, influence: np.ndarray, words: int) -> np.ndarray:
+    """Influence by word, (words, columns), of rows (n, columns): spellings of one word move an estimate together."""
+    of_words = np.zeros((words, influence.shape[1]))
+    if len(np.unique(word)) == len(word):  # one row per word, which is what takes no time
+        of_words[word] = influence
+    else:
+        np.add.at(of_words, word, influence)
     return of_words
