@@ -164,19 +164,14 @@ def _models(tables: dict[str, pd.DataFrame]) -> list[dict]:
 
 
 def _filled(block: bytes, title: str) -> str:
-    """The page with style, script and block in place of the links to them."""
-    page, style, script = (
-        resources.files("lib.explorer").joinpath(f"explorer.{kind}").read_text(encoding="utf-8")
-        for kind in ("html", "css", "js")
-    )
-    content = base64.b64encode(block).decode()
-    for link, inside in {
-        "<title></title>": f"<title>{html.escape(title)}</title>",
-        '<link rel="stylesheet" href="explorer.css">': f"<style>\n{style}</style>",
-        '<script id="block" type="application/octet-stream"></script>': f'<script id="block" '
-        f'type="application/octet-stream">{content}</script>',
-        '<script src="explorer.js" defer></script>': f"<script>\n{script}</script>",
-    }.items():
-        assert page.count(link) == 1, link
-        page = page.replace(link, inside)
-    return page
+    """The page with its style, scripts and block in place of the links to them."""
+    page = _part("explorer.html")
+    page = re.sub(r'<link rel="stylesheet" href="([\w.]+)">', lambda link: f"<style>\n{_part(link[1])}</style>", page)
+    page = re.sub(r'<script src="([\w.]+)" defer></script>', lambda link: f"<script>\n{_part(link[1])}</script>", page)
+    page = page.replace("<title></title>", f"<title>{html.escape(title)}</title>")
+    opening, ending = BLOCK.pattern.split("([^<]*)")
+    return page.replace(opening + ending, opening + base64.b64encode(block).decode() + ending)
+
+
+def _part(name: str) -> str:
+    return resources.files("lib.explorer").joinpath(name).read_text(encoding="utf-8")
