@@ -10,7 +10,7 @@ TESTS := OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --no-loadscop
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce published calibrate explore check verify quick test drills score ls lab lint notebooks
+.PHONY: help install reproduce published calibrate explore check card verify quick test drills score ls lab lint notebooks
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -51,6 +51,11 @@ score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=great
 check: $(INSTALLED) ## is a model scored as its makers meant: make check MODEL=path/to/model [JSON=1]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make check MODEL=<nickname, hub id or folder>" >&2; exit 2; }
 	@$(PY) -m lib.run check "$(MODEL)" $(if $(JSON),--json)
+
+card: $(INSTALLED) ## one page on what a model values, beside ten published ones: make card MODEL=path/to/model [COLLECTION=mine]
+	@test -n "$(MODEL)" || { echo "error: which model? Say: make card MODEL=<nickname, hub id or folder>" >&2; exit 2; }
+	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run card "$(MODEL)" \
+		$(if $(COLLECTION),--collection $(COLLECTION))
 
 verify: $(INSTALLED) ## run a real model beside its published scores: make verify MODEL=R-Gem-2B [SAMPLE=200] [DTYPE=float32]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make verify MODEL=<one of the paper's ten>" >&2; exit 2; }

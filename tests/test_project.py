@@ -73,7 +73,7 @@ FLOORS = [
         "multiverse_charts",
     },
     SECTIONS,
-    {"calibration", "checks", "explorer"},
+    {"calibration", "card", "checks", "explorer"},
     {"reproduce"},
     {"run"},
 ]
