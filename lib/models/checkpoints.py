@@ -261,17 +261,19 @@ def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
 
 
 def from_safetensors(
-    kind: AutoClass, folder: Path, config: PreTrainedConfig, dtype: str, attention: str | None
-) -> tuple[PreTrainedModel, dict]:
+    kind: AutoClass, folder: Path, config: PreTrainedConfig, dtype: str, attention: str | None,
+    layout: dict | None = None,
+) -> tuple[PreTrainedModel, dict]:  # fmt: skip
     """The checkpoint as a model of this Auto class, without remote code, and the report of its loading.
 
-    attention: as from set_attention; None leaves it to the architecture.
+    attention: as from set_attention; None leaves it to the architecture. layout: as from cards.layout, None for all on
+    the host.
     """
     with quiet_transformers(), built_from(folder):
         model, report = kind.from_pretrained(
             folder, config=config, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False,
             attn_implementation="eager" if attention == "uncapped" else attention, output_loading_info=True,
-            ignore_mismatched_sizes=True,
+            ignore_mismatched_sizes=True, **({"device_map": layout} if layout else {}),
         )  # type: ignore[misc]  # a pair, since the loading info is asked for  # fmt: skip
     return model, report
 

@@ -23,7 +23,7 @@ from transformers import (
 
 from lib import ROOT, InputError
 from lib.collection import EMBEDDED, OWN, Collection
-from lib.models import checkpoints, closings, conversations, layers
+from lib.models import cards, checkpoints, closings, conversations, layers
 from lib.models.closings import OpenedTurn
 from lib.models.conversations import Conversation, Inputs
 from lib.models.heads import Head, LinearHead, UncertaintyHead, new_head
@@ -188,7 +188,8 @@ def load(
     read_at: "last" token or "last_not_pad"; None takes the rule of the checkpoint's own class, see read_at_for.
     closing: "rendered" (None too) or "trim", where the template opens another turn after the reply, see closings.
     stream: whether weights stay in their files and are read layer by layer, once for all replies that are scored
-    together; None does so where they do not fit into what is free on the device, or on the host.
+    together; None does so where they do not fit into what is free on the device, or on the host. Before that, None
+    takes all cards of the machine where one is too small and they hold the weights together (see cards).
     Raises InputError, one line with the remedy, for anything that is not there, not open, or not a reward model.
     """
     name = str(name)
@@ -203,18 +204,21 @@ def load(
     read_at = read_at_for(head_name, config, read_at)
     tokenizer, opened = tokenizer_for(folder, head_name)
     closing = closings.checked(closing, opened, head_name in GATED)
-    if layers.are_wanted(stream, folder, config, head_name, dtype, device):
+    layout = None if stream or head_name == "classifier" else cards.layout_for(folder, config, dtype, device)
+    parts: tuple[PreTrainedModel, Head | None, Layers | None]
+    if not layout and layers.are_wanted(stream, folder, config, head_name, dtype, device):
         parts = _open_backbone_and_load_head(folder, config, keys, head_name, dtype, attention, device)
+    elif head_name == "classifier":
+        parts = (*_load_classifier(folder, config, dtype), None)
     else:
-        load_parts = _load_classifier if head_name == "classifier" else _load_backbone_and_head
-        parts = (*load_parts(folder, config, keys, head_name, dtype, attention), None)
+        parts = (*_load_backbone_and_head(folder, config, keys, head_name, dtype, attention, layout), None)
     backbone, head_module, in_files = parts
     checkpoints.refuse_larger_tokenizer(folder, tokenizer, len(backbone.get_input_embeddings().weight))  # type: ignore[arg-type]
     if attention != "uncapped":
         attention = backbone.config._attn_implementation
     model = RewardModel(
         name, entry["nickname"], entry["hub_id"], revision, head_name, dtype, attention, device, tokenizer,
-        backbone if in_files else checkpoints.ready(backbone, device),
+        backbone.eval() if in_files or layout else checkpoints.ready(backbone, device),
         head_module and head_module.to(device).eval(), read_at, closing, opened, in_files,
     )  # fmt: skip
     model.conversation("Why?")  # a template that cannot be used is told now, not after the first prompt
@@ -295,9 +299,10 @@ def tokenizer_for(folder: Path, head_name: str) -> tuple[PreTrainedTokenizerBase
 
 
 def _load_backbone_and_head(
-    folder: Path, config: PreTrainedConfig, keys: dict[str, Path], head_name: str, dtype: str, attention: str
-) -> tuple[PreTrainedModel, Head]:
-    backbone, report = checkpoints.from_safetensors(AutoModel, folder, config, dtype, attention)
+    folder: Path, config: PreTrainedConfig, keys: dict[str, Path], head_name: str, dtype: str, attention: str,
+    layout: cards.Layout | None,
+) -> tuple[PreTrainedModel, Head]:  # fmt: skip
+    backbone, report = checkpoints.from_safetensors(AutoModel, folder, config, dtype, attention, layout)
     prefix = f"{backbone.base_model_prefix}."
     of_backbone = {key for key in keys if key.startswith(prefix)}
     checkpoints.refuse_unloaded(folder, report, of_backbone - {f"{prefix}{key}" for key in backbone.state_dict()})
@@ -313,9 +318,7 @@ def _open_backbone_and_load_head(
     return backbone, load_head(folder, of_head, config, head_name), in_files
 
 
-def _load_classifier(
-    folder: Path, config: PreTrainedConfig, keys: dict[str, Path], head_name: str, dtype: str, attention: str
-) -> tuple[PreTrainedModel, None]:
+def _load_classifier(folder: Path, config: PreTrainedConfig, dtype: str) -> tuple[PreTrainedModel, None]:
     if config.num_labels != 1:
         raise InputError(f"{folder}: the classifier has {config.num_labels} labels; a reward model has one")
     model, report = checkpoints.from_safetensors(AutoModelForSequenceClassification, folder, config, dtype, None)
