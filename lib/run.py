@@ -17,7 +17,6 @@ EXAMPLES = """examples:
   python -m lib.run score S-Gem-27B --tokens 500 --prompts greatest   a model of any size, in little memory
   python -m lib.run check path/to/model                              is it scored as its makers meant?
   python -m lib.run card path/to/model                               what it values, beside ten published models
-  python -m lib.run card path/to/model                               what it values, beside ten published models
   python -m lib.run verify R-Gem-2B --sample 200 --dtype float32
   python -m lib.run tokenizers path/to/tokenizers                    what the paper's tokens are read as; no weights
   python -m lib.run published                                        the notebooks on the authors' released scores
@@ -54,12 +53,6 @@ def _parser() -> argparse.ArgumentParser:
     added = commands.add_parser("check", help="tell whether a reward model is scored as its makers meant")
     added.add_argument("name", metavar="MODEL", help="nickname, hub id or folder")
     added.add_argument("--json", action="store_true", dest="as_json", help="the same for machines")
-    added.add_argument("--bos", choices=["single", "double"], default="single", help="double: as the paper's code did")
-    for option in ("dtype", "attention", "head", "read-at", "closing", "device"):
-        added.add_argument(f"--{option}", help="as of lib.models.reward_models.load")
-    added = commands.add_parser("card", help="one page on what a reward model values, beside the published ones")
-    added.add_argument("name", metavar="MODEL", help="nickname, hub id or folder")
-    added.add_argument("--collection", help=WHERE)
     added.add_argument("--bos", choices=["single", "double"], default="single", help="double: as the paper's code did")
     for option in ("dtype", "attention", "head", "read-at", "closing", "device"):
         added.add_argument(f"--{option}", help="as of lib.models.reward_models.load")
@@ -113,10 +106,6 @@ def _run(command: str, **given) -> int:
             from lib.reproduce import one_model
 
             return int(not one_model.check_model(**given))
-        case "card":
-            from lib.reproduce import one_model
-
-            one_model.make_card(**given)
         case "card":
             from lib.reproduce import one_model
 
