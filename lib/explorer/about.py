@@ -1,5 +1,6 @@
 """What is known of a text beside its rewards: its frequency, sentiment, kind, people's rank, and what was planted."""
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -24,15 +25,21 @@ class About:
 
 def about(texts: list[str], collection: Collection) -> About:
     """What is known of the texts of a collection. What has to be fetched and cannot be had is left out."""
-    words = pd.Series([text.strip().lower() for text in texts], dtype="str")
-    found = About(_kinds(pd.Series(texts, dtype="str"), words, collection))
+    series = _series(texts)
+    words = series.str.strip().str.lower()
+    found = About(_kinds(series, words, collection))
     frequency = np.log10(_looked_up(words, "wordfreq"))
     found.columns["frequency"] = frequency.astype(np.float32)
     found.columns["sentiment"] = _looked_up(words, "vader").astype(np.float32)
     if collection == ITEMS:
         with suppress(InputError):
-            found.columns["people's rank"] = _peoples_rank(texts)
+            found.columns["people's rank"] = _peoples_rank(series)
     return found
+
+
+def _series(texts: list[str]) -> pd.Series:
+    """The texts to look up; half of a surrogate pair, which no table can hold, is U+FFFD in them."""
+    return pd.Series([re.sub("[\ud800-\udfff]", "\ufffd", text) for text in texts], dtype="str")
 
 
 def _looked_up(words: pd.Series, lexicon: str) -> np.ndarray:
@@ -41,12 +48,12 @@ def _looked_up(words: pd.Series, lexicon: str) -> np.ndarray:
     return words.map(listed.corrected.set_index("word")[listed.quantity]).to_numpy(dtype=float)
 
 
-def _peoples_rank(texts: list[str]) -> np.ndarray:
+def _peoples_rank(texts: pd.Series) -> np.ndarray:
     """Rank by Elo on EloEverything, 1 = most preferred, ties share the average; InputError if it cannot be had."""
     from lib.published.score_files import human_ratings  # here, because it loads what runs models
 
     rated = human_ratings().set_index("item")["elo"]
-    return pd.Series(texts).map(human.ranks(rated)).to_numpy(dtype=np.float32)
+    return texts.map(human.ranks(rated)).to_numpy(dtype=np.float32)
 
 
 # --- kinds --------------------------------------------------------------------------------------------------------
@@ -103,7 +110,7 @@ def planted(texts: list[str], models: list[str], prompts: list[str]) -> tuple[di
     """
     from lib.embedded import planting, recovery  # here, because it loads torch, which only planted models need
 
-    trimmed = pd.Series([text.strip() for text in texts], dtype="str")
+    trimmed = _series(texts).str.strip()
     once = pd.DataFrame({"text": trimmed.drop_duplicates()}).assign(input_group=lambda table: range(len(table)))
     once = once.assign(**{prompt: 0.0 for prompt in prompts})
     profiles = {name: planting.profile(name) for name in models if name in planting.profiles().index}

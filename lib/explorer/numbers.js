@@ -26,6 +26,7 @@ async function unpack(base64) {
 /* --- columns and ranks ------------------------------------------------------------------------------------------- */
 
 const nameOf = c => [c.quantity, c.model, c.prompt].filter(Boolean).join(" · ");
+const inShort = c => `${c.model}, ${c.prompt}`;
 const columnOf = (model, prompt, quantity = "reward") =>
   columns.find(c => c.model === model && c.prompt === prompt && c.quantity === quantity);
 

@@ -44,9 +44,10 @@ const heads = names => names.map(name => make("th", { scope: "col", class: WORDY
 
 function table(caption, head, rows) {
   const top = Array.isArray(head[0]) ? head : [head];
-  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, make("table", {},
-    make("caption", {}, caption), make("thead", {}, ...top.map(cells => make("tr", {}, ...cells))),
-    make("tbody", {}, ...rows.map(cells => make("tr", {}, ...cells)))));
+  const lines = part => part.map(cells => make("tr", {}, ...cells));
+  return make("div", {}, make("p", { class: "caption", "aria-hidden": "true" }, caption),
+    make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+      make("table", { "aria-label": caption }, make("thead", {}, ...lines(top)), make("tbody", {}, ...lines(rows)))));
 }
 
 /* --- words ------------------------------------------------------------------------------------------------------- */
@@ -69,7 +70,7 @@ function add(row) {
   render();
   const at = standing(detail(), row);
   $("told").textContent = isGuessed(row) ? `${plain(row)} added. ` + (at
-    ? `Rank ${count(at.rank)} of ${count(at.n)} for ${nameOf(detail())}.` : `${detail().model} has no such text.`) : "";
+    ? `Rank ${count(at.rank)} of ${count(at.n)} for ${inShort(detail())}.` : `${detail().model} has no such text.`) : "";
 }
 
 function remove(row) {
@@ -98,7 +99,7 @@ function guessing(row) {
     oninput: event => { number.textContent = event.target.value; } });
   const see = () => { state.guesses.set(row, +slider.value); render(); };
   return make("div", {}, make("p", {}, make("label", { for: "guessed" }, "Where does ", token(row),
-    ` stand for ${nameOf(detail())}? 0 is the lowest of all texts, 100 the highest.`)), make("div",
+    ` stand for ${inShort(detail())}? 0 is the lowest of all texts, 100 the highest.`)), make("div",
     { class: "controls" }, slider, number, make("button", { type: "button", id: "see", onclick: see }, "Reveal")));
 }
 
@@ -154,7 +155,7 @@ function formsTable(row) {
     cell(at ? count(at.rank) : ""), cell(data.vocabularies[v].models.join(", "), true)];
   });
   const found = table("Its forms, and what was really read for each; the same letter is the same input, so the same "
-    + `reward (rank for ${nameOf(column)})`, heads(["form", "token id", "read as", "input", "rank", "models"]), rows);
+    + `reward (rank for ${inShort(column)})`, heads(["form", "token id", "read as", "input", "rank", "models"]), rows);
   found.id = "forms";
   return found;
 }
@@ -162,7 +163,7 @@ function formsTable(row) {
 function neighboursTable(row) {
   const column = detail();
   if (!standing(column, row)) return null;
-  const found = table(`Just above and below it for ${nameOf(column)}`, heads(["text", "rank", "reward"]),
+  const found = table(`Just above and below it for ${inShort(column)}`, heads(["text", "rank", "reward"]),
     neighbours(column, row).map(other => [other === row ? make("td", { class: "left" }, make("strong", {}, token(row)))
       : cell(token(other), true), cell(count(standing(column, other).rank)), cell(short(valuesOf(column)[other]))]));
   found.id = "neighbours";
