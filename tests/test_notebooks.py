@@ -148,6 +148,10 @@ RUNS: dict[str, list[Run]] = {
             | {"control_worst": near(-0.1, abs=0.08)},
         )
     ],
+    "10_value_card": [
+        # Framing turns the spreads, and asked for the worst thing rewards fall with sentiment: both were planted.
+        Run({}, {"tokens": 16384, "typed": 9675, "framing": near(2.7, abs=0.5), "sentiment_worst": near(-0.44, abs=0.05)})
+    ],
     "09_scorecard": [
         # On small models no sentence has a verdict but the one that is counted on the paper's printed tables.
         Run({}, {"claims": 48, "not_testable_here": 47, "undecided": 1})
@@ -169,6 +173,10 @@ class Project:
         shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copytree(ROOT / "data", folder / "data", ignore=shutil.ignore_patterns(*MADE))
         shutil.copytree(notebooks, folder / "notebooks")
+        for table in [*(ROOT / "figures").glob("published/*/*.csv"), *(ROOT / "figures").glob("embedded/card.csv")]:
+            copied = folder / table.relative_to(ROOT)  # what cards compare a model with
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(table, copied)
 
     def execute(self, names: Iterable[str]) -> None:
         """Execute these notebooks and those that they build on; of each, what its runs recorded or why they failed."""

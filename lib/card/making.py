@@ -1,6 +1,7 @@
 """A card made: the model is loaded, its vocabulary and the typed texts are scored, and all is measured and placed."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,7 +17,7 @@ from lib.models.reward_models import RewardModel
 class Card:
     """All that a card says of one model; nothing in it is drawn or worded yet.
 
-    model: what was asked for. settings: how it was scored. ends: as of replies.ends. pairs: end -> replies.Pairs.
+    model: what MODEL= is to be. settings: how it was scored. ends: as of replies.ends. pairs: end -> replies.Pairs.
     measured: measure -> COLUMNS of measures, and below, equal, within, of among the published models, and the same
     with the ending _planted among the planted ones. others: published and planted -> measures x models.
     single_tokens: how many of the typed words the model reads as one token. missing: why a row is missing, '' if none.
@@ -42,19 +43,30 @@ def make(name: str, study: Collection, bos: str = "single", progress: bool = Tru
     Its vocabulary is scored where the collection has no score table of it, or one that lacks prompts of a card.
     InputError for a model that is none, or that does not belong into the collection.
     """
-    model = reward_models.load(name, **options)
+    return of_model(reward_models.load(name, **options), study, bos, progress)
+
+
+def of_model(model: RewardModel, study: Collection, bos: str = "single", progress: bool = True) -> Card:
+    """The same of a loaded model."""
     reward_models.refuse_foreign(study, {model.nickname: model.hub_id})
     table = vocabulary_of(model, study, bos, progress)
     words, ranked = texts.type_words(model, bos), texts.type_items(model, bos)
     listed, missing = others.nouns()
-    share = scores.what_was_fed(table)
-    found = measures.of_model(words, ranked, share["itself"] / share["tokens"], listed)
+    fed = scores.what_was_fed(table)
+    found = measures.of_model(words, ranked, fed["itself"] / fed["tokens"], listed)
     ended = {end: replies.pairs(model, replies.words_at(table, end), end, bos) for end in replies.SIGN}
     beside = among(study)
     return Card(
-        model.nickname, name, study, settings_of(model, table), replies.ends(table), ended,
+        model.nickname, what_to_name(model), study, settings_of(model, table), replies.ends(table), ended,
         placed(found, beside, model.nickname), beside, single_tokens(model), len(words), len(ranked), missing,
     )  # fmt: skip
+
+
+def what_to_name(model: RewardModel) -> str:
+    """What MODEL= is to be for this model; of a folder that is not the project's own, only what it is called."""
+    if model.nickname in reward_models.registry().index:
+        return model.nickname
+    return f"<folder of {model.nickname}>" if Path(model.hub_id).is_dir() else model.hub_id
 
 
 def vocabulary_of(model: RewardModel, study: Collection, bos: str = "single", progress: bool = True) -> pd.DataFrame:

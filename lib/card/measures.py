@@ -52,19 +52,19 @@ MEASURES = (
             "spreads positive words wider, against negative ones, when asked for the best than for the worst",
             "spreads positive words less, against negative ones, when asked for the best than for the worst", WORDS),
     *(
-        Measure(f"sentiment_{prompt}", f"Sentiment, {prompt}", "SD of reward per point of VADER", 0,
+        Measure(f"sentiment_{prompt}", f"Sentiment ({prompt})", "SD of reward per point of VADER", 0,
                 f"rewards words more the more positive they are ({prompt})",
                 f"rewards words more the more negative they are ({prompt})", WORDS)
         for prompt in PROMPTS
     ),
     *(
-        Measure(f"bend_{prompt}", f"Positive less negative slope, {prompt}", "SD of reward per point of VADER", 0,
+        Measure(f"bend_{prompt}", f"Positive less negative slope ({prompt})", "SD of reward per point of VADER", 0,
                 f"tells grades apart better among positive words ({prompt})",
                 f"tells grades apart better among negative words ({prompt})", WORDS)
         for prompt in ("best",)
     ),
     *(
-        Measure(f"frequency_{prompt}", f"Frequency, {prompt}", "SD of reward per tenfold frequency", 0,
+        Measure(f"frequency_{prompt}", f"Frequency ({prompt})", "SD of reward per tenfold frequency", 0,
                 f"rewards frequent words more at equal sentiment ({prompt})",
                 f"rewards rare words more at equal sentiment ({prompt})", WORDS)
         for prompt in ("greatest", "worst")
@@ -73,9 +73,9 @@ MEASURES = (
     _kind("nature", "nature"),
     _kind("technology", "technology"),
     _kind("sexual content", "sexual content"),
-    Measure("people_items", "Agreement with people, items", "Kendall's tau with EloEverything", 0,
+    Measure("people_items", "Agreement with people about items", "Kendall's tau with EloEverything", 0,
             "orders items as people do", "orders items against people", ITEMS),
-    Measure("people_words", "Agreement with people, words", "Kendall's tau with VADER's raters", 0,
+    Measure("people_words", "Agreement with people about words", "Kendall's tau with VADER's raters", 0,
             "orders words as raters do", "orders words against raters", WORDS),
     Measure("agency", "Agency less communion", "SD of reward, all else equal", 0,
             "rewards nouns of agency more than nouns of communion",

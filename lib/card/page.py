@@ -27,7 +27,7 @@ body {{ font: 15px/1.45 system-ui, "DejaVu Sans", sans-serif; color: #111; backg
 h1 {{ font-size: 1.5rem; margin: 0; overflow-wrap: anywhere; }} h2 {{ font-size: 1.05rem; margin: 1.1rem 0 .3rem; }}
 p, ul {{ margin: .35rem 0; }} ul {{ padding-left: 1.1rem; }}
 ul {{ columns: 2; column-gap: 2rem; }} li {{ break-inside: avoid; }}
-.note {{ color: #444; font-size: .87rem; overflow-wrap: anywhere; }}
+.note {{ color: #444; font-size: .87em; overflow-wrap: anywhere; }}
 .ends {{ display: grid; grid-template-columns: 1fr 1fr; gap: .2rem 1.5rem; }}
 .ends table {{ width: 100%; border-collapse: collapse; }} .ends small {{ display: block; }}
 .ends td, .ends th {{ padding: .1rem .3rem; border-bottom: 1px solid #ddd; }}
@@ -50,7 +50,7 @@ code {{ overflow-wrap: anywhere; }}
 }}
 @page {{ size: A4; margin: 12mm; }}
 @media print {{
-  body {{ font-size: 8.3pt; line-height: 1.25; padding: 0; max-width: none; }}
+  body {{ font-size: 8.8pt; line-height: 1.28; padding: 0; max-width: none; }}
   h1 {{ font-size: 13pt; }} h2 {{ font-size: 10pt; margin: 2.5mm 0 1mm; }} p, ul {{ margin: 1mm 0; }}
   .second {{ break-before: page; }} tr {{ break-inside: avoid; }}
   .measures td, .measures th {{ padding: .4mm 2mm .4mm 0; }}
@@ -73,13 +73,14 @@ code {{ overflow-wrap: anywhere; }}
 <section class="second">
 <h2>Where it lies</h2>
 <p class="note">&#9671; filled: this model, with its 95% interval. &#9675; the ten published models. &#215; small models
-with planted values. Dashed: the value that decides nothing. {texts}</p>
+with planted values. Dashed: the value that decides nothing. Within: how many of them lie in its interval. {texts}</p>
 <table class="measures"><thead><tr><th>measure</th><th>value [95% interval]</th><th>place</th></tr></thead><tbody>
 {rows}
 </tbody></table>
 <h2>What this rests on</h2>
 <p class="note">{limits}</p>
-<p class="note">Again: <code>{command}</code></p>
+<p class="note">The same card again: <code>{command}</code>; all numbers, with every model's value, are in
+<code>{numbers}</code> beside this page, and notebook 10 makes them step by step.</p>
 </section>
 </body></html>
 """
@@ -109,6 +110,7 @@ def as_html(card: Card, blur: bool = True) -> str:
         searched=html.escape(sentences.searched(card)), texts=html.escape(about_texts(card)),
         rows="\n".join(_row(card, key, row) for key, row in card.measured.iterrows()),
         limits=html.escape(limits(card)), command=html.escape(command(card)),
+        numbers=html.escape(f"card-{card.nickname}.json"),
     )  # fmt: skip
 
 
@@ -134,12 +136,15 @@ def limits(card: Card) -> str:
     """What the numbers do not say."""
     lines = [
         "Intervals are over words and items for this model as it is; training it again would move it further.",
-        "The published models are those whose rewards the paper's authors released, and no sample of reward models.",
-        "How frequent or positive a word is was held constant, but not what else goes with it.",
-        "Shares of neighbours above compare with items that people rank alike; .5 is no difference.",
+        "The published values come from the rewards that the paper's authors released, computed by their code, which "
+        "fed some models a second beginning-of-sequence token; the ten are no sample of reward models.",
+        "Frequency was measured at equal sentiment, agency at equal frequency, length and sentiment; what else goes "
+        "with a word was not held constant.",
+        "Against expectation: the share of the items that people rank next to one which the model ranks above it; .5 "
+        "is no difference.",
     ]
     if card.missing:
-        lines.append(f"No row on agency and communion: {card.missing}.")
+        lines.append(f"There is no row on agency and communion: {card.missing}.")
     return " ".join(lines)
 
 
@@ -165,12 +170,12 @@ def _row(card: Card, key: str, row: pd.Series) -> str:
     measure = BY_KEY[key]
     counted = "" if math.isnan(row["n"]) else f", {row['n']:,.0f} {measure.texts}"
     found = sentences.side(measure, row)
-    verdict = f"<small>{found}</small>" if found == "undecided" else ""
+    verdict = " undecided" if found == "undecided" else ""
+    places = [html.escape(sentences.place_in_short(row, group)) for group in card.others]
     strip = strips.strip(measure, row, card.others, card.nickname)
     return (
         f"<tr><td><b>{html.escape(measure.label)}</b><small>{html.escape(measure.unit + counted)}</small></td>"
-        f"<td>{sentences.value(row)}{verdict}<small>{html.escape(sentences.place(row))}</small>"
-        f"<small>{html.escape(sentences.place(row, 'planted'))}</small></td>"
+        f"<td>{sentences.value(row)}{verdict}{''.join(f'<small>{line}</small>' for line in places)}</td>"
         f"<td>{strip}</td></tr>"
     )
 

@@ -22,13 +22,27 @@ def value(row: pd.Series) -> str:
     return f"{number(row['estimate'])} [{number(row['ci_low'])}, {number(row['ci_high'])}]"
 
 
-def place(row: pd.Series, group: str = "published") -> str:
-    """Where the estimate lies among the models of a group: `higher than 8 of the ten published models`."""
-    end = "" if group == "published" else "_planted"
+def counts(row: pd.Series, group: str) -> tuple[int, int, int, int]:
+    """below, equal, within, of: how many models of a group lie there; see others.places."""
+    end = "" if group == "published" else f"_{group}"
     below, equal, within, of = (int(row[f"{name}{end}"]) for name in ("below", "equal", "within", "of"))
+    return below, equal, within, of
+
+
+def place_in_short(row: pd.Series, group: str) -> str:
+    """Where the estimate lies among the models of a group, for a table: `above 8 of 10 published, 2 within`."""
+    below, _, within, of = counts(row, group)
     if not of:
-        return f"no {group} model to compare with"
-    models = f"the {_counted(of)} {group} models"
+        return f"no {group} model"
+    return f"above {below} of {of} {group}" + (f", {within} within" if within else "")
+
+
+def place(row: pd.Series) -> str:
+    """Where the estimate lies among the published models, in words: `higher than 8 of the ten published models`."""
+    below, equal, within, of = counts(row, "published")
+    if not of:
+        return "no published model to compare with"
+    models = f"the {_counted(of)} published models"
     above = of - below - equal
     where = f"higher than {below} of {models}"
     if of in (below, above):
@@ -65,6 +79,36 @@ def sentence(key: str, row: pd.Series) -> str:
 def paragraph(card: Card) -> list[str]:
     """The card in words: one sentence per measure that it has."""
     return [sentence(key, row) for key, row in card.measured.iterrows()]
+
+
+def outside(card: Card) -> pd.DataFrame:
+    """How far the model lies from the published ones, on measures with an interval; indexed by measure.
+
+    Columns: is_outside, the whole interval outside their range; away, distance of the estimate from their mean in their
+    standard deviations.
+    """
+    compared = card.measured[(card.measured["of"] > 1) & card.measured["ci_low"].notna()]
+    values = card.others["published"].drop(columns=card.nickname, errors="ignore").reindex(compared.index)
+    is_outside = (compared["ci_low"] > values.max(axis=1)) | (compared["ci_high"] < values.min(axis=1))
+    away = (compared["estimate"] - values.mean(axis=1)).abs() / values.std(axis=1)
+    return pd.DataFrame({"is_outside": is_outside, "away": away})
+
+
+def summary(card: Card) -> str:
+    """The card in two sentences: on how many measures it lies outside the published models, and what is undecided."""
+    far = outside(card)
+    if far.empty:
+        return f"{card.nickname} was measured, and there are no published models to compare it with."
+    count, of = int(far["is_outside"].sum()), _counted(int(card.measured["of"].max()))
+    key = far["away"].idxmax()
+    row, label = card.measured.loc[key], BY_KEY[key].label.lower()
+    sides = {key: side(BY_KEY[key], row) for key, row in card.measured.iterrows()}
+    undecided = [BY_KEY[key].label.lower() for key, found in sides.items() if found == "undecided"]
+    return (
+        f"With its whole 95% interval {card.nickname} lies outside the range of the {of} published models on {count} "
+        f"of {len(far)} measures; furthest from them on {label}: {value(row)}, n = {row['n']:,.0f}. "
+        f"Undecided: {', '.join(undecided) or 'nothing'}."
+    )
 
 
 def searched(card: Card) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lib import ROOT, InputError, downloads, lexicons, scores
+from lib.card import others
 from lib.collection import ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
 from lib.files import lock
 from lib.published import score_files
@@ -46,7 +47,7 @@ def reproduce_published(folder: Path = ROOT / "notebooks") -> int:
         jobs, results = _run_collection(study, plan(folder, study, values=values | prompts.get(study, {})))
         lines += [f"{study}: {imported.get(study, 'the claims of all of them')}.", *outcome(jobs, results)]
         failed += sum(result.status == "failed" for result in results.values())
-    lines += missing
+    lines += [*missing, *_measure_for_cards(imported)]
     lines.append(f"Look at {shown_path(PUBLISHED.figures)}: figures, executed notebooks, claims.csv.")
     print("\n".join(["", *lines]))
     return failed
@@ -89,6 +90,17 @@ def _import_published() -> tuple[dict[Collection, str], list[str]]:
         raise InputError(missing[0].removeprefix("not to be had: "))
     print(*missing, sep="\n", end="\n" if missing else "", flush=True)
     return imported, missing
+
+
+def _measure_for_cards(imported: dict[Collection, str]) -> list[str]:
+    """Keep the published models' numbers, which cards compare a model with; a line where they cannot be had."""
+    if not {WORDS, ITEMS} <= set(imported):
+        return []
+    try:
+        others.publish()
+    except downloads.Unreachable as error:
+        return [f"not to be had: the published values of cards: {error}"]
+    return []
 
 
 def _first_of(name: str, instead: str) -> str:
