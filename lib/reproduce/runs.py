@@ -98,7 +98,7 @@ def _measure_for_cards(imported: dict[Collection, str]) -> list[str]:
         return []
     try:
         others.publish()
-    except downloads.Unreachable as error:
+    except InputError as error:
         return [f"not to be had: the published values of cards: {error}"]
     return []
 
