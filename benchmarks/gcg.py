@@ -36,7 +36,7 @@ WIDTHS = (32, 512, 4096)  # candidates per step
 
 
 def _objective(model: RewardModel, prompt: str) -> Objective:
-    return Objective(model, prompt, "optimal", allowed_ids(model))
+    return Objective(model, prompt, "optimal", allowed_ids(model), reply_mode="ids")
 
 
 @torch.inference_mode()

@@ -11,9 +11,10 @@ from transformers import AutoTokenizer
 
 from lib import InputError
 from lib.models import language_models, reward_models
+from lib.search.as_text import RoundTrip
 from lib.search.fluency import Fluency
 from lib.search.gcg import METHODS, Settings
-from lib.search.objective import DIRECTIONS, Objective, RoundTrip, allowed_ids
+from lib.search.objective import DIRECTIONS, Objective, allowed_ids
 from lib.search.searches import search
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -231,8 +232,8 @@ def test_another_tokenizer_is_refused(models, pair, ids, tmp_path):
 class Recorded(Objective):
     """An objective that remembers every reply it was asked for."""
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(self, *args, reply_mode="ids", **kwargs):
+        super().__init__(*args, reply_mode=reply_mode, **kwargs)
         self.batches = []
 
     def values(self, replies):
@@ -284,16 +285,16 @@ def test_a_condition_is_asked_besides_fluency(pair, ids):
     assert len(objective.asked) > 10
 
 
-def test_fluency_and_the_round_trip_are_both_kept(pair):
+def test_a_fluent_reply_also_survives_as_text(pair):
     model, language_model = pair
-    allowed = allowed_ids(model, "round trip")
+    allowed, survives = allowed_ids(model), RoundTrip(model, PROMPT)
     fluency = Fluency(language_model, model, PROMPT, allowed, 0.9)
-    survives = RoundTrip(model, PROMPT)
-    objective = Recorded(model, PROMPT, "optimal", allowed, survives, fluency)
+    objective = Recorded(model, PROMPT, "optimal", allowed, fluency=fluency, reply_mode="text")
     drawn = [fluency.draw(2, np.random.default_rng(seed)) for seed in range(40)]
     start = next(reply for reply in drawn if survives(np.array([reply]))[0])
     found = search(objective, start, Settings(budget=30, width=8), certify=True)
     assert fluency(objective.asked).all()
+    assert survives.exactly(objective.asked).all()
     assert found.survives
 
 

@@ -2,7 +2,7 @@
 
 import unicodedata
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import oracle
@@ -16,9 +16,10 @@ from safetensors.torch import load_file
 from lib import InputError, scoring
 from lib.models.reward_models import load
 from lib.search import longer_replies, searches
+from lib.search.as_text import texts_of
 from lib.search.gcg import METHODS, Settings
-from lib.search.objective import DIRECTIONS, Objective, RoundTrip, allowed_ids, texts_of
-from lib.search.optimality import Exhausted, all_pairs
+from lib.search.objective import DIRECTIONS, Objective, allowed_ids
+from lib.search.optimality import Exhausted, all_replies
 from lib.search.searches import Trace, search
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -61,10 +62,10 @@ def starts(ids, count, length=2):
 
 
 class Recorded(Objective):
-    """An objective that remembers every batch it was asked for, and can be killed at one of them."""
+    """An objective over ids that remembers every batch it was asked for, and can be killed at one of them."""
 
-    def __init__(self, *args, killed_at=None, **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(self, *args, killed_at=None, reply_mode="ids", **kwargs):
+        super().__init__(*args, reply_mode=reply_mode, **kwargs)
         self.batches, self.killed_at = [], killed_at
 
     def values(self, replies):
@@ -78,6 +79,9 @@ class Recorded(Objective):
         return [tuple(reply) for batch in self.batches for reply in batch.tolist()]
 
 
+OverIds = partial(Objective, reply_mode="ids")
+
+
 def without_seconds(found):
     return replace(found, seconds=0.0)
 
@@ -89,9 +93,12 @@ def without_seconds(found):
 def exhausted(folders, models):
     """direction -> an objective over the smooth model's replies of two tokens, whose rewards are the oracle's."""
     ids = alphabet(models("smooth"))
-    rewards = oracle.rewards(folders("smooth"), PROMPT, all_pairs(ids).tolist(), reply_mode="ids", batch=128)
+    rewards = oracle.rewards(folders("smooth"), PROMPT, all_replies(ids).tolist(), reply_mode="ids", batch=128)
     truth = rewards.reshape(32, 32).astype(np.float32)
-    return {direction: Exhausted(models("smooth"), PROMPT, direction, ids, truth) for direction in DIRECTIONS}
+    return {
+        direction: Exhausted(models("smooth"), PROMPT, direction, ids, truth, reply_mode="ids")
+        for direction in DIRECTIONS
+    }
 
 
 def hits(objective, method, **settings):
@@ -134,8 +141,8 @@ def test_the_least_reward_is_minus_the_greatest_of_the_negated_model(models, met
         negated.head.score.weight.copy_(-model.head.score.weight)
     ids, settings = alphabet(model), Settings(method, budget=70, width=16)
     for start in starts(ids, 2, length=3):
-        worst = search(Objective(model, PROMPT, "pessimal", ids), start, settings)
-        best = search(Objective(negated, PROMPT, "optimal", ids), start, settings)
+        worst = search(OverIds(model, PROMPT, "pessimal", ids), start, settings)
+        best = search(OverIds(negated, PROMPT, "optimal", ids), start, settings)
         assert worst.ids == best.ids
         assert worst.reward == -best.reward
         assert worst.trace == tuple((count, -reward) for count, reward in best.trace)
@@ -147,7 +154,7 @@ def test_the_least_reward_is_minus_the_greatest_of_the_negated_model(models, met
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_equal_scoring_the_oracle_and_reading_whole(folders, models, kind):
     model = models(kind)
-    objective, other = (Objective(model, PROMPT, direction, allowed_ids(model)) for direction in DIRECTIONS)
+    objective, other = (OverIds(model, PROMPT, direction, allowed_ids(model)) for direction in DIRECTIONS)
     assert objective.scorer.shares_prefix == (kind != "deberta")
     for length in (2, 3, 20):
         replies = starts(objective.allowed, 6, length)
@@ -170,7 +177,7 @@ def test_a_long_reply_that_leaves_the_sliding_window_is_read_whole(models, tmp_p
     prefix = len(models("linear_gemma2").conversation(PROMPT).prefix_ids)
     folder = tiny.make_checkpoint(tmp_path, "linear_gemma2", sliding_window=prefix + 8)
     model = load(str(folder), device="cpu")
-    objective = Objective(model, PROMPT, "optimal", allowed_ids(model))
+    objective = OverIds(model, PROMPT, "optimal", allowed_ids(model))
     for length in (2, 20):  # the first fits into the window, the second does not
         replies = starts(objective.allowed, 4, length)
         expected = oracle.rewards(folder, PROMPT, replies.tolist(), reply_mode="ids")
@@ -204,7 +211,7 @@ def slope(objective, reply, position, direction, step=0.01):
 @pytest.mark.parametrize("kind", KINDS)
 def test_gains_are_the_slopes_towards_other_embeddings(models, kind):
     model = models(kind)
-    objective = Objective(model, PROMPT, "pessimal", alphabet(model, 12))
+    objective = OverIds(model, PROMPT, "pessimal", alphabet(model, 12))
     reply = tuple(starts(objective.allowed, 1, 3)[0].tolist())
     gains = objective.gains(reply)
     here = model.backbone.get_input_embeddings()(torch.tensor(reply)).detach()
@@ -218,7 +225,7 @@ def test_gains_are_the_slopes_towards_other_embeddings(models, kind):
 
 @pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2"])
 def test_staying_gains_nothing_and_centring_shifts_each_position_alike(models, kind):
-    objective = Objective(models(kind), PROMPT, "optimal", alphabet(models(kind)))
+    objective = OverIds(models(kind), PROMPT, "optimal", alphabet(models(kind)))
     reply = tuple(objective.allowed[[3, 17, 3]].tolist())
     gains, raw = objective.gains(reply), objective.gains(reply, centred=False)
     spread = np.abs(gains).max()
@@ -231,7 +238,7 @@ def test_staying_gains_nothing_and_centring_shifts_each_position_alike(models, k
 
 @pytest.mark.parametrize(("kind", "scale"), [("linear_llama", 1), ("linear_gemma2", 48**0.5), ("linear_qwen3", 1)])
 def test_distances_are_those_of_the_table_as_the_model_scales_it(folders, models, kind, scale):
-    objective = Objective(models(kind), PROMPT, "optimal", alphabet(models(kind)))
+    objective = OverIds(models(kind), PROMPT, "optimal", alphabet(models(kind)))
     table = scale * load_file(folders(kind) / "model.safetensors")["model.embed_tokens.weight"].numpy()
     reply = tuple(objective.allowed[[3, 17]].tolist())
     expected = np.linalg.norm(table[objective.allowed][None] - table[list(reply)][:, None], axis=2)
@@ -280,7 +287,7 @@ def test_the_budget_holds_the_incumbent_only_improves_and_the_seed_decides(objec
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_search_stops_once_it_has_reached_its_goal(models, direction):
     model, settings = models("linear_gemma2"), Settings(budget=100, width=8)
-    objective = Objective(model, PROMPT, direction, alphabet(model))
+    objective = OverIds(model, PROMPT, direction, alphabet(model))
     start = starts(objective.allowed, 1)[0]
     whole = search(objective, start, settings)
     assert len(whole.trace) >= 3
@@ -493,11 +500,11 @@ def test_searches_that_differ_keep_traces_of_their_own(models, tmp_path):
     model, ids = models("linear_gemma2"), alphabet(models("linear_gemma2"), 20)
     settings, start = Settings(budget=20), starts(ids, 1)[0]
     for direction in DIRECTIONS:
-        search(Objective(model, PROMPT, direction, ids), start, settings, traces=tmp_path)
-    search(Objective(model, "Why?", "optimal", ids), start, settings, traces=tmp_path)
-    search(Objective(models("smooth"), PROMPT, "optimal", ids), start, settings, traces=tmp_path)
-    search(Objective(model, PROMPT, "optimal", ids), start[::-1], settings, traces=tmp_path)
-    search(Objective(model, PROMPT, "optimal", ids), start, replace(settings, seed=1), traces=tmp_path)
+        search(OverIds(model, PROMPT, direction, ids), start, settings, traces=tmp_path)
+    search(OverIds(model, "Why?", "optimal", ids), start, settings, traces=tmp_path)
+    search(OverIds(models("smooth"), PROMPT, "optimal", ids), start, settings, traces=tmp_path)
+    search(OverIds(model, PROMPT, "optimal", ids), start[::-1], settings, traces=tmp_path)
+    search(OverIds(model, PROMPT, "optimal", ids), start, replace(settings, seed=1), traces=tmp_path)
     assert len(list(tmp_path.iterdir())) == 6
 
 
@@ -525,13 +532,12 @@ def test_allowed_ids_by_a_second_count(models, kind):
     vocabulary, tokenizer = model.tokenizer.get_vocab(), model.tokenizer
     plain = {i for token, i in vocabulary.items() if token not in SPECIAL[kind]}
     printable = {i for i in plain if shows(tokenizer.decode([i]))}
-    sure = {i for i in printable if comes_back(tokenizer, "Why?", [i])}
-    expected = {"all": set(vocabulary.values()), "no specials": plain, "printable": printable, "round trip": sure}
+    expected = {"all": set(vocabulary.values()), "no specials": plain, "printable": printable}
     for which, ids in expected.items():
         assert allowed_ids(model, which).tolist() == sorted(ids)
     sizes = [len(ids) for ids in expected.values()]
     assert sizes[0] == sizes[1] + len(SPECIAL[kind] & vocabulary.keys())
-    assert sizes[1] > sizes[2] > sizes[3] > 50
+    assert sizes[1] > sizes[2] > 50
 
 
 def comes_back(tokenizer, prompt, ids):
@@ -540,24 +546,9 @@ def comes_back(tokenizer, prompt, ids):
     return as_text == oracle.input_ids(tokenizer, prompt, [list(ids)], reply_mode="ids")
 
 
-@pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2"])
-def test_round_trip_searches_only_replies_that_survive_as_a_whole(models, kind):
-    model = models(kind)
-    objective = Recorded(model, PROMPT, "optimal", allowed_ids(model, "round trip"), RoundTrip(model, PROMPT))
-    start = next(pair for pair in starts(objective.allowed, 500).tolist() if comes_back(model.tokenizer, PROMPT, pair))
-    found = search(objective, start, Settings(budget=60, width=16))
-    assert all(comes_back(model.tokenizer, PROMPT, reply) for reply in objective.asked)
-    assert found.survives
-    assert found.reward == pytest.approx(found.reward_of_text, abs=1e-5)
-    swaps = Objective(model, PROMPT, "optimal", objective.allowed).all_swaps(tuple(start), 1)
-    survive = [comes_back(model.tokenizer, PROMPT, swap) for swap in swaps.tolist()]
-    assert not all(survive)  # tokens that come back alone need not together
-    assert objective.all_swaps(tuple(start), 1).tolist() == swaps[survive].tolist()
-
-
 def test_text_fields_say_what_becomes_of_the_text(models):
     model, seen = models("linear_llama"), set()
-    objective = Objective(model, PROMPT, "optimal", allowed_ids(model, "all"))
+    objective = OverIds(model, PROMPT, "optimal", allowed_ids(model, "all"))
     vocabulary = model.tokenizer.get_vocab()
     for tokens in (["love", "Ġis"], ["l", "ove"], ["Ġlove", "Ġis"], ["<|eot_id|>", "love"]):
         ids = [vocabulary[token] for token in tokens]
@@ -578,6 +569,7 @@ def test_text_fields_say_what_becomes_of_the_text(models):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
+        ({"reply_mode": "token ids"}, "reply_mode must be 'text' or 'ids', not 'token ids'"),
         ({"direction": "best"}, "direction must be 'optimal' or 'pessimal', not 'best'"),
         ({"allowed": [40]}, "needs two allowed tokens or more, not 1; allow"),
         ({"allowed": []}, "needs two allowed tokens or more, not 0; allow"),
@@ -592,16 +584,23 @@ def test_text_fields_say_what_becomes_of_the_text(models):
     ],
 )
 def test_mistakes_name_their_remedy(models, given, told):
-    usual = {"direction": "optimal", "allowed": range(40, 60), "condition": None, "start": (40, 40)}
+    usual = {
+        "direction": "optimal",
+        "allowed": range(40, 60),
+        "condition": None,
+        "start": (40, 40),
+        "reply_mode": "ids",
+    }
     setup, settings = usual | given, {key: value for key, value in given.items() if key not in usual}
     with pytest.raises(InputError, match=told) as error:
-        objective = Objective(models("linear_llama"), PROMPT, setup["direction"], setup["allowed"], setup["condition"])
+        over = {key: setup[key] for key in ("condition", "reply_mode")}
+        objective = Objective(models("linear_llama"), PROMPT, setup["direction"], setup["allowed"], **over)
         search(objective, setup["start"], Settings(**settings))
     assert "\n" not in str(error.value)
 
 
 def test_an_unknown_kind_of_allowed_tokens_is_named(models):
-    with pytest.raises(InputError, match="must be one of all, no specials, printable, round trip, not 'ascii'"):
+    with pytest.raises(InputError, match="must be one of all, no specials, printable, not 'ascii'"):
         allowed_ids(models("linear_llama"), "ascii")
 
 
@@ -624,7 +623,7 @@ def test_rewards_that_are_not_finite_stop_the_search_and_name_the_reply(objectiv
 
 def test_a_mask_that_leaves_nothing_but_the_start_gives_the_start(models):
     condition = lambda replies: (replies == 40).all(1)  # noqa: E731
-    objective = Objective(models("linear_llama"), PROMPT, "optimal", range(40, 60), condition)
+    objective = OverIds(models("linear_llama"), PROMPT, "optimal", range(40, 60), condition)
     for method in ("round robin", "Faster-GCG", "sweeps"):
         found = search(objective, [40] * 5, Settings(method, budget=50), certify=True)
         assert (found.ids, found.evaluations, found.swept) == ((40,) * 5, 1, 0)
@@ -649,7 +648,7 @@ def with_x(tmp_path_factory):
 
 def test_starts_of_each_kind(with_x):
     model, x, spaced = with_x
-    objective = Objective(model, PROMPT, "optimal", allowed_ids(model))
+    objective = OverIds(model, PROMPT, "optimal", allowed_ids(model))
     love, is_ = (model.tokenizer.get_vocab()[token] for token in ("love", "Ġis"))
     found = searches.starts(objective, 3, winners=[love, is_, x, spaced], sentence="love is", randoms=3)
     assert list(found) == ["x x x", "winners", "sentence", "random 1", "random 2", "random 3"]
@@ -666,7 +665,7 @@ def test_starts_of_each_kind(with_x):
 
 
 def test_starts_have_n_tokens_but_for_the_sentence(with_x):
-    objective = Objective(with_x[0], PROMPT, "optimal", allowed_ids(with_x[0]))
+    objective = OverIds(with_x[0], PROMPT, "optimal", allowed_ids(with_x[0]))
     for n in (1, 2, 9):
         found = searches.starts(objective, n, winners=objective.allowed[:3], sentence="love is", randoms=2)
         assert {name: len(reply) for name, reply in found.items()} == {
@@ -675,7 +674,7 @@ def test_starts_have_n_tokens_but_for_the_sentence(with_x):
 
 
 def test_winners_that_are_not_allowed_are_passed_over_and_few_are_repeated(with_x):
-    objective = Objective(with_x[0], PROMPT, "optimal", range(40, 60))
+    objective = OverIds(with_x[0], PROMPT, "optimal", range(40, 60))
     winners = lambda n, ids: searches.starts(objective, n, winners=ids, randoms=0).get("winners")  # noqa: E731
     assert winners(3, [7, 50, 9999, 41, 59, 40]) == (50, 41, 59)
     assert winners(5, [50, 7, 41]) == (50, 41, 50, 41, 50)
@@ -689,7 +688,7 @@ def test_starts_with_a_token_that_is_not_allowed_are_left_out(with_x):
     love, is_ = (model.tokenizer.get_vocab()[token] for token in ("love", "Ġis"))
 
     def kinds(*ids, condition=None):
-        over = Objective(model, PROMPT, "optimal", ids, condition)
+        over = OverIds(model, PROMPT, "optimal", ids, condition)
         return list(searches.starts(over, 2, sentence="love is", randoms=0))
 
     assert kinds(x, spaced, love, is_) == ["x x x", "sentence"]
@@ -703,14 +702,14 @@ def test_starts_with_a_token_that_is_not_allowed_are_left_out(with_x):
 def test_a_sentence_keeps_its_allowed_tokens_alone(with_x):
     model, x, _ = with_x
     love, is_ = (model.tokenizer.get_vocab()[token] for token in ("love", "Ġis"))
-    written = lambda *ids: searches.starts(Objective(model, PROMPT, "optimal", ids), 2, sentence="love is", randoms=0)  # noqa: E731
+    written = lambda *ids: searches.starts(OverIds(model, PROMPT, "optimal", ids), 2, sentence="love is", randoms=0)  # noqa: E731
     assert written(x, love, is_)["sentence"] == (love, is_)
     assert written(x, love)["sentence"] == (love,)
     assert written(x, is_)["sentence"] == (is_,)
 
 
 def test_random_starts_are_those_of_the_seed(with_x):
-    objective = Objective(with_x[0], PROMPT, "optimal", allowed_ids(with_x[0]))
+    objective = OverIds(with_x[0], PROMPT, "optimal", allowed_ids(with_x[0]))
     drawn = lambda seed, randoms=4: list(searches.starts(objective, 2, randoms=randoms, seed=seed).values())[1:]  # noqa: E731
     assert drawn(0) == drawn(0) != drawn(1)
     assert drawn(0, randoms=2) == drawn(0)[:2]
@@ -718,7 +717,7 @@ def test_random_starts_are_those_of_the_seed(with_x):
 
 
 def test_a_table_of_searches_has_the_best_first_in_both_directions(models):
-    one = search(Objective(models("linear_llama"), PROMPT, "optimal", range(40, 60)), (40, 41), Settings(budget=1))
+    one = search(OverIds(models("linear_llama"), PROMPT, "optimal", range(40, 60)), (40, 41), Settings(budget=1))
     rewards = {
         ("worst", "pessimal"): [2.0, -3.0, 1.0],
         ("best", "pessimal"): [5.0, 4.0],

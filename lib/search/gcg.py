@@ -17,9 +17,10 @@ from operator import itemgetter
 import numpy as np
 import torch
 
-from lib.search.objective import Objective, Reply, as_reply
+from lib.search.objective import MOST_DRAWS, Objective, Reply, as_reply
 
 LONG = 8  # tokens from which a step's swaps are merged, and the best reply is altered rather than left for another
+DRAWS = 10  # of a step's swaps, until one satisfies the conditions
 COMBINED = 6  # tokens of each position of a short reply that are combined, the best so far
 Proposals = Generator[np.ndarray, np.ndarray, None]  # yields (replies, n) ids, is sent (replies,) values
 
@@ -54,13 +55,16 @@ def gcg(objective: Objective, start: Reply, value: float, settings: Settings, rn
         best, top_k = np.argsort(-gains, axis=1), np.minimum(settings.top_k, np.isfinite(gains).sum(axis=1))
         if not top_k.any():
             return
-        positions = rng.choice(np.flatnonzero(top_k), size=settings.width)
-        chosen = best[positions, rng.integers(top_k[positions])]
-        replies = np.tile(reply, (settings.width, 1))
-        replies[np.arange(settings.width), positions] = objective.allowed[chosen]
-        replies = replies[objective.satisfied(replies)]
-        if not len(replies):
-            return  # no draw satisfies the conditions; another draw of so many hardly would
+        for _ in range(DRAWS):
+            positions = rng.choice(np.flatnonzero(top_k), size=settings.width)
+            chosen = best[positions, rng.integers(top_k[positions])]
+            replies = np.tile(reply, (settings.width, 1))
+            replies[np.arange(settings.width), positions] = objective.allowed[chosen]
+            replies = replies[objective.satisfied(replies)]
+            if len(replies):
+                break
+        else:
+            return
         values = yield replies
         reply = as_reply(replies[values.argmax()])
 
@@ -202,10 +206,14 @@ def _merged(reply: Reply, replies: np.ndarray, values: np.ndarray) -> Iterator[R
 
 def _afresh(objective: Objective, best: Reply, rng: np.random.Generator) -> Iterator[Reply]:
     """Random replies, or where replies are long and need not be fluent, the best with one or two tokens drawn anew."""
-    for fresh in objective.draws(len(best), rng):
-        near = len(best) >= LONG and objective.fluency is None  # mixing two fluent replies gives none
-        kept = rng.permutation(len(best))[: -rng.integers(1, 3)].tolist() if near else []
-        yield tuple(best[i] if i in kept else token for i, token in enumerate(fresh))
+    if len(best) < LONG or objective.fluency is not None:  # mixing two fluent replies gives none
+        yield from objective.draws(len(best), rng)
+        return
+    for _ in range(MOST_DRAWS):
+        altered = np.array(best)
+        positions = rng.choice(len(best), size=rng.integers(1, 3), replace=False)
+        altered[positions] = rng.choice(objective.allowed, size=len(positions))
+        yield as_reply(altered)
 
 
 # --- without gradients --------------------------------------------------------------------------------------------

@@ -24,11 +24,14 @@ Results = dict[tuple[str, str, str], SearchResult]  # by the prompt's name, dire
 
 
 def objectives(
-    model: RewardModel, prompts: Mapping[str, str], allowed_ids: np.ndarray
+    model: RewardModel, prompts: Mapping[str, str], allowed_ids: np.ndarray, reply_mode: str = "text"
 ) -> dict[tuple[str, str], Objective]:
     """What there is to search: (prompt's name, direction) -> objective."""
-    pairs = [(name, direction) for name in prompts for direction in DIRECTIONS]
-    return {(name, direction): Objective(model, prompts[name], direction, allowed_ids) for name, direction in pairs}
+    return {
+        (name, direction): Objective(model, prompts[name], direction, allowed_ids, reply_mode=reply_mode)
+        for name in prompts
+        for direction in DIRECTIONS
+    }
 
 
 def search_all(

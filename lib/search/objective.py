@@ -1,9 +1,9 @@
-"""What a search maximises, and over which replies: the allowed tokens, the round trip through text, the reward.
+"""What a search maximises, and over which replies: the allowed tokens, what survives as text, the reward.
 
 A reply is a tuple of token ids. The reward, or minus the reward, is computed in fp32 and the same for every method.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import islice
 
@@ -13,11 +13,15 @@ import torch
 from lib import InputError, scoring
 from lib.models import conversations
 from lib.models.reward_models import RewardModel
+from lib.search.as_text import RoundTrip
 from lib.search.fluency import Fluency
 
 DIRECTIONS = {"optimal": 1, "pessimal": -1}
-ALLOWED = ("all", "no specials", "printable", "round trip")
+REPLY_MODES = ("text", "ids")
+ALLOWED = ("all", "no specials", "printable")
 PATIENCE_WITH_CONDITIONS = 100  # rounds of proposals in which conditions may turn some down
+MOST_DRAWS = 10_000  # of random replies, until enough satisfy the conditions
+PER_SURVIVOR = 4  # proposals looked at together for every reply wanted: about so many do not survive as text
 Reply = tuple[int, ...]
 Condition = Callable[[np.ndarray], np.ndarray]  # (replies, n) ids -> (replies,) bool
 
@@ -29,8 +33,7 @@ def allowed_ids(model: RewardModel, which: str = "printable") -> np.ndarray:
     """The token ids that a reply may hold, (allowed,) ascending.
 
     which: "all" the tokenizer knows; "no specials": without control and added tokens; "printable": of these, the ones
-    whose text is printable characters alone; "round trip": of these, the ones that the chat template and the tokenizer
-    give back as themselves. InputError for another name, or if fewer than two tokens are left.
+    whose text is printable characters alone. InputError for another name, or if fewer than two tokens are left.
     """
     if which not in ALLOWED:
         raise InputError(f"allowed tokens must be one of {', '.join(ALLOWED)}, not {which!r}")
@@ -38,11 +41,9 @@ def allowed_ids(model: RewardModel, which: str = "printable") -> np.ndarray:
     if which != "all":
         special = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
         tokens = tokens[~tokens["token_id"].isin(special)]
-    if which in ("printable", "round trip"):
+    if which == "printable":
         tokens = tokens[[is_printable(text) for text in tokens["text"]]]
     ids = tokens["token_id"].to_numpy()
-    if which == "round trip":
-        ids = ids[RoundTrip(model, "Why?")(ids[:, None])]
     if len(ids) < 2:
         raise InputError(f"{model.name}: only {len(ids)} tokens are '{which}'; allow more of the vocabulary, as 'all'")
     return ids
@@ -63,51 +64,33 @@ def is_printable(text: str) -> bool:
     return text.isprintable() and not text.isspace() and text != "" and "\ufffd" not in text
 
 
-def texts_of(model: RewardModel, replies: Iterable[Sequence[int]] | np.ndarray) -> list[str]:
-    """The replies decoded, control tokens and blanks as they are."""
-    ids = [[int(i) for i in reply] for reply in replies]
-    return model.tokenizer.batch_decode(ids, clean_up_tokenization_spaces=False)
-
-
-class RoundTrip:
-    """The condition that a reply to the prompt survives as text: template and tokenizer give back the same ids."""
-
-    def __init__(self, model: RewardModel, prompt: str):
-        self.model, self.conversation = model, model.conversation(prompt)
-
-    def __call__(self, replies: np.ndarray) -> np.ndarray:
-        """Whether each reply survives, (replies,) bool. replies: (replies, n) ids."""
-        before, after = self.conversation.prefix_ids, self.conversation.closing_ids
-        inputs = self.inputs_of(texts_of(self.model, replies))
-        return np.array([ids == (*before, *reply, *after) for ids, reply in zip(inputs, replies, strict=True)])
-
-    def inputs_of(self, texts: list[str]) -> list[tuple[int, ...]]:
-        """The whole model input of each text as a reply to the prompt."""
-        return [tuple(ids) for ids in self.model.encode(self.conversation, texts)]
-
-
 # --- the objective ------------------------------------------------------------------------------------------------
 
 
 class Objective:
     """What a search maximises: the reward of a reply to a prompt ("optimal"), or minus the reward ("pessimal").
 
-    allowed_ids: the ids that a swap may bring in, for instance those of the function of this name. condition: what else
-    a reply must satisfy, as that it survives the RoundTrip; None takes nothing else. fluency: only replies that a
-    language model could have given (lib/search/fluency.py). The prompt is read once; a reply of n tokens then costs n
-    tokens and the closing ones. InputError for another direction, and for ids that the model lacks.
+    allowed_ids: the ids that a swap may bring in, for instance those of the function of this name. reply_mode "text":
+    only replies that a person could type, whose ids come back when they are written out and read again within the
+    conversation; "ids": whatever the model could be fed. condition: what else a reply must satisfy; None takes nothing
+    else. fluency: only replies that a language model could have given (lib/search/fluency.py). The prompt is read once;
+    a reply of n tokens then costs n tokens and the closing ones. InputError for another direction or mode, and for ids
+    that the model lacks.
     """
 
     def __init__(
         self, model: RewardModel, prompt: str, direction: str, allowed_ids: Sequence[int] | np.ndarray,
-        condition: Condition | None = None, fluency: Fluency | None = None,
+        condition: Condition | None = None, fluency: Fluency | None = None, reply_mode: str = "text",
     ):  # fmt: skip
         if direction not in DIRECTIONS:
             raise InputError(f"direction must be 'optimal' or 'pessimal', not {direction!r}")
+        if reply_mode not in REPLY_MODES:
+            raise InputError(f"reply_mode must be 'text' or 'ids', not {reply_mode!r}")
         self.model, self.prompt, self.direction, self.sign = model, prompt, direction, DIRECTIONS[direction]
         self.allowed = _checked_ids(model, allowed_ids)
-        self.fluency = fluency
-        self.conditions = [one for one in (condition, fluency) if one is not None]
+        self.fluency, self.reply_mode = fluency, reply_mode
+        survives = self.round_trip if reply_mode == "text" else None
+        self.conditions: list[Condition] = [one for one in (condition, survives, fluency) if one is not None]
         inputs = scoring.inputs_for(model, prompt, [(int(i),) for i in self.allowed[:4]], reply_mode="ids")
         self.closing = np.array(inputs.conversation.closing_ids, dtype=np.int64)
         self.scorer = scoring.Scorer(model, inputs)
@@ -166,6 +149,10 @@ class Objective:
             kept[kept] = condition(replies[kept]) if kept.any() else False
         return kept
 
+    def may_survive(self, replies: np.ndarray) -> np.ndarray:
+        """Whether each reply may survive as text by what is known of its neighbours, (replies,) bool."""
+        return self.round_trip.neighbours(replies)
+
     def all_swaps(self, reply: Reply, position: int) -> np.ndarray:
         """The reply with every other allowed token at this position, (replies, n) ids, if they satisfy conditions."""
         others = self.allowed[self.may_swap(reply)[position]]
@@ -179,27 +166,48 @@ class Objective:
         return moves if self.fluency is None else moves & self.fluency.swaps(reply, self.allowed)
 
     def draw(self, n: int, rng: np.random.Generator) -> Reply:
-        """A random reply of n tokens, of fluent ones if that is asked for."""
+        """A random reply of n tokens, of fluent ones or of ones that survive as text if that is asked for.
+
+        The latter token by token, each of those that can stand behind the one before; () if that led nowhere.
+        """
         if self.fluency is not None:
             return self.fluency.draw(n, rng)
+        if self.reply_mode == "text" and self.round_trip.learns:
+            return self.round_trip.chain(n, self.allowed, rng)
         return as_reply(rng.choice(self.allowed, size=n))
+
+    def first_together(self, ids: Sequence[int], n: int) -> Reply:
+        """A reply of n of these ids in their order, begun again if they are few; () if there are none.
+
+        As text, every one is the first not used yet that can stand behind the one before, and () if none can.
+        """
+        if self.reply_mode == "ids" or not self.round_trip.learns:
+            return tuple((list(ids) * n)[:n])
+        return self.round_trip.first_together(ids, n)
 
     def draws(self, n: int, rng: np.random.Generator) -> Iterator[Reply]:
         """Random replies; there may be few or none left to find, so not for ever. Fluent ones are dear to draw."""
-        for _ in range(100 if self.fluency else 10_000):
-            yield self.draw(n, rng)
+        for _ in range(100 if self.fluency else MOST_DRAWS):
+            if reply := self.draw(n, rng):
+                yield reply
 
     def take(self, proposed: Iterator[Reply], seen: set[Reply], width: int) -> np.ndarray:
         """The first `width` proposed replies that were not seen and satisfy the conditions, (up to width, n) ids.
 
-        All that were looked at are seen from then on. Fewer, or none, if no proposal is left or hardly one satisfies.
+        All that were turned down are seen from then on. Fewer, or none, if no proposal is left or hardly one satisfies.
         """
         taken: list[list[int]] = []
+        at_once = PER_SURVIVOR if self.reply_mode == "text" and not self.fluency else 1
         new = _unseen(proposed, seen)
         for _ in range(PATIENCE_WITH_CONDITIONS):
-            if len(taken) == width or not (candidates := list(islice(new, width - len(taken)))):
+            wanted = width - len(taken)
+            if not wanted or not (candidates := list(islice(new, at_once * wanted))):
                 break
             replies = np.array(candidates)
+            if at_once > 1:
+                replies = replies[self.may_survive(replies)]
+                seen.difference_update(map(as_reply, replies[wanted:]))
+                replies = replies[:wanted]
             taken += replies[self.satisfied(replies)].tolist()
         return np.array(taken, dtype=np.int64)
 

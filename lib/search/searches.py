@@ -14,8 +14,9 @@ from tqdm.auto import tqdm
 
 from lib import ROOT, InputError
 from lib.files import replacing
+from lib.search.as_text import texts_of
 from lib.search.gcg import METHODS, Proposals, Settings
-from lib.search.objective import Objective, Reply, as_reply, texts_of
+from lib.search.objective import Objective, Reply, as_reply
 
 TRACES = ROOT / "data" / "cache" / "searches"
 
@@ -30,15 +31,15 @@ def starts(
     """Replies of n tokens to start from, by name; those with a token that is not allowed are left out.
 
     `x x x`: the paper's, n times x; `winners`: the first n of these ids that are allowed, as the best single tokens of
-    a score table; `sentence`: those ids of that text that are allowed, whatever their number; `random 1` and on: drawn
-    from a seed.
+    a score table, as text each the first that can stand behind the one before; `sentence`: those ids of that text that
+    are allowed, whatever their number; `random 1` and on: drawn from a seed.
     """
     rng, allowed = np.random.default_rng(seed), set(objective.allowed.tolist())
     xs, written = objective.model.tokenizer([" ".join("x" * n), sentence], add_special_tokens=False)["input_ids"]
-    best = [int(i) for i in winners if i in allowed]
+    best = objective.first_together([int(i) for i in winners if i in allowed], n)
     replies: dict[str, Reply] = {
         "x x x": tuple(xs[:n]),
-        "winners": tuple((best * n)[:n]),
+        "winners": best,
         "sentence": tuple(i for i in written if i in allowed),
     }
     drawn = objective.take(objective.draws(n, rng), set(), randoms)

@@ -1,0 +1,189 @@
+"""Replies that survive as text: written out and read again, through the whole conversation, they are the same ids.
+
+Most replies of several tokens do not: the template trims a leading space, the tokenizer merges two tokens or cuts them
+elsewhere. A token's place decides, and all but always its neighbours alone. So what may stand first, and what behind
+what, is asked of the tokenizer once for every pair that comes up; only replies made of such pairs are read again whole.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from lib.models import conversations
+from lib.models.reward_models import RewardModel
+
+FIRST = -1  # stands before the first token of a reply
+PROBES = ("love", "7", "it is")  # replies that a part of the conversation must be read with as within the whole
+TRIMMED = (" love", "love")  # are one where the template trims a reply
+Pair = tuple[int, int]
+
+
+def texts_of(model: RewardModel, replies: Iterable[Sequence[int]] | np.ndarray) -> list[str]:
+    """The replies decoded, control tokens and blanks as they are."""
+    ids = [[int(i) for i in reply] for reply in replies]
+    return model.tokenizer.batch_decode(ids, clean_up_tokenization_spaces=False)
+
+
+class RoundTrip:
+    """The condition that a reply to the prompt survives as text: template and tokenizer give back the same ids.
+
+    tokenised: how many texts the tokenizer was given so far.
+    """
+
+    def __init__(self, model: RewardModel, prompt: str):
+        self.model, self.conversation, self.tokenised = model, model.conversation(prompt), 0
+        self.known = _known(model.hub_id, model.revision)
+        self.between = self._between_control_tokens()
+        self.trims = self.between is not None and len(set(conversations.render(model.tokenizer, prompt, TRIMMED))) == 1
+
+    def __call__(self, replies: np.ndarray) -> np.ndarray:
+        """Whether each reply survives, (replies,) bool: can its neighbours stand together, and is it so as a whole.
+
+        A reply that survives only thanks to a token further off is taken for one that does not; `exactly` knows.
+        """
+        replies = np.asarray(replies)
+        survives = self.neighbours(replies)
+        survives[survives] = self.exactly(replies[survives])
+        return survives
+
+    def exactly(self, replies: np.ndarray) -> np.ndarray:
+        """Whether each reply survives, (replies,) bool, every one put through template and tokenizer."""
+        if not len(replies):
+            return np.zeros(0, dtype=bool)
+        texts = texts_of(self.model, replies)
+        if self.between is None:
+            self.tokenised += len(replies)
+            conversation = self.conversation
+            return _are(self.inputs_of(texts), conversation.prefix_ids, replies, conversation.closing_ids)
+        rendered = conversations.render(self.model.tokenizer, self.conversation.prompt, texts)
+        return self._come_back([self.between.of(text) for text in rendered], replies)
+
+    def inputs_of(self, texts: list[str]) -> list[tuple[int, ...]]:
+        """The whole model input of each text as a reply to the prompt."""
+        return [tuple(ids) for ids in self.model.encode(self.conversation, texts)]
+
+    # --- neighbours ---
+
+    @property
+    def learns(self) -> bool:
+        """Whether neighbours are asked about; without control tokens in the conversation every reply is read whole."""
+        return self.between is not None
+
+    def neighbours(self, replies: np.ndarray) -> np.ndarray:
+        """Whether the first token of each reply can stand there, and every other behind the one before, (replies,)."""
+        can = np.ones(len(replies), dtype=bool)
+        if self.between is None:
+            return can
+        before = np.concatenate([np.full((len(replies), 1), FIRST), replies[:, :-1]], axis=1)
+        for place in range(replies.shape[1]):  # of the replies that are left, so that less is asked
+            pairs = list(zip(before[can, place].tolist(), replies[can, place].tolist(), strict=True))
+            can[can] = self._can(pairs)
+        return can
+
+    def chain(self, n: int, allowed: np.ndarray, rng: np.random.Generator) -> tuple[int, ...]:
+        """A random reply of n of these tokens, each of those that can stand behind the one before; () if none can."""
+        reply = [FIRST]
+        for _ in range(n):
+            order = rng.permutation(allowed)
+            for part in (order[:8], order[8:64], order[64:]):  # the first eight mostly hold one
+                can = self._can([(reply[-1], token) for token in part.tolist()])
+                if can.any():
+                    reply.append(int(part[can.argmax()]))
+                    break
+            else:
+                return ()
+        return tuple(reply[1:])
+
+    def first_together(self, ids: Sequence[int], n: int) -> tuple[int, ...]:
+        """A reply of n of these ids, each the first that can stand behind the one before, used anew if all are used."""
+        reply, left = [FIRST], list(ids)
+        while len(reply) <= n:
+            for part in (left[:16], left[16:]):
+                if part and (can := self._can([(reply[-1], token) for token in part])).any():
+                    reply.append(part[can.argmax()])
+                    left.remove(reply[-1])
+                    break
+            else:
+                if len(left) == len(ids):
+                    return ()
+                left = list(ids)
+        return tuple(reply[1:])
+
+    def _can(self, pairs: list[Pair]) -> np.ndarray:
+        """Whether the second token of each pair can stand behind the first, (pairs,) bool, as known or asked now.
+
+        As a first token it is put through the template; behind another the two are read where a reply would stand.
+        """
+        new = [pair for pair in dict.fromkeys(pairs) if pair not in self.known]
+        if first := [pair for pair in new if pair[0] == FIRST]:
+            texts = texts_of(self.model, [pair[1:] for pair in first])
+            trimmed = [self.trims and text[:1].isspace() for text in texts]
+            self.known |= dict.fromkeys(itertools.compress(first, trimmed), False)
+            asked = [pair for pair in first if pair not in self.known]
+            self.known |= dict(zip(asked, self.exactly(np.array(asked)[:, 1:]).tolist(), strict=True)) if asked else {}
+        if (later := [pair for pair in new if pair[0] != FIRST]) and self.between:
+            texts = [self.between.opening + text for text in texts_of(self.model, later)]
+            self.known |= dict(zip(later, self._come_back(texts, np.array(later)).tolist(), strict=True))
+        return np.array([self.known[pair] for pair in pairs], dtype=bool)
+
+    # --- the tokenizer ---
+
+    def _between_control_tokens(self) -> "Between | None":
+        """What stands between the control tokens next to the reply; None if there are none, or they do not cut."""
+        tokenizer, conversation = self.model.tokenizer, self.conversation
+        control = [str(token) for token in tokenizer.added_tokens_decoder.values()]
+        ends = [conversation.before.rfind(token) + len(token) for token in control if token in conversation.before]
+        if not tokenizer.chat_template or not ends or not conversation.after.startswith(tuple(control)):
+            return None
+        opening = conversation.before[max(ends) :]
+        opening_ids = tuple(tokenizer(opening, add_special_tokens=False)["input_ids"])
+        between = Between(max(ends), len(conversation.after), opening, opening_ids)
+        rendered = conversations.render(tokenizer, conversation.prompt, PROBES)
+        parts = tokenizer([between.of(text) for text in rendered], add_special_tokens=False)["input_ids"]
+        before, after = conversation.prefix_ids[: -len(opening_ids) or None], conversation.closing_ids
+        same = all(
+            whole == (*before, *part, *after) for whole, part in zip(self.inputs_of(list(PROBES)), parts, strict=True)
+        )
+        return between if same else None
+
+    def _come_back(self, texts: list[str], replies: np.ndarray) -> np.ndarray:
+        """Whether each text between the control tokens is read as what opens the reply and the reply, (texts,) bool."""
+        self.tokenised += len(texts)
+        inputs = self.model.tokenizer(texts, add_special_tokens=False, return_attention_mask=False)["input_ids"]
+        return _are(inputs, self.between.opening_ids if self.between else (), replies)
+
+
+@lru_cache(maxsize=16)
+def _known(hub_id: str, revision: str) -> dict[Pair, bool]:
+    """Whether the second token of a pair can stand behind the first; learned once for all prompts of a model."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Between:
+    """The part of a rendered conversation between the control tokens next to the reply, at which tokenizers always cut.
+
+    Only it need be read again for a reply. start: where it begins; closing: characters behind it; opening, opening_ids:
+    what stands in it before the reply.
+    """
+
+    start: int
+    closing: int
+    opening: str
+    opening_ids: tuple[int, ...]
+
+    def of(self, rendered: str) -> str:
+        """This part of a rendered conversation."""
+        return rendered[self.start : len(rendered) - self.closing]
+
+
+def _are(
+    inputs: Sequence[Sequence[int]], before: Sequence[int], replies: np.ndarray, after: Sequence[int] = ()
+) -> np.ndarray:
+    """Whether each input is what stands before a reply, the reply, and what closes it, (replies,) bool."""
+    opening, closing = [*before], [*after]
+    rows = zip(inputs, replies.tolist(), strict=True)
+    return np.array([list(ids) == opening + reply + closing for ids, reply in rows], dtype=bool)
