@@ -27,19 +27,22 @@ function renderTable() {
   const some = rows.slice(state.start, state.start + PAGE);
   $("previous").disabled = !state.start;
   $("next").disabled = state.start + PAGE >= rows.length;
-  const what = `${state.selected ? "Selected texts" : "Texts of the first scatter"}, ${rows.length ? state.start + 1 : 0}`
-    + `–${state.start + some.length} of ${count(rows.length)}`;
+  const what = `${state.selected ? "Selected texts" : "Texts of the first scatter"}, `
+    + `${Math.min(state.start + 1, rows.length)}–${state.start + some.length} of ${count(rows.length)}`;
   fill($("table"), table(what, heads(["text", "kind", ...names.map(nameOf)]), some.map(row =>
     [cell(token(row), true), cell(data.kinds[kindOf[row]], true), ...names.map(c => cell(short(valuesOf(c)[row])))])));
 }
 
 /* A spreadsheet runs a cell that begins so; behind an apostrophe it is text. */
-const csvCell = text => `"${(/^[\s\0]*[=+\-@＝＋－＠|]/.test(text) && text.length > 1 ? `'${text}` : text).replaceAll('"', '""')}"`;
+const isRun = text => text.length > 1 && /^[\s\0]*[=+\-@＝＋－＠|]/.test(text);
+const csvCell = text => `"${(isRun(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
 
 function csv() {
   const names = axes(), lines = [["text", "shown", "kind", ...names.map(nameOf)].map(csvCell).join(",")];
-  for (const row of inTable) lines.push([texts[row], data.shown[row] ?? texts[row], data.kinds[kindOf[row]]].map(csvCell)
-    .concat(names.map(c => exact(valuesOf(c)[row]))).join(","));
+  for (const row of inTable) {
+    const named = [texts[row], data.shown[row] ?? texts[row], data.kinds[kindOf[row]]].map(csvCell);
+    lines.push([...named, ...names.map(c => exact(valuesOf(c)[row]))].join(","));
+  }
   return `\ufeff${lines.join("\r\n")}\r\n`;
 }
 
@@ -105,12 +108,19 @@ function search() {
     list.hidden = !offered.length;
     input.setAttribute("aria-expanded", String(!list.hidden));
     input.setAttribute("aria-activedescendant", at >= 0 ? `found-${at}` : "");
-    list.replaceChildren(...offered.map((row, i) => make("li", { id: `found-${i}`, role: "option", class: "token",
-      "aria-selected": String(i === at), onpointerdown: event => { event.preventDefault(); take(row); } }, plain(row))));
+    list.replaceChildren(...offered.map((row, i) => {
+      const chosen = event => { event.preventDefault(); take(row); };
+      return make("li", { id: `found-${i}`, role: "option", class: "token", "aria-selected": String(i === at),
+        onpointerdown: chosen }, plain(row));
+    }));
   };
   const close = () => { offered = []; at = -1; show(); };
   const take = row => { input.value = ""; close(); add(row); };
-  input.addEventListener("input", () => { offered = matches(input.value).filter(row => !isBlurred(row)).slice(0, 8); at = -1; show(); });
+  input.addEventListener("input", () => {
+    offered = matches(input.value).filter(row => !isBlurred(row)).slice(0, 8);
+    at = -1;
+    show();
+  });
   input.addEventListener("blur", close);
   input.addEventListener("keydown", event => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -119,7 +129,8 @@ function search() {
   });
   $("form").addEventListener("submit", event => {
     event.preventDefault();
-    const row = at >= 0 ? offered[at] : matches(input.value).find(found => keys[found] === input.value.trim().toLowerCase());
+    const key = input.value.trim().toLowerCase();
+    const row = at >= 0 ? offered[at] : matches(input.value).find(found => keys[found] === key);
     if (row !== undefined) take(row);
     else $("told").textContent = input.value ? `No text is “${input.value.slice(0, 40)}”.` : "Type a word first.";
   });
@@ -142,7 +153,10 @@ function controls() {
   press("large", isLarge => { root.dataset.size = isLarge ? "large" : ""; renderPlots(); });
   press("reveal", all => { state.revealAll = all; if (!all) state.revealed.clear(); render(); });
   press("guess", on => { state.guessing = on; state.guesses.clear(); render(); });
-  press("select", on => { state.touch = on; for (const plot of plots) plot.over.style.touchAction = on ? "none" : ""; });
+  press("select", on => {
+    state.touch = on;
+    for (const plot of plots) plot.over.style.touchAction = on ? "none" : ""; // else a drag scrolls the page
+  });
   $("clear").addEventListener("click", clearSelection);
   $("csv").addEventListener("click", saveCsv);
   $("tool").addEventListener("change", () => { state.tool = $("tool").value; });
@@ -151,7 +165,9 @@ function controls() {
     $(id).addEventListener("click", () => { state.start += step; renderTable(); });
   for (const id of ["model", "prompt", "every"]) $(id).addEventListener("change", render);
   document.addEventListener("keydown", event => {
-    if (event.key === "/" && !/^(INPUT|SELECT)$/.test(event.target.tagName)) { event.preventDefault(); $("search").focus(); }
+    if (event.key !== "/" || /^(INPUT|SELECT)$/.test(event.target.tagName)) return;
+    event.preventDefault();
+    $("search").focus();
   });
   let waiting;
   window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(renderPlots, 100); });
@@ -183,7 +199,8 @@ function placePlots() {
 
 async function open() {
   if (!("DecompressionStream" in window)) {
-    $("ready").textContent = "This browser cannot unpack the page: open it in Chrome or Edge 80, Firefox 113, Safari 16.4, or any later.";
+    $("ready").textContent = "This browser cannot unpack the page: open it in Chrome or Edge 80, Firefox 113, "
+      + "Safari 16.4, or any later.";
     return;
   }
   data = await unpack($("block").textContent);

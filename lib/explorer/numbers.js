@@ -99,7 +99,8 @@ function neighbours(column, row) {
 }
 
 const short = value => value !== value ? "" : Math.abs(value) >= 1000 ? value.toFixed(0) : value.toPrecision(4);
-const count = value => value.toLocaleString("en", { maximumFractionDigits: 1 });
+const inWords = new Intl.NumberFormat("en", { maximumFractionDigits: 1 }); // made once, because that takes long
+const count = value => inWords.format(value);
 function exact(value) { // the shortest decimal that is this float32
   for (let digits = 6; digits < 9; digits++)
     if (Math.fround(+value.toPrecision(digits)) === value) return String(+value.toPrecision(digits));

@@ -44,10 +44,12 @@ def write(collection: Collection, path: Path | None = None) -> Path:
 
 
 def explore(collection: str) -> None:
-    """Write the page of a collection, by name, and print where it lies."""
-    path = write(Collection(collection))
-    size = path.stat().st_size / 1e6
-    print(f"Open {path.relative_to(ROOT)} by double click: {size:.1f} MB, no server and no network needed.")
+    """Write the page of a collection, by name, and print where it lies; of `published`, one for each that is there."""
+    study = Collection(collection)
+    for part in [part for part in study.parts if part.models] or [study]:
+        path = write(part)
+        size = path.stat().st_size / 1e6
+        print(f"Open {path.relative_to(ROOT)} by double click: {size:.1f} MB, no server and no network needed.")
 
 
 def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:

@@ -23,7 +23,8 @@ function fill(parent, ...children) {
 }
 
 const isBlurred = row => offensive.has(row) && !state.revealAll && !state.revealed.has(row);
-const plain = row => isBlurred(row) ? `an offensive word of ${texts[row].length} letters` : data.shown[row] ?? texts[row];
+const plain = row => isBlurred(row) ? `an offensive word of ${texts[row].length} letters`
+  : data.shown[row] ?? texts[row];
 
 function token(row) {
   const key = `token ${row}`;
@@ -69,8 +70,9 @@ function add(row) {
   state.current = row;
   render();
   const at = standing(detail(), row);
-  $("told").textContent = isGuessed(row) ? `${plain(row)} added. ` + (at
-    ? `Rank ${count(at.rank)} of ${count(at.n)} for ${inShort(detail())}.` : `${detail().model} has no such text.`) : "";
+  const where = at ? `Rank ${count(at.rank)} of ${count(at.n)} for ${inShort(detail())}.`
+    : `${detail().model} has no such text.`;
+  $("told").textContent = isGuessed(row) ? `${plain(row)} added. ${where}` : "";
 }
 
 function remove(row) {
@@ -186,7 +188,8 @@ function why(row) {
   const beside = columns.filter(c => c.quantity === "log-probability" && c.prompt === $("prompt").value);
   const said = beside.map(c => [c, valuesOf(c)[row]]).filter(([, value]) => value === value)
     .map(([c, value]) => `${c.model} ${short(value)}`).join(", ");
-  const base = make("p", {}, `Log-probability of the text as the answer of the base language models: ${said || "none"}.`);
+  const base = make("p", {}, "Log-probability of the text as the answer of the base language models: "
+    + `${said || "none"}.`);
   if (valence !== valence || !polarity)
     return make("div", { id: "why" }, make("h3", {}, "Why"), make("p", {},
       "No utility is planted for this text and prompt: models generalise to it."), base);
@@ -197,8 +200,8 @@ function why(row) {
   const names = ["sentiment", "frequency", "kind", "taste", "utility"];
   const rows = data.models.filter(({ name }) => data.planted.profiles[name]).map(({ name }) => {
     const found = terms(data.planted.profiles[name], polarity, row), column = columnOf(name, $("prompt").value);
-    return [labelled(name), ...names.map(part => cell(found[part].toFixed(2))), cell(column ? short(valuesOf(column)[row])
-      : "")];
+    return [labelled(name), ...names.map(part => cell(found[part].toFixed(2))),
+      cell(column ? short(valuesOf(column)[row]) : "")];
   });
   return make("div", { id: "why" }, make("h3", {}, "Why"), make("p", {}, line), base, table("What was planted for this "
     + "word, in logits of preference, and the reward that the model learned (in its own scale)",

@@ -219,6 +219,12 @@ def test_search_and_scatter_by_keyboard_alone(opened):
     assert page.evaluate("state.selected") is None
 
 
+def test_a_word_behind_the_hash_is_read_too_and_an_unknown_one_is_told(opened):
+    assert opened("#word=war").evaluate("state.words.map(row => texts[row])") == ["war"]
+    page = opened("?word=nowhere")
+    assert page.evaluate("state.words") == [] and "not among these texts" in page.inner_text("#told")
+
+
 def test_six_words_are_compared_and_a_seventh_takes_the_place_of_the_first(opened):
     page = opened("?" + "&".join(f"word=word{i}" for i in range(6)))
     assert page.locator("#chosen li").count() == 6
