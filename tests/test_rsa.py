@@ -183,3 +183,20 @@ def test_the_papers_matrices_are_whole(name):
     assert list(matrix.index) == list(matrix.columns) == claims.paper_table("table_1")["nickname"].tolist()
     assert (matrix.to_numpy() == matrix.to_numpy().T).all()
     assert (np.diag(matrix) == 1).all() and matrix.to_numpy().min() > 0
+
+
+def test_a_factor_is_named_only_with_a_small_p_and_an_interval_on_one_side_of_zero():
+    columns = ["p", "ci_low", "ci_high"]
+    rows = {"both": [0.01, 0.1, 0.2], "crosses": [0.01, -0.01, 0.3], "large p": [0.06, 0.1, 0.2], "below": [0, -2, -1]}
+    assert rsa.found(pd.DataFrame.from_dict(rows, orient="index", columns=columns)) == ["both", "below"]
+
+
+def test_r2_of_matrices_that_round_to_the_printed_one(fig_2a):
+    matrix, traits = fig_2a[0], {name: fig_2a[1][name] for name in rsa.FINAL}
+    exact = rsa.regress(matrix, traits, "all")
+    at = rsa.r2_as_rounded(matrix, traits, half_unit=0, draws=2)
+    assert at["r2"].tolist() == pytest.approx([exact.r2] * 2)  # without rounding it is that of the matrix itself
+    assert at["adjusted_r2"].tolist() == pytest.approx([exact.adjusted_r2] * 2)
+    drawn = rsa.r2_as_rounded(matrix, traits, draws=1000).round(2) == 0.80
+    assert drawn["r2"].mean() == pytest.approx(0.235, abs=0.05)  # what the paper prints is rarely R², nearly always
+    assert drawn["adjusted_r2"].mean() > 0.97  # the adjusted one

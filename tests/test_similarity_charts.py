@@ -21,7 +21,7 @@ def test_matrix_prints_every_pair_and_nothing_overlaps(count):
         pd.DataFrame(values, names, names), title="Models agree somewhat", measure="tau"
     )
     printed = [text.get_text() for text in figure.axes[0].texts]
-    assert sorted(printed) == sorted(f"{values[i, j]:.2f}" for i in range(count) for j in range(count) if i != j)
+    assert sorted(printed) == sorted(f"{values[i, j]:.2f}" for i in range(count) for j in range(i))  # each pair once
     assert not overlaps(figure)
     assert not outside(figure)
 
@@ -31,20 +31,48 @@ def made_up_rewards(names):
     return {name: 10.0 ** (i % 4) * random.gamma(2, size=400) - 30 * (i % 3) for i, name in enumerate(names)}
 
 
-@pytest.mark.parametrize("names", [TEN[:1], TEN[:2], TEN, ["a $x$ model", *TEN[:6]]])
+@pytest.mark.parametrize("names", [TEN[:1], TEN, ["a $x$ model", *TEN[:6]]])
 def test_violins_neither_overlap_nor_leave_the_figure(names):
-    figure = similarity_charts.draw_violins(made_up_rewards(names), title=TITLE)
+    figure = similarity_charts.draw_violins(made_up_rewards(names), title=TITLE, printed={"R-Lla-8B": 0.5})
     assert overlaps(figure) == [] and outside(figure) == []
 
 
-def test_violins_have_each_models_own_scale_and_skewness():
-    figure = similarity_charts.draw_violins({"A": [0, 0, 0, 4], "B": np.array([0, -0.3, -0.3, -0.3])}, title="")
-    printed = [axes.get_xticklabels()[0].get_text() for axes in figure.axes]
-    assert printed == ["skewness +1.15", "skewness +1.15"]  # (27 - 3) / 4 / 3 ** 1.5; B is A turned, shrunk and moved
-    ranges = [axes.get_ylim() for axes in figure.axes]
-    assert ranges[0][0] < 0 < 4 < ranges[0][1] and ranges[1][0] < -0.3 < 0 < ranges[1][1] < 1
+def test_violins_mark_mean_and_median_and_print_each_models_own_moments():
+    rewards = {"A": [0, 0, 0, 4], "B": np.array([0, -0.3, -0.3, -0.3])}
+    figure = similarity_charts.draw_violins(rewards, title="", printed={"B": 0.5})
+    axes, table = figure.axes
+    medians = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "o" and len(line.get_xdata())]
+    # A: mean 1, variance (1 + 1 + 1 + 9) / 4 = 3, so the median, 0, lies 1 / 3 ** .5 sd below the mean; B is A moved
+    assert medians == pytest.approx([-(3**-0.5)] * 2)
+    means = [line.get_xdata() for line in axes.lines if line.get_linewidth() == 2 and len(line.get_xdata()) == 2]
+    assert np.array(means).tolist() == [[0, 0], [0, 0]]
+    texts = [text.get_text() for text in table.texts]
+    assert texts == [
+        "mean",
+        "1",
+        "−0.225",
+        "sd",
+        "1.732",
+        "0.1299",
+        "skewness",
+        "+1.15",
+        "+1.15",
+        "printed",
+        "",
+        "+0.50",
+    ]
     with pytest.raises(InputError, match="the rewards of C are all equal"):
         similarity_charts.draw_violins({"C": [1, 1, 1]}, title="")
+
+
+def test_matrices_have_a_scale_each_so_that_differences_within_one_are_seen():
+    near = pd.DataFrame([[1, 0.50, 0.51], [0.50, 1, 0.52], [0.51, 0.52, 1]], list("abc"), list("abc"))
+    figure = similarity_charts.draw_matrices({"near": near, "far": near - 0.4}, title=TITLE, measure="tau")
+    one, other = (axes.collections[0] for axes in figure.axes)
+    assert np.allclose(one.get_facecolors(), other.get_facecolors())  # the same order within, so the same shades
+    assert len(set(map(tuple, one.get_facecolors()))) == 3 + 1  # and the pair that is left out
+    assert [label.get_color() for label in figure.axes[0].get_xticklabels()] == ["black"] * 2
+    assert overlaps(figure) == [] and outside(figure) == []
 
 
 def test_theoretical_similarities_neither_overlap_nor_leave_the_figure():

@@ -22,26 +22,6 @@ MARKS = {"before": ("o", "white", "crossed interval against 0"),
 
 
 @styled
-def draw_values(recovered: pd.DataFrame, title: str) -> Chart:
-    """What was planted in one model and what came back: a row per value, an open circle and a full one.
-
-    recovered: rows of embedded.recovery.recover of one prompt, indexed by value.
-    """
-    figure = new_chart(9, 1.9 + 0.45 * len(recovered), title, DENSE_TITLE)
-    axes, rows = figure.subplots(), np.arange(len(recovered))
-    axes.hlines(rows, recovered["planted"], recovered["recovered"], color="#bdbdbd", linewidth=1.5)
-    axes.plot(recovered["planted"], rows, "o", markerfacecolor="white", markeredgecolor="black", label="planted")
-    axes.hlines(rows, recovered["ci_low"], recovered["ci_high"], color="black", linewidth=3)
-    axes.plot(recovered["recovered"], rows, "o", color="black", label="recovered, with its 95% interval over words")
-    axes.axvline(0, color=GREY, linewidth=0.8)
-    axes.set_yticks(rows, recovered.index)
-    axes.set_ylim(len(recovered) - 0.5, -0.5)
-    axes.set_xlabel("utility, in logits of preference")
-    figure.legend(loc="outside lower center", ncols=2)
-    return figure
-
-
-@styled
 def draw_planted_and_recovered(estimates: pd.DataFrame, names: Sequence[str], title: str) -> Chart:
     """What estimators found over what was planted: a point per model, the line through them, and the line of no bias.
 

@@ -29,115 +29,147 @@ from lib.similarity import agreement
 
 
 @styled
-def draw_matrix(frame: pd.DataFrame, *, title: str, measure: str) -> Chart:
-    """A models x models matrix as a heat map, each number printed; models in the order of the frame, diagonal left out.
+def draw_matrices(frames: Mapping[str, pd.DataFrame], *, title: str, measure: str) -> Chart:
+    """Models x models matrices side by side, a panel each: the lower triangle, each number printed.
 
-    measure: what the numbers are, for the colour bar. The scale runs from 0, or the lowest entry below it, to 1.
+    frames: panel title -> matrix, models in its order; '' leaves the title out. measure: what the numbers are. Each
+    panel has its own scale, from its lowest entry to its highest, so that what differs within it can be seen.
     """
-    off_diagonal = frame.mask(np.eye(len(frame), dtype=bool))
-    figure = new_chart(4.2 + 0.62 * len(frame), 3.0 + 0.5 * len(frame), title)
-    axes = figure.subplots()
+    most = max(map(len, frames.values()))
+    wide = max(7.0, (2.4 + 0.56 * most) * len(frames))
+    figure = new_chart(wide, 2.4 + 0.48 * most + 0.3 * len(title_lines(title, wide)), title)
+    for axes, (name, frame) in zip(figure.subplots(1, len(frames), squeeze=False)[0], frames.items(), strict=True):
+        _draw_triangle(axes, frame)
+        axes.set_title(name)
+    figure.supxlabel(f"{measure}; dark is high, each panel on its own scale", fontsize=12)
+    return figure
+
+
+def draw_matrix(frame: pd.DataFrame, *, title: str, measure: str) -> Chart:
+    """One matrix, as of `draw_matrices`."""
+    return draw_matrices({"": frame}, title=title, measure=measure)
+
+
+def _draw_triangle(axes: Axes, frame: pd.DataFrame) -> None:
+    """The pairs below the diagonal: a row per model but the first, a column per model but the last."""
+    below = frame.mask(np.triu(np.ones(frame.shape, dtype=bool))).iloc[1:, :-1]
+    names = [[model_label(name) for name in labels] for labels in (below.index, below.columns)]
+    low, high = float(np.nanmin(below)), float(np.nanmax(below))
+    room = 0.25 * (high - low) or 1.0  # so that the highest is not black, on which nothing can be read
     seaborn.heatmap(
-        off_diagonal, ax=axes, annot=True, fmt=".2f", annot_kws={"fontsize": 11}, cmap="viridis",
-        vmin=min(0.0, float(np.nanmin(off_diagonal))), vmax=1, linewidths=0.5, cbar_kws={"label": measure},
+        below, ax=axes, annot=True, fmt=".2f", annot_kws={"fontsize": 11}, cmap="Greys", vmin=low, vmax=high + room,
+        linewidths=0.5, cbar=False, yticklabels=names[0], xticklabels=names[1],
     )  # fmt: skip
     axes.set(xlabel="", ylabel="")
-    colours = model_colours(frame.index)
-    for axis in (axes.get_xticklabels(), axes.get_yticklabels()):
-        for name in axis:
-            name.set(color=colours[name.get_text()], weight="bold")
-    axes.tick_params(axis="x", rotation=90)
-    axes.tick_params(axis="y", rotation=0)
-    return figure
+    axes.tick_params(axis="x", rotation=90, labelsize=12)
+    axes.tick_params(axis="y", rotation=0, labelsize=12)
 
 
 @styled
-def draw_violins(rewards: Mapping[str, np.ndarray], *, title: str, panels_per_row: int = 5) -> Chart:
-    """The reward distribution of each model as a violin on the model's own scale, a panel each (Fig 1).
+def draw_violins(rewards: Mapping[str, np.ndarray], *, title: str, printed: Mapping[str, float] | None = None) -> Chart:
+    """The reward distribution of each model as a horizontal violin, in sd from the model's own mean (Fig 1).
 
-    rewards: model -> rewards, in any number, of one prompt. The line crosses at the mean; the skewness stands below.
+    rewards: model -> rewards, in any number, of one prompt. A line marks the mean, a dot the median; mean, sd and
+    skewness in the model's own units stand at the right, and beside them the skewness that is `printed`, by model.
     Raises InputError for a model whose rewards are all equal.
     """
-    rewards = dict(rewards.items())  # a frame will do
+    rewards = {name: np.asarray(values, dtype=float) for name, values in rewards.items()}  # a frame will do
     for name, values in rewards.items():
         if len(np.unique(values)) < 2:
             raise InputError(f"the rewards of {name} are all equal, so they have no distribution; leave it out")
-    columns = min(panels_per_row, len(rewards))
-    rows = -(-len(rewards) // columns)
-    figure = new_chart(max(2.4 * columns, 9), 1.0 + 3.4 * rows, title)
-    figure.get_layout_engine().set(hspace=0.05)
-    panels = figure.subplots(rows, columns, squeeze=False)
-    colours = model_colours(rewards)
-    for axes, (name, values) in zip(panels.flat, rewards.items(), strict=False):
-        _draw_violin(axes, values, colours[name])
-        axes.set_title(model_label(name), fontsize=12, color=colours[name], weight="bold", loc="center")
-    for axes in panels.flat[len(rewards) :]:
-        axes.set_axis_off()
-    for axes in panels[:, 0]:
-        axes.set_ylabel("reward, model's own scale")
+    figure = new_chart(13.5, 2.6 + 0.62 * len(rewards), title)
+    (axes, table), colours = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1.8)), model_colours(rewards)
+    for place, (name, values) in enumerate(rewards.items()):
+        _draw_violin(axes, -place, (values - values.mean()) / values.std(), colours[name])
+    axes.set_yticks([-place for place in range(len(rewards))], [model_label(name) for name in rewards])
+    axes.set(ylim=(-len(rewards) + 0.4, 0.6), xlabel="reward, in sd from the model's own mean")
+    table.set_axis_off()
+    _write_moments(table, rewards, printed or {})
+    axes.plot([], [], "|", color="black", markersize=13, markeredgewidth=2, label="mean")
+    axes.plot([], [], "o", color="white", markeredgecolor="black", markersize=7, label="median")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
-def _draw_violin(axes: Axes, rewards: np.ndarray, colour: str) -> None:
-    violin = axes.violinplot(rewards, showmeans=True, widths=0.9, points=200)
-    for part in (*violin["bodies"], *(violin[line] for line in ("cmeans", "cbars", "cmins", "cmaxes"))):
-        part.set(color=colour, alpha=0.9 if part in violin["bodies"] else 1)
-    violin["cmeans"].set_color("black")
-    axes.set_xticks([1], [f"skewness {stats.skew(rewards):+.2f}".replace("-", "−")], fontsize=12)
-    axes.tick_params(axis="x", length=0)
-    axes.locator_params(axis="y", nbins=5)
+def _draw_violin(axes: Axes, place: float, z: np.ndarray, colour: str) -> None:
+    violin = axes.violinplot(z, [place], orientation="horizontal", widths=0.85, points=200, showextrema=False)
+    violin["bodies"][0].set(facecolor=colour, alpha=0.9)
+    axes.plot([z.min(), z.max()], [place, place], color=colour, linewidth=1)
+    axes.plot([0, 0], [place - 0.38, place + 0.38], color="black", linewidth=2)
+    axes.plot(np.median(z), place, "o", color="white", markeredgecolor="black", markersize=7)
+
+
+def _write_moments(axes: Axes, rewards: Mapping[str, np.ndarray], printed: Mapping[str, float]) -> None:
+    """Columns of numbers, in the model's own units, a row per violin; the last only where something was printed."""
+    columns = {"mean": {name: f"{values.mean():.4g}" for name, values in rewards.items()},
+               "sd": {name: f"{values.std():.4g}" for name, values in rewards.items()},
+               "skewness": {name: f"{stats.skew(values):+.2f}" for name, values in rewards.items()}}  # fmt: skip
+    if shown := {name: f"{printed[name]:+.2f}" for name in rewards if name in printed}:
+        columns["printed"] = shown
+    for number, (heading, cells) in enumerate(columns.items(), start=1):
+        cells = {0.75: heading} | {-place: cells.get(name, "") for place, name in enumerate(rewards)}
+        for place, text in cells.items():
+            axes.text(number / 4.2, place, text.replace("-", "−"), ha="right", va="center", fontsize=12)
 
 
 @styled
 def draw_theoretical(frames: Mapping[str, pd.DataFrame], *, title: str) -> Chart:
-    """The theoretical similarity matrices side by side, as from rsa.theoretical (Fig 2C)."""
-    wide = 4.5 + 2.8 * len(frames)
-    figure = new_chart(wide, 4.4 + 0.35 * len(title_lines(title, wide)), title)
+    """The theoretical similarity matrices side by side, lower triangles, as from factors.theoretical (Fig 2C)."""
+    wide = 2.2 + 3.2 * len(frames)
+    figure = new_chart(wide, 4.6 + 0.35 * len(title_lines(title, wide)), title)
     panels = figure.subplots(1, len(frames), squeeze=False)[0]
     for number, (axes, (name, frame)) in enumerate(zip(panels, frames.items(), strict=True)):
-        names = [model_label(model) for model in frame.index]
-        shades = axes.imshow(frame, vmin=0, vmax=1, cmap="viridis", aspect="auto")
-        axes.set(title=name, yticks=range(len(names) if number == 0 else 0), xticks=range(len(names)))
-        axes.set_xticklabels(names, rotation=90, fontsize=11)
-        if number == 0:
-            axes.set_yticklabels(names, fontsize=11)
+        below = frame.mask(np.triu(np.ones(frame.shape, dtype=bool))).iloc[1:, :-1]
+        rows = [model_label(model) for model in below.index] if number == 0 else []
+        columns = [model_label(model) for model in below.columns]
+        shades = axes.imshow(below, vmin=0, vmax=1, cmap="Greys", aspect="auto")
+        axes.set(title=name, yticks=range(len(rows)), xticks=range(len(columns)))
+        axes.set_xticklabels(columns, rotation=90, fontsize=11)
+        axes.set_yticklabels(rows, fontsize=11)
     figure.colorbar(shades, ax=panels.tolist(), label="similarity", shrink=0.6)
     return figure
 
 
 @styled
-def draw_map(model_map: agreement.ModelMap, models: pd.DataFrame, *, title: str) -> Chart:
-    """The map of the models, names beside their points, a marker per developer (Fig 2B).
+def draw_maps(maps: Mapping[str, agreement.ModelMap], models: pd.DataFrame, *, title: str) -> Chart:
+    """Maps of models side by side, names beside their points, a marker per developer (Fig 2B).
 
-    models: rows of the registry for the models of the map; developers may be blank. Distances alone mean something, so
-    the axes carry the scale of 1 - tau and no names.
+    maps: panel title -> map. models: rows of the registry for all models of the maps; developers may be blank.
+    Distances alone mean something, so the axes carry the scale of 1 - tau and no names; panels share a scale.
     """
-    figure = new_chart(9, 7, title)
-    axes = figure.subplots()
-    colours = model_colours(model_map.positions.index)
-    developers = models["developer"].reindex(model_map.positions.index).fillna("").astype(str)
+    figure = new_chart(9 if len(maps) == 1 else 6.6 * len(maps), 7, title)
+    panels = figure.subplots(1, len(maps), squeeze=False)[0]
+    names = [name for one in maps.values() for name in one.positions.index]
+    colours = model_colours(names)
+    developers = models["developer"].reindex(list(dict.fromkeys(names))).fillna("").astype(str)
     shapes = dict(zip(dict.fromkeys(developers), itertools.cycle("os^DPX*v"), strict=False))
+    reach = 1.35 * max(float(one.positions.abs().to_numpy().max()) for one in maps.values())
+    for axes, (name, one) in zip(panels, maps.items(), strict=True):
+        for model, point in one.positions.iterrows():
+            axes.scatter(*point, s=130, marker=shapes[developers[model]], color=colours[model])
+        axes.set(title=name, xlim=(-reach, reach), ylim=(-reach, reach), xlabel="distance stands for 1 − tau")
+        axes.set_aspect("equal")
     for developer, shape in shapes.items():
-        some = model_map.positions[developers == developer]
-        axes.scatter(some["x"], some["y"], s=130, marker=shape, color=[colours[name] for name in some.index])
-        axes.scatter([], [], s=90, marker=shape, color=GREY, label=label(developer or "unknown", 30, blur=False))
-    axes.set_aspect("equal", adjustable="datalim")
-    axes.margins(0.22)
-    axes.set(xlabel="distance on the map stands for 1 − tau", ylabel="distance on the map, same scale")
-    figure.legend(loc="outside right center", title="developer", frameon=False, fontsize=12)
+        panels[0].scatter([], [], s=90, marker=shape, color=GREY, label=label(developer or "unknown", 30, blur=False))
+    figure.legend(loc="outside lower center", title="developer", frameon=False, fontsize=12, ncols=6)
     figure.draw_without_rendering()
-    _name_points(axes, model_map.positions, colours)
+    for axes, one in zip(panels, maps.values(), strict=True):
+        _name_points(axes, one.positions)
     return figure
 
 
-def _name_points(axes: Axes, positions: pd.DataFrame, colours: Mapping[str, str]) -> None:
+def draw_map(model_map: agreement.ModelMap, models: pd.DataFrame, *, title: str) -> Chart:
+    """One map, as of `draw_maps`."""
+    return draw_maps({"": model_map}, models, title=title)
+
+
+def _name_points(axes: Axes, positions: pd.DataFrame) -> None:
     """Each name beside its point, on the side where it covers least of what is there already."""
     dots = axes.transData.transform(positions.to_numpy())
     taken = [Bbox.from_extents(x - 8, y - 8, x + 8, y + 8) for x, y in dots]
     for name, point in zip(positions.index, positions.to_numpy(), strict=True):
         texts = [
-            axes.annotate(model_label(name), point, shift, textcoords="offset points", ha=across, va=down, fontsize=12,
-                          color=colours[name], weight="bold")
+            axes.annotate(model_label(name), point, shift, textcoords="offset points", ha=across, va=down, fontsize=12)
             for shift, across, down in NAME_PLACES
         ]  # fmt: skip
         boxes = [text.get_window_extent() for text in texts]
@@ -183,7 +215,7 @@ def draw_coefficients(tables: Mapping[str, pd.DataFrame], *, title: str) -> Char
     return figure
 
 
-PUBLISHED_COLOUR, CORRECTED_COLOUR = "#737373", "#b30000"
+PUBLISHED_COLOUR, CORRECTED_COLOUR = "#737373", "black"
 
 
 def _draw_recipes(axes: Axes, table: pd.DataFrame) -> None:

@@ -16,8 +16,8 @@ from lib.claims import A_VOCABULARY, THE_PAPER, Claim, paper_table, papers_own, 
 from lib.collection import Collection
 from lib.crossed import Crossed
 from lib.similarity import agreement, pair_model, rsa
-from lib.similarity.ends import PAPER
 
+PAPER = "brchristian/reward_model_optimal_pessimal_tokens"  # the authors' repository
 PRINTED = "Fig 2A as printed"
 FIGURES, TABLES = "figures (printed)", "vocabulary (released table)"  # populations
 PROMPTS = ("greatest", "GW")  # the paper's wording of section 2, by its names in the collections

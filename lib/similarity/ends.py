@@ -9,13 +9,10 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 from scipy import stats
 
-from lib import ROOT, downloads, rankings
+from lib import ROOT, rankings
 from lib.claims import paper_table
 
-PAPER = "brchristian/reward_model_optimal_pessimal_tokens"
-RELEASED = {"Table A6": "tables/output/table_a6_raw_vocab_greatest.csv",
-            "Table A7": "tables/output/table_a7_shared_vocab_greatest.csv"}  # fmt: skip
-ELLIPSIS = "..."  # between the optimal and the pessimal tokens of a released table
+RELEASED = ("Table A6", "Table A7")  # over each model's own vocabulary, and over the texts that all share
 # Characters that prose does not put into a word, a dot or colon before a name, and a capital inside one.
 CODE = re.compile(r"[_<>{}()\[\]\\/|=+*&^%$#@~`;\"]|^[.:]\w|[a-z][A-Z]")
 
@@ -51,12 +48,11 @@ def printed_ends() -> dict[str, dict[str, list[str]]]:
 
 def released_ends(table: str) -> dict[str, dict[str, list[str]]]:
     """Table A6 or A7 as the authors released it: model -> end -> its 20 texts, the most extreme first."""
-    frame = pd.read_csv(downloads.fetch(PAPER, RELEASED[table]), dtype=str, keep_default_na=False)
-    middle = frame.index[(frame == ELLIPSIS).all(axis=1)][0]
-    return {
-        name: {"optimal": frame[name][:middle].tolist(), "pessimal": frame[name][middle + 1 :].tolist()[::-1]}
-        for name in frame
-    }
+    rows = paper_table("tables_a6_a7").query("table == @table.removeprefix('Table ')")
+    ends: dict[str, dict[str, list[str]]] = {name: {} for name in rows["nickname"].unique()}
+    for (name, end), some in rows.groupby(["nickname", "end"], sort=False):
+        ends[name][end] = some.sort_values("position")["text"].tolist()
+    return ends
 
 
 def own_ends(tables: Mapping[str, pd.DataFrame], prompt: str, n: int) -> dict[str, dict[str, list[str]]]:

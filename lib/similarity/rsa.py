@@ -111,6 +111,31 @@ def rsa(
     return pd.concat(rows)
 
 
+def found(table: pd.DataFrame) -> list[str]:
+    """The predictors of a table of `rsa` that can be named: p below .05, and an interval that does not hold 0."""
+    return table.index[(table["p"] < 0.05) & (table["ci_low"] * table["ci_high"] > 0)].tolist()
+
+
+def r2_as_rounded(
+    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], half_unit: float = 0.005, draws: int = 2000,
+    seed: int = 0,
+) -> pd.DataFrame:  # fmt: skip
+    """R² of the published regression for matrices that round to the printed one: `draws` rows of r2 and adjusted_r2.
+
+    Each pair's entry is drawn from within half a unit of its last printed digit, all places there as likely; both
+    triangles hold the same, and the diagonal is 1. All entries are observations (`regress`, entries="all").
+    """
+    _, design = observations(matrix, predictors, "all")
+    left = np.eye(len(design)) - sm.add_constant(design) @ np.linalg.pinv(sm.add_constant(design))  # of what is fitted
+    random, upper = np.random.default_rng(seed), np.triu_indices(len(matrix), 1)
+    shifts = np.zeros((draws, *matrix.shape))
+    shifts[:, *upper] = random.uniform(-half_unit, half_unit, (draws, len(upper[0])))
+    drawn = (matrix.to_numpy(dtype=float) + shifts + shifts.transpose(0, 2, 1)).reshape(draws, -1)  # (draws, n)
+    r2 = 1 - ((drawn @ left) ** 2).sum(axis=1) / ((drawn - drawn.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    n, k = design.shape
+    return pd.DataFrame({"r2": r2, "adjusted_r2": 1 - (1 - r2) * (n - 1) / (n - k - 1)})
+
+
 @dataclass(frozen=True)
 class Analyses:
     """The regressions that section 2.2 reports: each predictor alone, all together, and base with rank.

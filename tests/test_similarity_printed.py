@@ -1,0 +1,53 @@
+"""Printed tables beside ours: Table 2 whole, down to the worst token of both models; Tables A6 and A7; Table 3."""
+
+import pandas as pd
+import pytest
+
+from lib.claims import paper_table
+from lib.similarity import ends, printed
+
+TEN = paper_table("table_1")["nickname"].tolist()
+
+
+@pytest.fixture
+def table():
+    rewards = [float(i) for i in range(60)]
+    return pd.DataFrame({"token_id": range(60), "text": [f"t{i}" for i in range(60)], "greatest": rewards})
+
+
+@pytest.mark.parametrize("nickname, worst", [("R-Gem-2B", "raping"), ("R-Lla-3B", ".assertFalse")])
+def test_table_2_is_whole_and_ends_on_the_worst_token(table, nickname, worst):
+    shown = printed.table_2(nickname, table, "greatest", "mine")
+    assert len(shown) == 44 and shown["paper"].tolist() == paper_table("table_2").query(
+        "nickname == @nickname")["decoded"].tolist()  # fmt: skip
+    assert shown.index[-1] == ("pessimal", 1)
+    assert shown.iloc[-1][["paper", "mine", "its reward"]].tolist() == [worst, "t0", 0.0]
+    assert shown.iloc[0][["mine", "its reward"]].tolist() == ["t59", 59.0]
+    assert set(shown["paper's reward"].str[-4]) == {"."}  # three decimals, as printed
+
+
+def test_table_2_beside_fewer_tokens_leaves_the_middle_blank(table):
+    shown = printed.table_2("R-Gem-2B", table.head(8), "greatest", "mine")
+    assert shown["mine"].dropna().tolist() == [f"t{i}" for i in range(7, -1, -1)]
+
+
+@pytest.mark.parametrize("name", ends.RELEASED)
+def test_released_tables_have_20_tokens_at_each_end_of_the_ten_models(name):
+    grid = printed.released_side_by_side(name, 20)
+    assert grid.columns.tolist() == TEN and grid.shape == (40, 10) and grid.map(len).gt(0).all(axis=None)
+    assert grid.index[0] == ("optimal", 1) and grid.index[-1] == ("pessimal", 1)
+
+
+def test_table_a6_ends_where_table_2_does():
+    """Both list R-Lla-3B's ends; where scores are equal their order differs, and A6 keeps the space in front."""
+    grid = printed.released_side_by_side("Table A6", 20)
+    assert grid["R-Lla-3B"].iloc[0] == " freedom" and grid["R-Lla-3B"].iloc[-1] == ".assertFalse"
+    assert grid["R-Gem-2B"].iloc[-1] == " raping"
+
+
+def test_table_3_stands_beside_the_same_models_only():
+    moments = pd.DataFrame([[1.0, 2.0, 3.0]], ["A-Gem-48"], printed.MOMENTS)
+    assert not any(column.endswith("embedded") for column in printed.table_3(moments, "embedded"))
+    both = printed.table_3(moments.rename(index={"A-Gem-48": "R-Gem-2B"}), "mine")
+    assert both.index.tolist() == TEN and both.loc["R-Gem-2B", "skewness, mine"] == 3
+    assert both.loc["R-Gem-2B", "skewness, paper"] == 1.457 and pd.isna(both.loc["N-Gem-27B", "skewness, mine"])
