@@ -67,24 +67,39 @@ def draw_recovery(slopes: pd.DataFrame, *, title: str, planted: str, recovered: 
         colour = POSITIVE if row.control else THIRD
         axes.vlines(row.planted, row.ci_low, row.ci_high, color=colour, linewidth=2)
         axes.plot(row.planted, row.slope, "s" if row.control else "o", color=colour, markersize=8)
-    _name_models(axes, slopes)
     axes.axhline(0, color=GREY, linewidth=0.8)
-    axes.margins(x=0.15)
+    axes.margins(x=0.2)
+    _name_models(axes, slopes)
     axes.set(xlabel=planted, ylabel=_lines(recovered, 36))
     return figure
 
 
 def _name_models(axes: Axes, slopes: pd.DataFrame) -> None:
-    """The names of the models at each planted value: at the right of their points, or above where the next are near."""
-    planted = np.sort(slopes["planted"].unique())
-    for value, rows in slopes.groupby("planted"):
-        names = "\n".join(map(model_label, rows.sort_values("slope", ascending=False)["model"]))
-        after = planted[planted > value]
-        if len(after) and after[0] - value < 0.2 * np.ptp(planted):  # the next one's interval, or name, is there
-            place, shift, align = rows["ci_high"].max(), (5, 4), {"ha": "right", "va": "bottom"}
-        else:
-            place, shift, align = rows["slope"].mean(), (9, 0), {"ha": "left", "va": "center"}
-        axes.annotate(names, (value, place), shift, textcoords="offset points", fontsize=11, **align)
+    """A leader from each point to its name: on the right, or on the left, or above, where the next ones are near."""
+    planted, width = np.sort(slopes["planted"].unique()), np.diff(axes.get_xlim())[0]
+    apart = 0.05 * np.diff(axes.get_ylim())[0]
+    for value, rows in slopes.sort_values("slope").groupby("planted"):
+        steps = (
+            np.append(planted[planted > value] - value, np.inf)[0],
+            np.append(np.inf, value - planted[planted < value])[-1],
+        )
+        near_right, near_left = (step < 0.16 * width for step in steps)
+        heights, side = _spread(rows["slope"].to_numpy(), apart), -1 if near_right else 1
+        if near_right and near_left:
+            heights, side = rows["ci_high"].max() + apart * np.arange(1, len(rows) + 1), 0
+        for row, height in zip(rows.itertuples(), heights, strict=True):
+            place = (value + side * 0.03 * width, height)
+            axes.annotate(model_label(row.model), (value, row.slope), place, fontsize=11, va="center",
+                          ha={-1: "right", 0: "center", 1: "left"}[side],
+                          arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.8})  # fmt: skip
+
+
+def _spread(heights: np.ndarray, apart: float) -> np.ndarray:
+    """Heights in the same order, lowest first, at least `apart` from each other, about the same middle."""
+    placed = heights.copy()
+    for number in range(1, len(placed)):
+        placed[number] = max(placed[number], placed[number - 1] + apart)
+    return placed - (placed - heights).mean()
 
 
 def _lines(text: str, characters: int) -> str:

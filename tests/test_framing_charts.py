@@ -1,8 +1,11 @@
 """Charts of framing: what is drawn is what was found, and no token of the list is written out."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 
 from lib import scores
 from lib.framing import charts as framing_charts
@@ -20,8 +23,8 @@ def test_a_corner_names_its_tokens_and_hides_those_of_the_list(score_table):
     best, worst = (np.append(random.normal(0, 0.3, 60), ends) for ends in ([5, -5], [5, -5]))
     tables = {"M": score_table(texts, best=best, worst=worst)}
     shown = " ".join(texts_of(framing_charts.draw_density(tables, "best", "worst", title="T", named=1)))
-    assert "rewarded for both:\nlife" in shown
-    assert "fuck" not in shown and "for neither:\n▒▒▒⟨4⟩" in shown
+    assert "rewarded for both:\n1 life" in shown
+    assert "fuck" not in shown and "for neither:\n2 ▒▒▒⟨4⟩" in shown
     open_shown = texts_of(framing_charts.draw_density(tables, "best", "worst", title="T", named=1, blur=False))
     assert "fuck" in " ".join(open_shown)
 
@@ -73,18 +76,53 @@ def test_dots_of_one_band_stand_side_by_side():
     assert offsets == pytest.approx([-2 / 15, 0, 2 / 15, 0])  # three in a band of the greatest number, three
 
 
-def test_the_grid_of_prompts_shows_each_gap_in_its_place():
+def test_points_that_lie_together_have_numbers_apart_and_a_leader_each(score_table):
+    random = np.random.default_rng(1)
+    best, worst = (np.append(random.normal(0, 0.3, 60), 5 + random.normal(0, 0.02, 6)) for _ in range(2))
+    table = score_table([f"w{i}" for i in range(66)], best=best, worst=worst)
+    figure = framing_charts.draw_density({"M": table}, "best", "worst", title="T", named=6)
+    figure.draw_without_rendering()
+    numbers = {text.get_text(): text for text in figure.axes[0].texts if text.get_text().isdigit()}
+    assert set(numbers) == {str(number) for number in range(1, 25)}
+    boxes = [Text.get_window_extent(numbers[str(number)]) for number in range(1, 7)]  # those of the upper right
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    assert all(text.arrow_patch is not None for text in numbers.values())
+
+
+def test_the_grid_of_prompts_shows_each_gap_in_its_place_and_what_is_clear_in_bold():
     prompts = ["_".join((a, b, c)) for c in STYLES for b in SUPERLATIVES for a in POLARITIES]
     found = pd.DataFrame(
-        [{"model": m, "prompt": p, "gap": 100 * i + j} for i, m in enumerate("MN") for j, p in enumerate(prompts)]
-    )
+        [{"lexicon": name, "prompt": p, "gap": i + j / 100, "p_holm": 0.01 if j else 0.5}
+         for i, name in enumerate(("AFINN", "VADER")) for j, p in enumerate(prompts)]
+    )  # fmt: skip
     figure = framing_charts.draw_prompt_grid(found, title="T")
     panels = [axes for axes in figure.axes if axes.get_title(loc="left")]
-    assert [axes.get_title(loc="left") for axes in panels] == list(POLARITIES)
-    cells = np.asarray(panels[0].collections[0].get_array()).reshape(9, 2)
-    assert cells[0, 0] == prompts.index("best_ever_one") and cells[0, 1] == 100 + prompts.index("best_ever_one")
-    assert cells[-1, 0] == prompts.index("best_time_please")
+    assert [axes.get_title(loc="left") for axes in panels] == ["AFINN", "VADER"]
+    cells = np.asarray(panels[1].collections[0].get_array()).reshape(9, 6)
+    adjectives = [label.get_text() for label in panels[1].get_xticklabels()]
+    assert adjectives == list(POLARITIES) and cells[0, 0] == 1 + prompts.index("best_ever_one") / 100
+    assert cells[-1, adjectives.index("worst")] == 1 + prompts.index("worst_time_please") / 100
     assert [label.get_text() for label in panels[0].get_yticklabels()][0] == "ever, in one word"
+    bold = [text.get_text() for text in panels[0].texts if text.get_fontweight() == "bold"]
+    assert len(panels[0].texts) == 54 and len(bold) == 53  # all but the first
+
+
+def test_slopes_of_the_paper_and_ours_stand_in_rows_of_their_own_scale():
+    parts = {"source": ["paper", "these models"], "prompt": ["best", "worst"], "model": ["M", "N"]}
+    parts["sign"] = ["positive", "negative"]
+    keys = pd.MultiIndex.from_product(parts.values(), names=parts)
+    slopes = pd.DataFrame({"slope": np.arange(16.0)}, keys).reset_index()
+    slopes = slopes.assign(ci_low=slopes["slope"] - 1, ci_high=slopes["slope"] + 1)
+    slopes["read"] = np.where(slopes["slope"] == 7, "hidden", "seen")
+    figure = framing_charts.draw_beside(slopes, title="T", units={"paper": "raw", "these models": "SD"})
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == ["paper, best", "paper, worst", "these models, best", "these models, worst"]
+    drawn = [
+        sorted(x for line in axes.lines if line.get_marker() == "o" for x in line.get_xdata()) for axes in figure.axes
+    ]
+    assert drawn == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
+    open_marks = [x for line in figure.axes[1].lines if line.get_fillstyle() == "none" for x in line.get_xdata()]
+    assert open_marks == [7] and figure.axes[0].get_xlim() != figure.axes[2].get_xlim()
 
 
 def test_a_token_of_a_chart_is_no_formula(score_table):

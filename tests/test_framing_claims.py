@@ -51,31 +51,32 @@ def verdicts(claims):
     [(0.1, 0.4, "reproduced"), (-0.1, 0.4, "undecided"), (-0.4, -0.1, "not reproduced")],
 )
 def test_a_steeper_side_is_judged_by_the_mean_gap(ci_low, ci_high, verdict):
-    gap, tests = gap_of(ci_low, ci_high), comparisons()
-    claims = framing.slope_claims("worst", tests, gap, count_of(), OWN)
+    gap, published = gap_of(ci_low, ci_high), comparison()
+    claims = framing.slope_claims("worst", published, gap, count_of(), OWN)
     assert verdicts(claims)["gap"] == verdict
     [first, *_] = claims
     assert (first.role, first.corrected, first.n) == ("primary", pytest.approx((ci_low + ci_high) / 2), 300)
     assert first.note == "a new model: -0.50 to 0.90"
-    other = framing.slope_claims("worst", tests, gap, count_of(), WORDS)[0]
+    other = framing.slope_claims("worst", published, gap, count_of(), WORDS)[0]
     assert (other.verdict, other.side) == ("on other texts", {"reproduced": "for", "not reproduced": "against"}.get(
         verdict, "undecided"))  # fmt: skip
-    assert framing.slope_claims("worst", tests, gap, count_of(), frozenset())[0].verdict == "not testable here"
+    assert framing.slope_claims("worst", published, gap, count_of(), frozenset())[0].verdict == "not testable here"
 
 
 def test_what_is_printed_for_greatest_is_judged_as_printed():
-    claims = framing.slope_claims("greatest", comparisons(), gap_of(), count_of(), OWN)
-    assert [one.quantity for one in claims] == ["gap", "t", "n_steeper", "p", "p_min_f"]
-    assert [one.paper for one in claims] == [None, 2.6, 8, "< .05", "< .05"]
+    claims = framing.slope_claims("greatest", comparison(), gap_of(), count_of(), OWN)
+    assert [(one.quantity, one.paper) for one in claims] == [("gap", None), ("n_steeper", 8)]
+    claims = framing.test_claims("greatest", comparisons(), gap_of(), OWN)
+    assert [(one.quantity, one.paper) for one in claims] == [("t", 2.6), ("p", "< .05"), ("p_min_f", "< .05")]
     assert verdicts(claims)["t"] == "not reproduced"  # 3.0 is not 2.6
     assert verdicts(claims)["p"] == "reproduced"  # .01 as published, .03 corrected
     assert verdicts(claims)["p_min_f"] == "not reproduced"  # .06
     near = comparisons(published=comparison(t=2.64), corrected=comparison(t=2.56))
-    assert verdicts(framing.slope_claims("greatest", near, gap_of(), count_of(), OWN))["t"] == "reproduced"
+    assert verdicts(framing.test_claims("greatest", near, gap_of(), OWN))["t"] == "reproduced"
 
 
 def test_no_p_counts_for_a_gap_of_the_wrong_sign():
-    claims = framing.slope_claims("greatest", comparisons(), gap_of(-0.4, -0.1), count_of(), OWN)
+    claims = framing.test_claims("greatest", comparisons(), gap_of(-0.4, -0.1), OWN)
     found = {one.quantity: one for one in claims}
     assert (found["p"].as_published, found["p"].corrected) == (0.01, 1.0)
     assert found["p"].verdict == "only as published" and found["p_min_f"].corrected == 1.0
@@ -87,7 +88,7 @@ def test_no_p_counts_for_a_gap_of_the_wrong_sign():
 )
 def test_a_count_is_judged_by_its_interval(ends, verdict):
     """Of eight printed: those ends that do not hold it speak against, those that reach half do not decide."""
-    claims = framing.slope_claims("greatest", comparisons(), gap_of(), count_of(8, *ends), OWN)
+    claims = framing.slope_claims("greatest", comparison(), gap_of(), count_of(8, *ends), OWN)
     assert verdicts(claims)["n_steeper"] == verdict
 
 
@@ -236,16 +237,20 @@ def test_words_of_the_corner_are_those_that_the_table_can_hold():
 # --- the whole section --------------------------------------------------------------------------------------------
 
 
-def test_the_section_states_every_quantity_that_is_declared_once():
-    gaps = dict.fromkeys(("all", "without_offensive", "other_lexicon", "disattenuated", "absolute"), gap_of())
-    counts = counted(steeper=count_of(), steeper_absolute=count_of(), wider=count_of(),
+def test_the_two_notebooks_state_every_quantity_that_is_declared_once_and_none_of_them_twice():
+    gaps = dict.fromkeys(("all", "without_offensive", "other_lexicon"), gap_of())
+    counts = counted(steeper=count_of(), wider=count_of(),
                      framing=pd.DataFrame([{"count": 10, "ci_low": 10, "ci_high": 10, "models": 10}]))  # fmt: skip
     inverse = pd.DataFrame([{"model": effects.ALL, "estimate": 0.6, "ci_low": 0.1, "ci_high": 1.2, "p": 0.1, "n": 9}])
     stated = framing.framing_claims(
-        Collection("mine"), PROMPTS, texts=300, tests=comparisons(), gaps=gaps, counts=counts, apart=gap_of(),
+        Collection("mine"), PROMPTS, texts=300, published=comparison(), gaps=gaps, counts=counts, apart=gap_of(),
         spreads=(spread_of(1.1), spread_of(1.1)), framing=sides_of(), agreement=agreement_of(0.9), inverse=inverse,
         lexicons=LEXICONS,
     )  # fmt: skip
+    gaps = dict.fromkeys(("all", "disattenuated", "absolute"), gap_of())
+    stated += framing.robustness_claims(
+        Collection("mine"), PROMPTS, texts=300, tests=comparisons(), gaps=gaps, steeper_absolute=count_of()
+    )
     table = quantities()
     is_here = table["claim"].str.match(r"S3\.(sentiment|spread|slope|framing\.(interaction|corr|inverse))")
     declared = [(row.claim, row.quantity) for row in table[is_here].itertuples()]

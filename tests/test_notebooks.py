@@ -76,6 +76,15 @@ RUNS: dict[str, list[Run]] = {
             # Spreads turn with the prompt; far less so in the control, in which no gap was planted.
             | {"framing_ratio": near(2.66, abs=0.3), "framing_control": near(1.43, abs=0.25)}
             | {"framing_least_planted": near(2.26, abs=0.3)}
+            | {f"gap_{prompt}": near(0.03, abs=0.05) for prompt in GOOD}
+            | {"gap_worst": near(0.2, abs=0.08)}
+            | {f"n_steeper_{prompt}": near(8.5, abs=1.5) for prompt in PROMPTS},
+        )
+    ],
+    "04b_framing_robustness": [
+        Run(
+            {},
+            {"models": 10, "words": 2453}
             # VADER's ratings were planted: every planted gap is found. AFINN's were not, and find the bad side only.
             | {f"{way}_found_{prompt}": 9 for way in ("vader", "together") for prompt in PROMPTS}
             | {f"vader_gap_{prompt}": near(0.42, abs=0.1) for prompt in GOOD}
@@ -86,10 +95,8 @@ RUNS: dict[str, list[Run]] = {
             | {f"afinn_found_{prompt}": near(2, abs=2) for prompt in GOOD}
             | {f"afinn_gap_{prompt}": near(0.05, abs=0.05) for prompt in GOOD}
             | {f"afinn_control_{prompt}": near(-0.15, abs=0.1) for prompt in GOOD}
-            | {f"gap_{prompt}": near(0.03, abs=0.05) for prompt in GOOD}
             | {"afinn_found_worst": near(9, abs=1), "afinn_gap_worst": near(0.22, abs=0.08)}
-            | {"afinn_control_worst": near(0, abs=0.08), "gap_worst": near(0.2, abs=0.08)}
-            | {f"n_steeper_{prompt}": near(8.5, abs=1.5) for prompt in PROMPTS},
+            | {"afinn_control_worst": near(0, abs=0.08)},
         )
     ],
     "05_frequency_bias": [

@@ -1,6 +1,6 @@
 """The charts of framing: spreads by sign, bends, densities with named corners, beeswarms, the grid of prompts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import matplotlib as mpl
 import numpy as np
@@ -9,7 +9,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 
 from lib.figures import DENSE_TITLE, GREY, SIDES, Chart, label, model_colours, model_label, new_chart, styled
-from lib.framing import effects
+from lib.framing import confounding, effects
 from lib.prompts import POLARITIES, SUPERLATIVES, cell
 
 COUNT_COLOURS = mpl.colors.LinearSegmentedColormap.from_list("counts", ["#9ecae1", "#2171b5", "#08306b", "#000000"])
@@ -135,6 +135,70 @@ def _draw_fit(axes: Axes, rows: pd.DataFrame, colour: str, name: str) -> None:
 
 
 @styled
+def draw_beside(slopes: pd.DataFrame, *, title: str, units: Mapping[str, str]) -> Chart:
+    """Slopes of several sources, a row of panels each on a scale of its own, a panel per prompt (Figs 3C and 3D).
+
+    slopes: columns source, prompt, model, slope, ci_low, ci_high (as far as an interval is known), and sign (of the
+    words: `positive` or `negative`; absent for slopes over all words) or read (`hidden`: drawn open, where it may be).
+    units: source -> what its axis says.
+    """
+    prompts, sources = list(slopes["prompt"].unique()), list(units)
+    heights = [0.8 + 0.3 * slopes.loc[slopes["source"] == source, "model"].nunique() for source in sources]
+    figure = new_chart(4.3 * len(prompts), 1.2 + sum(heights), title, DENSE_TITLE)
+    panels = figure.subplots(
+        len(sources), len(prompts), squeeze=False, sharex="row", sharey="row", height_ratios=heights
+    )
+    for row, (source, unit) in zip(panels, units.items(), strict=True):
+        of_source = slopes[slopes["source"] == source]
+        models = list(of_source["model"].unique())
+        for panel, prompt in zip(row, prompts, strict=True):
+            _draw_slopes(panel, of_source[of_source["prompt"] == prompt], models)
+            panel.set(title=f"{source}, {prompt}", xlabel=unit)
+        row[0].set_yticks(range(len(models)), [model_label(name) for name in models])
+        row[0].set_ylim(len(models) - 0.4, -0.6)
+    if "sign" in slopes:
+        handles = [mpl.lines.Line2D([], [], color=colour, marker="o", linestyle="", label=f"among {side} words")
+                   for side, colour in SIDES.items()]  # fmt: skip
+        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return figure
+
+
+def _draw_slopes(axes: Axes, rows: pd.DataFrame, models: list[str]) -> None:
+    sides = rows["sign"] if "sign" in rows else pd.Series("", rows.index)
+    for side, of_side in rows.groupby(sides.fillna("")):
+        colour, shift = SIDES.get(side, "black"), {"positive": -0.15, "negative": 0.15}.get(side, 0)
+        heights = of_side["model"].map(models.index) + shift
+        axes.hlines(heights, of_side["ci_low"], of_side["ci_high"], color=colour, linewidth=1.5)
+        is_hidden = of_side["read"] == "hidden" if "read" in of_side else pd.Series(False, of_side.index)
+        axes.plot(of_side["slope"][~is_hidden], heights[~is_hidden], "o", color=colour, markersize=5)
+        axes.plot(of_side["slope"][is_hidden], heights[is_hidden], "o", color=colour, markersize=5, fillstyle="none")
+    axes.axvline(0, color=GREY, linewidth=0.8)
+
+
+@styled
+def draw_confounding(words: pd.DataFrame, prompt: str, slopes: pd.DataFrame, *, title: str, lexicon: str) -> Chart:
+    """One model's rewards over word frequency, as they are and with sentiment held constant, each with its line.
+
+    words, slopes: as of confounding.with_and_without. Positive words are green, negative ones purple.
+    """
+    figure = new_chart(12, 5.2, title, DENSE_TITLE)
+    panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    x, ends = words["log_frequency"], np.array([words["log_frequency"].min(), words["log_frequency"].max()])
+    rewards = {"alone": words[prompt].astype(float), "held": confounding.held_constant(words, prompt)}
+    told = {"alone": "as they are", "held": confounding.HELD}
+    for panel, (row, y) in zip(panels, rewards.items(), strict=True):
+        for side, colour in SIDES.items():
+            own = words["sentiment"] > 0 if side == "positive" else words["sentiment"] <= 0
+            panel.plot(x[own], y[own], ".", color=colour, markersize=4, alpha=0.5, label=f"{side} words ({lexicon})")
+        slope = slopes.loc[row, "estimate"]
+        panel.plot(ends, y.mean() + slope * (ends - x.mean()), color="black", linewidth=2.5)
+        panel.set(title=f"{told[row]}: {slope:+.2f} per tenfold", xlabel="words per million, powers of ten")
+    panels[0].set_ylabel(f"reward, {prompt}")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, markerscale=3)
+    return figure
+
+
+@styled
 def draw_density(
     tables: Mapping[str, pd.DataFrame], x: str, y: str, *, title: str, named: int = 0, blur: bool = True
 ) -> Chart:
@@ -178,16 +242,36 @@ CORNER_NAMES = {"both": "rewarded for both", "neither": "for neither", "good onl
 
 
 def _name_corners(axes: Axes, corners: pd.DataFrame, x: str, y: str, blur: bool) -> None:
+    """Number the tokens of the corners, and list their names beside them."""
     for (low, high), widen in ((axes.get_xlim(), axes.set_xlim), (axes.get_ylim(), axes.set_ylim)):
         widen(low - 0.22 * (high - low), high + 0.22 * (high - low))
-    for corner, rows in corners.groupby("corner", sort=False):
+    for number, (corner, rows) in enumerate(corners.groupby("corner", sort=False)):
+        numbers = range(number * len(rows) + 1, (number + 1) * len(rows) + 1)
         axes.plot(rows[x], rows[y], "o", markersize=8, markerfacecolor="none", markeredgecolor="black")
+        _number_points(axes, rows[[x, y]].to_numpy(dtype=float), numbers)
         left, top, across, down = CORNER_PLACES[corner]
-        names = [label(text.strip(), 16, blur=blur) for text in rows["text"]]
+        names = [f"{i} {label(text.strip(), 16, blur=blur)}" for i, text in zip(numbers, rows["text"], strict=True)]
         heading = CORNER_NAMES[corner].format(x=x, y=y)
         axes.text(
             left, top, "\n".join([f"{heading}:", *names]), transform=axes.transAxes, ha=across, va=down, fontsize=12
         )
+
+
+def _number_points(axes: Axes, points: np.ndarray, numbers: Iterable[int]) -> None:
+    """A number at a leader's end for each point; those of points that lie together stand around them, apart."""
+    placed = axes.transData.transform(points)
+    apart, taken = 0.022 * axes.bbox.width, [*placed]
+    for number, point, start in zip(numbers, points, placed, strict=True):
+        away = start - placed.mean(axis=0)
+        first = np.arctan2(*away[::-1])
+        ends = [start + reach * apart * np.array([np.cos(first + turn), np.sin(first + turn)])
+                for reach in (1.2, 2, 3) for turn in np.pi / 4 * np.array([0, 1, -1, 2, -2, 3, -3, 4])]  # fmt: skip
+        free = [end for end in ends if min(np.hypot(*(end - other)) for other in taken if other is not start) > apart]
+        end = (free or ends)[0]
+        taken.append(end)
+        leader = {"arrowstyle": "-", "color": GREY, "linewidth": 0.8, "shrinkA": 3}
+        place = axes.transData.inverted().transform(end)
+        axes.annotate(str(number), point, place, fontsize=11, ha="center", va="center", arrowprops=leader)
 
 
 @styled
@@ -246,24 +330,27 @@ GRID_PARTS = {
 
 @styled
 def draw_prompt_grid(gaps: pd.DataFrame, *, title: str) -> Chart:
-    """The gap between slopes for every model and prompt of the grid, as a heatmap with a panel per adjective.
+    """The mean gap between slopes for every prompt of the grid, a number per cell, a panel per lexicon.
 
-    gaps: effects.gaps of standardised rewards for the prompts of the grid. White is no gap.
+    gaps: effects.over_prompts of standardised rewards, with the column lexicon. Green: positive words are steeper;
+    purple: negative ones; bold: p < .05 after Holm's correction.
     """
-    rows = _in_grid_order(gaps)
-    adjectives, models = list(rows["adjective"].unique()), list(rows["model"].unique())
-    figure = new_chart((0.9 + 0.27 * len(models)) * len(adjectives), 6, title, DENSE_TITLE)
-    panels = figure.subplots(1, len(adjectives), squeeze=False, sharey=True)[0]
-    widest = rows["gap"].abs().max()
-    for panel, adjective in zip(panels, adjectives, strict=True):
-        shown = rows[rows["adjective"] == adjective]
-        matrix = shown.pivot_table("gap", "asked", "model").loc[shown["asked"].unique(), models]
-        sns.heatmap(matrix, ax=panel, cmap="PuOr_r", vmin=-widest, vmax=widest, cbar=False, linewidths=0.5)
-        panel.set(title=adjective, xlabel="", ylabel="")
-        panel.set_xticks(np.arange(len(models)) + 0.5, [model_label(name) for name in models], rotation=90, fontsize=10)
-        panel.tick_params(length=0)
-    colours = mpl.cm.ScalarMappable(mpl.colors.Normalize(-widest, widest), "PuOr_r")
-    figure.colorbar(colours, ax=panels, label="slope of positive minus\nslope of negative words", shrink=0.8)
+    lexicons, widest = list(gaps["lexicon"].unique()), gaps["gap"].abs().max()
+    figure = new_chart(2.6 + 5.2 * len(lexicons), 6.4, title, DENSE_TITLE)
+    panels = figure.subplots(1, len(lexicons), squeeze=False, sharey=True)[0]
+    for panel, (lexicon, rows) in zip(panels, gaps.groupby("lexicon", sort=False), strict=True):
+        ordered = _in_grid_order(rows)
+        asked, adjectives = list(ordered["asked"].unique()), list(ordered["adjective"].unique())
+        matrix = ordered.pivot_table("gap", "asked", "adjective").loc[asked, adjectives]
+        sns.heatmap(matrix, ax=panel, cmap="PRGn", vmin=-widest, vmax=widest, cbar=False, linewidths=1)
+        for row in ordered.itertuples():
+            place = (adjectives.index(row.adjective) + 0.5, asked.index(row.asked) + 0.5)
+            panel.text(*place, f"{row.gap:+.2f}", ha="center", va="center", fontsize=13,
+                       color="white" if abs(row.gap) > 0.6 * widest else "black",
+                       fontweight="bold" if row.p_holm < 0.05 else "normal")  # fmt: skip
+        panel.set(title=lexicon, xlabel="", ylabel="")
+        panel.tick_params(length=0, labelsize=13)
+        panel.tick_params(axis="y", rotation=0)
     return figure
 
 

@@ -1,4 +1,4 @@
-"""The claims of sections 3.1 and 3.2: sentiment and framing (notebook 04).
+"""The claims of sections 3.1 and 3.2: sentiment and framing (notebooks 04 and 04b).
 
 A sentence about slopes is judged by the mean gap between them, of standardised rewards with a row per word, by its
 interval over words and models; one about spreads by their ratio; a count of models by how it varies with the words.
@@ -23,7 +23,7 @@ def framing_claims(
     prompts: Sequence[str],
     *,
     texts: int,
-    tests: Mapping[str, pd.DataFrame],
+    published: pd.DataFrame,
     gaps: Mapping[str, pd.DataFrame],
     counts: Mapping[str, pd.DataFrame],
     apart: pd.DataFrame,
@@ -33,40 +33,67 @@ def framing_claims(
     inverse: pd.DataFrame,
     lexicons: Mapping[str, str],
 ) -> list[Claim]:
-    """All claims of sections 3.1 and 3.2 about those of the paper's prompts that are among `prompts`.
+    """What notebook 04 states about those of the paper's prompts that are among `prompts`.
 
-    texts: how many the tables share. tests, by prompt: effects.compare, `published` (raw slopes, the authors' join),
-    `corrected`, and of sizes `published, absolute` and `absolute`; `min_f`, effects.min_f; `figure`,
-    printed.figure_test. gaps, by prompt: effects.mean_of: `all`, `without_offensive`, `other_lexicon`,
-    `disattenuated`, `absolute`. counts, by prompt: effects.counts: `steeper`, `steeper_absolute`, `rising`, `falling`
-    (significantly), `apart`, `wider`; `framing` (one row); `published` (effects.count_positive). apart: effects.mean_of
-    of mean gaps. spreads: effects.spread, as published and corrected. framing: interaction.sides. agreement:
-    effects.prompt_agreement of best and greatest; inverse: effects.in_rows of not_the_inverse. lexicons: the names of
-    `grades`, `other`, `signs`.
+    texts: how many the tables share. published: effects.compare of raw slopes and the authors' join, by prompt. gaps,
+    by prompt: effects.mean_of: `all`, `without_offensive`, `other_lexicon`. counts, by prompt: effects.counts:
+    `steeper`, `rising`, `falling` (significantly), `apart`, `wider`; `framing` (one row); `published`
+    (effects.count_positive). apart: effects.mean_of of mean gaps. spreads: effects.spread, as published and corrected.
+    framing: interaction.sides. agreement: effects.prompt_agreement of best and greatest; inverse: effects.in_rows of
+    not_the_inverse. lexicons: the names of `grades`, `other`, `signs`.
     """
     own, claims = papers_own(study, texts), []
     for prompt in [prompt for prompt in ASKED if prompt in prompts]:
-        claims += slope_claims(prompt, tests, gaps["all"], counts["steeper"], own)
+        claims += slope_claims(prompt, published, gaps["all"], counts["steeper"], own)
         claims += other_gap_claims(prompt, gaps, lexicons, own)
-        claims += size_claims(prompt, tests, gaps["absolute"], counts["steeper_absolute"], own)
-        claims += figure_claims(prompt, tests["figure"])
         claims += sentiment_claims(prompt, counts, apart, lexicons, own)
         claims += spread_claims(prompt, *spreads, counts["wider"], own)
     claims += interaction_claims(framing, counts["framing"].iloc[0], lexicons["signs"], own)
     return claims + agreement_claims(agreement, inverse, own)
 
 
-def slope_claims(
-    prompt: str, tests: Mapping[str, pd.DataFrame], gaps: pd.DataFrame, steeper: pd.DataFrame, own: Set[str]
+def robustness_claims(
+    study: Collection,
+    prompts: Sequence[str],
+    *,
+    texts: int,
+    tests: Mapping[str, pd.DataFrame],
+    gaps: Mapping[str, pd.DataFrame],
+    steeper_absolute: pd.DataFrame,
 ) -> list[Claim]:
-    """S3.slope.*: the mean gap over words and models, the paper's paired test over models, and models with a gap."""
+    """What notebook 04b states: the paper's own tests, sizes of slopes, grades without error, and the paper's figure.
+
+    tests, by prompt: effects.compare, `published` (raw slopes, the authors' join), `corrected`, and of sizes
+    `published, absolute` and `absolute`; `min_f`, effects.min_f; `figure`, printed.figure_test. gaps, by prompt:
+    effects.mean_of: `all`, `disattenuated`, `absolute`. steeper_absolute: effects.counts. The rest as framing_claims.
+    """
+    own, claims = papers_own(study, texts), []
+    for prompt in [prompt for prompt in ASKED if prompt in prompts]:
+        claims += test_claims(prompt, tests, gaps["all"], own)
+        claims += other_gap_claims(prompt, gaps, {}, own)
+        claims += size_claims(prompt, tests, gaps["absolute"], steeper_absolute, own)
+        claims += figure_claims(prompt, tests["figure"])
+    return claims
+
+
+def slope_claims(
+    prompt: str, published: pd.DataFrame, gaps: pd.DataFrame, steeper: pd.DataFrame, own: Set[str]
+) -> list[Claim]:
+    """S3.slope.*: the mean gap over words and models, and the models with a gap."""
+    claim, old, gap = f"S3.slope.{prompt}", published.loc[prompt], gaps.loc[prompt]
+    return [
+        state(claim, "gap", prompt, own=own, as_published=old.gap, note=about(gap), **interval(gap)),
+        count_claim(claim, "n_steeper", prompt, steeper.loc[prompt], own, old.n_steeper),
+    ]
+
+
+def test_claims(prompt: str, tests: Mapping[str, pd.DataFrame], gaps: pd.DataFrame, own: Set[str]) -> list[Claim]:
+    """S3.slope.*: the paper's paired test over models, and what a test over words and models makes of it."""
     published, over_models, gap = (table.loc[prompt] for table in (tests["published"], tests["corrected"], gaps))
     claim, n = f"S3.slope.{prompt}", int(over_models.models)
     t = {"as_published": published.t, "corrected": over_models.t, "n": n, "note": "over models, words as given"}
     claims = [
-        state(claim, "gap", prompt, own=own, as_published=published.gap, note=about(gap), **interval(gap)),
-        state(claim, "t", prompt, own=own, judged=(over_models.ci_low, over_models.ci_high), p=over_models.p, **t),
-        count_claim(claim, "n_steeper", prompt, steeper.loc[prompt], own, published.n_steeper),
+        state(claim, "t", prompt, own=own, judged=(over_models.ci_low, over_models.ci_high), p=over_models.p, **t)
     ]
     if prompt == "greatest":  # of no other prompt is a p printed
         old, new = towards(published.gap, published.p), towards(gap.estimate, gap.p)
@@ -82,12 +109,13 @@ def slope_claims(
 def other_gap_claims(
     prompt: str, gaps: Mapping[str, pd.DataFrame], lexicons: Mapping[str, str], own: Set[str]
 ) -> list[Claim]:
-    """S3.slope.*: the gap without offensive words, by another lexicon, and on grades without error."""
-    notes = {"without_offensive": lexicons["grades"], "other_lexicon": lexicons["other"],
+    """S3.slope.*: the gap without offensive words, by another lexicon, on grades without error; those given."""
+    notes = {"without_offensive": lexicons.get("grades"), "other_lexicon": lexicons.get("other"),
              "disattenuated": "VADER, slopes over the reliability of grades"}  # fmt: skip
     return [
         state(f"S3.slope.{prompt}", f"gap_{kind}", prompt, own=own, note=note, **interval(gaps[kind].loc[prompt]))
         for kind, note in notes.items()
+        if kind in gaps
     ]
 
 

@@ -63,6 +63,19 @@ def standardised(rows: pd.DataFrame) -> pd.DataFrame:
 # --- slopes -------------------------------------------------------------------------------------------------------
 
 
+def by_grade(rows: pd.DataFrame) -> pd.DataFrame:
+    """The mean reward of each whole grade but 0, mean over models: index sentiment, columns words and the prompts.
+
+    Grades are rounded to whole ones. words: how many have the grade; a mean of few of them says little.
+    """
+    rows = rows.assign(sentiment=rows["sentiment"].round())
+    rows = rows[rows["sentiment"] != 0]
+    means = rows.groupby(["sentiment", "prompt", "model"])["reward"].mean().reset_index()
+    table = means.pivot_table("reward", "sentiment", "prompt")[list(rows["prompt"].unique())]
+    table.insert(0, "words", rows.groupby("sentiment")["word"].nunique())
+    return table.rename_axis(columns=None)
+
+
 def slopes(
     rows: pd.DataFrame,
     predictors: Sequence[str] = ("sentiment",),
