@@ -1,4 +1,4 @@
-"""Every figure and table of the paper has its counterpart: a cell with the item's tag, in the notebook that is named."""
+"""Every figure and table of the paper has its counterpart: a cell with its tag, in the notebook that is named."""
 
 import json
 

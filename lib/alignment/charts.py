@@ -12,11 +12,21 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
 from lib import InputError
-from lib.figures import DENSE_TITLE, GREY, Chart, label, model_colours, model_label, new_chart, styled
+from lib.figures import (
+    DENSE_TITLE,
+    GREY,
+    NEGATIVE,
+    POSITIVE,
+    Chart,
+    label,
+    model_colours,
+    model_label,
+    new_chart,
+    styled,
+)
 
 SHAPES = ("o", "s", "^", "D", "v", "P")
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")  # Okabe and Ito's, for any eyes
-HIGH, LOW = COLOURS[:2]
+HIGH, LOW = POSITIVE, NEGATIVE
 # A thin one around the letters of a name: it stays legible over dots and cuts off hardly any of them.
 HALO = withStroke(linewidth=1.5, foreground="white")
 
@@ -182,26 +192,31 @@ def draw_discrepancies(
     """Rank by people against rank by models, with the n most under- and overvalued items named (Fig 5B).
 
     ranks: human.discrepancies. The dashed line is agreement, the solid one what is expected of an item that people rank
-    so, given that models and people agree only so far. kinds: item -> kind, '' for none; those of a kind are coloured,
-    beside the column of the items that people rank alike.
+    so, given that models and people agree only so far. kinds: item -> kind, '' for none; a strip for each kind, below,
+    has a stroke for every item of it, where the models rank it against what is expected.
     """
     if not 0 < 2 * n <= len(ranks):
         raise InputError(f"{len(ranks)} items have no {n} at either end; choose n up to {len(ranks) // 2}")
-    figure = new_chart(10, 9, title, DENSE_TITLE)
-    axes = figure.subplots()
+    strips = [] if kinds is None else [*sorted(set(kinds) - {""}), ""]
+    figure = new_chart(10, 9 + 0.45 * len(strips), title, DENSE_TITLE)
+    panels = figure.subplots(
+        1 + bool(strips), 1, squeeze=False, height_ratios=[9, 0.6 * len(strips)][: 1 + bool(strips)]
+    )
+    axes = panels[0, 0]
     _draw_all_items(axes, ranks)
     ordered = ranks.sort_values("position", kind="stable")
-    _name_items(axes, ordered.head(n), HIGH, "left", blur)
-    _name_items(axes, ordered.tail(n), LOW, "right", blur)
+    _name_items(axes, ordered.head(n), LOW, "left", blur)
+    _name_items(axes, ordered.tail(n), HIGH, "right", blur)
     axes.invert_yaxis()
     axes.set(xlabel="rank by people (1 = best)", ylabel="rank by models (1 = best)")
+    if strips:
+        _draw_strips(panels[1, 0], ranks, kinds.reindex(ranks.index).fillna(""), strips)
     keys = [
         _key("models rank as people do", GREY, line="--"),
         _key("expected of an item that people rank so", "black"),
-        _key("most undervalued", HIGH, "o", ""),
-        _key("most overvalued", LOW, "o", ""),
+        _key("most undervalued", LOW, "o", ""),
+        _key("most overvalued", HIGH, "s", ""),
     ]
-    keys += _mark_kinds(axes, ranks, kinds) if kinds is not None else []
     figure.legend(handles=keys, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
@@ -216,17 +231,19 @@ def _draw_all_items(axes: Axes, ranks: pd.DataFrame) -> None:
     axes.plot(line["people_rank"], line["expected"], color="black", linewidth=2)
 
 
-def _mark_kinds(axes: Axes, ranks: pd.DataFrame, kinds: pd.Series) -> list[Line2D]:
-    """Mark the items of each kind by a colour and a shape, and say what they mean."""
-    kinds = kinds.reindex(ranks.index).fillna("")
-    keys = []
-    for i, kind in enumerate(sorted(set(kinds) - {""})):
-        rows, colour, shape = ranks[kinds == kind], COLOURS[2 + i], SHAPES[1 + i]
-        alike = (rows["people_rank"] == rows["people_rank"].iloc[0]).all()  # then all of them would lie on each other
-        step = 0.012 * len(ranks) * (i + 1) if alike else 0
-        axes.scatter(rows["people_rank"] + step, rows["models_rank"], s=22, marker=shape, color=colour)
-        keys.append(_key(f"{kind} ({len(rows)})", colour, shape, ""))
-    return keys
+def _draw_strips(axes: Axes, ranks: pd.DataFrame, kinds: pd.Series, strips: Sequence[str]) -> None:
+    """A strip per kind: a stroke per item at its surprise, a diamond at their median; '' are the items of no kind."""
+    for height, kind in enumerate(strips):
+        surprise = ranks.loc[kinds == kind, "surprise"]
+        strength = float(np.clip(20 / max(len(surprise), 1), 0.02, 0.7))
+        axes.vlines(surprise, height - 0.32, height + 0.32, color="black", linewidth=1.2, alpha=strength)
+        axes.plot(surprise.median(), height, "D", color="white", markeredgecolor="black", markersize=8, zorder=3)
+    axes.axvline(0, color=GREY, linewidth=0.8, linestyle="--")
+    counts = [int((kinds == kind).sum()) for kind in strips]
+    names = [f"{kind or 'no kind'} ({n:,})" for kind, n in zip(strips, counts, strict=True)]
+    axes.set_yticks(range(len(strips)), names)
+    axes.set_ylim(len(strips) - 0.4, -0.6)
+    axes.set_xlabel("rank by models less what is expected (right: undervalued; diamond: median)")
 
 
 def _name_items(axes: Axes, rows: pd.DataFrame, colour: str, side: str, blur: bool) -> None:
@@ -236,7 +253,7 @@ def _name_items(axes: Axes, rows: pd.DataFrame, colour: str, side: str, blur: bo
         x, facing = max(ranks.max() + 0.04 * items, 0.12 * items), 0
     else:
         x, facing = min(ranks.min() - 0.04 * items, 0.88 * items), 1
-    axes.scatter(ranks, rows["models_rank"], s=45, color=colour, zorder=3)
+    axes.scatter(ranks, rows["models_rank"], s=45, color=colour, marker="o" if side == "left" else "s", zorder=3)
     # From the side of the name that faces the points: a line from its middle would cross the names above or below.
     leader = {"arrowstyle": "-", "color": colour, "linewidth": 1, "relpos": (facing, 0.5)}
     heights = _heights(rows["models_rank"].to_numpy(), items)
@@ -264,49 +281,56 @@ def item_label(item: str, width: int, blur: bool) -> str:
 def draw_trajectories(
     ranks: pd.DataFrame, groups: Mapping[str, Sequence[str]], *, title: str, blur: bool = True
 ) -> Chart:
-    """The ranks of some items from people to model to model, a panel per group of items (Fig 5C).
+    """From the rank that people give an item to the models' median, and each model's own rank (Fig 5C).
 
-    ranks: items x (people, then models in the order in which to draw them), of all items. groups: the panel's name ->
-    up to six items, each of its own colour and marker, named at both ends.
+    ranks: items x (people, then models), of all items. groups: the panel's name -> up to six items, each a line from
+    people's rank to the median over models, named at both ends; behind it a dot per model in its family's colour.
     """
     for name, items in groups.items():
         _check_panel(name, items, ranks.index)
-    figure = new_chart(14, 0.9 + 3.3 * len(groups), title, DENSE_TITLE)
-    panels = figure.subplots(len(groups), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, (name, items) in zip(panels, groups.items(), strict=True):
-        _draw_paths(axes, ranks, items, blur)
+    figure = new_chart(15, 1.6 + 4.1 * ((len(groups) + 1) // 2), title, DENSE_TITLE)
+    panels = figure.subplots((len(groups) + 1) // 2, 2, squeeze=False).ravel()
+    for axes, (name, items) in zip(panels, groups.items(), strict=False):
+        _draw_slopes(axes, ranks, items, blur)
         axes.set_title(name)
-    panels[-1].set_xticks(range(ranks.shape[1]), [model_label(name) for name in ranks], rotation=30, ha="right")
+    for axes in panels[len(groups) :]:
+        axes.set_axis_off()
     figure.supylabel("rank among all items (1 = best)", fontsize=13)
+    keys = [_key(model_label(name), colour, "o", "") for name, colour in model_colours(ranks.columns[1:]).items()]
+    figure.legend(handles=keys, loc="outside lower center", ncols=5, frameon=False, fontsize=11)
     return figure
 
 
 def _check_panel(name: str, items: Sequence[str], ranked: pd.Index) -> None:
-    if not 0 < len(items) <= len(COLOURS):
+    if not 0 < len(items) <= len(SHAPES):
         raise InputError(
-            f"{len(items)} items in the panel '{name}'; choose 1 to {len(COLOURS)}, so that lines stay apart"
+            f"{len(items)} items in the panel '{name}'; choose 1 to {len(SHAPES)}, so that lines stay apart"
         )
     if missing := [item for item in items if item not in ranked]:
         raise InputError(f"no item {missing[0]!r} among those ranked; check its spelling")
 
 
-def _draw_paths(axes: Axes, ranks: pd.DataFrame, items: Sequence[str], blur: bool) -> None:
-    count, last = len(ranks), ranks.shape[1] - 1
+def _draw_slopes(axes: Axes, ranks: pd.DataFrame, items: Sequence[str], blur: bool) -> None:
+    """A line per item, in one panel: x = 0 people, x = 1 the models' median, the models' dots right of it."""
+    count, rows = len(ranks), ranks.loc[list(items)]
+    people, of_models = rows.iloc[:, 0].to_numpy(dtype=float), rows.iloc[:, 1:]
+    median, hues = of_models.median(axis=1).to_numpy(), model_colours(of_models.columns)
+    names = [item_label(item, 26, blur) for item in items]
+    ends = [(people, -0.06, -0.16, "right"), (median, 1.36, 1.46, "left")]
+    heights = [spread(wanted, 0.085 * count, 0.0, float(count)) for wanted, *_ in ends]
     for i, item in enumerate(items):
-        axes.plot(range(last + 1), ranks.loc[item], color=COLOURS[i], marker=SHAPES[i], linewidth=2, markersize=7)
-    labels = [item_label(item, 26, blur) for item in items]
-    for column, x, side, aside in ((0, -0.2, "right", -52), (last, last + 0.25, "left", 0)):  # beside the axis' numbers
-        wanted = ranks.loc[list(items)].iloc[:, column].to_numpy(dtype=float)
-        heights = spread(wanted, 0.13 * count, 0.0, float(count))
-        for name, height, colour in zip(labels, heights, COLOURS, strict=False):
-            axes.annotate(name, (x, height), (aside, 0), textcoords="offset points", ha=side, va="center",
-                          fontsize=12, color=colour, annotation_clip=False)  # fmt: skip
-    axes.set(ylim=(1.04 * count, -0.04 * count), xlim=(-0.2, last + 0.2))
-    axes.axvline(0.5, color=GREY, linewidth=0.8, zorder=1)
+        axes.plot([0, 1], [people[i], median[i]], color="black", linewidth=1.6, marker=SHAPES[i], markersize=7)
+        steps = np.linspace(1.06, 1.3, of_models.shape[1])
+        axes.scatter(steps, of_models.loc[item], s=22, marker=SHAPES[i], c=[hues[name] for name in of_models])
+        for (wanted, near, far, side), placed in zip(ends, heights, strict=True):
+            axes.plot([near, far], [wanted[i], placed[i]], color=GREY, linewidth=0.8, clip_on=False)
+            axes.annotate(f" {names[i]} ", (far, placed[i]), ha=side, va="center", fontsize=12, annotation_clip=False)
+    axes.set(ylim=(1.06 * count, -0.06 * count), xlim=(-1.2, 2.5))
+    axes.set_xticks([0, 1.15], ["people", "models: median (black)\nand each one"])
     axes.spines[["left", "bottom"]].set_visible(False)
+    axes.tick_params(length=0)
     shown = (1, count // 2, count)
     axes.set_yticks(shown, [f"{rank:,}" for rank in shown], fontsize=11, color=GREY)
-    axes.tick_params(axis="y", length=0)
     for rank in shown:
         axes.axhline(rank, color="#dddddd", linewidth=0.8, zorder=0)
 

@@ -6,11 +6,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from lib.figures import Chart, model_label, new_chart, styled
+from lib.figures import GREY, POSITIVE, Chart, model_label, new_chart, styled
 from lib.language import leakage
 
-FUNCTION_WORD_COLOUR = "#d95f02"
-KIND_MARKS = {"pretrained": ("o", "#1f78b4"), "instruction-tuned": ("s", "#d95f02"), "reward model": ("D", "#4d4d4d")}
+# Told apart by marker and lightness; a hue would be a model family.
+KIND_MARKS = {"pretrained": ("o", "black"), "instruction-tuned": ("s", "#8c8c8c"), "reward model": ("D", GREY)}
 
 
 @styled
@@ -56,11 +56,9 @@ def draw_by_frequency(tables: Mapping[str, pd.DataFrame], prompt: str, *, title:
     panels = figure.subplots(1, len(tables), squeeze=False, sharey=True)[0]
     for panel, (name, rows) in zip(panels, tables.items(), strict=True):
         x, y = rows["frequency"], rows[f"log_probability {prompt}"]
-        panel.hexbin(x, y, gridsize=45, bins="log", mincnt=1, cmap="Blues", linewidths=0)
+        panel.hexbin(x, y, gridsize=45, bins="log", mincnt=1, cmap="Greys", linewidths=0)
         is_function = leakage.is_function_word(rows["word"])
-        panel.plot(
-            x[is_function], y[is_function], "o", color=FUNCTION_WORD_COLOUR, markersize=5, label="function words"
-        )
+        panel.plot(x[is_function], y[is_function], "o", color=POSITIVE, markersize=5, label="function words")
         panel.set(title=model_label(name), xlabel="frequency, log10 of occurrences per million words")
     panels[0].set_ylabel("log-probability (natural logarithm)")
     panels[0].legend(loc="lower right", frameon=False)
