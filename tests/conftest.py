@@ -56,6 +56,7 @@ SLOW_TESTS = {
     "test_shuffled_names_are_significant_as_published_and_not_when_corrected",
     "test_published_words_are_2260",
     "test_golden_rows_of_the_published_items",
+    "test_the_card_of_a_small_model_is_made_from_nothing",
 }
 
 

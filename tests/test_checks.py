@@ -296,6 +296,14 @@ def test_weights_that_do_not_fit_are_not_loaded(made, monkeypatch):
     assert {row.found for row in report.rows[-3:]} == {"not run: the weights do not fit into memory"}
 
 
+def test_what_does_not_fit_is_read_layer_by_layer_where_that_can_be(made, monkeypatch, tmp_path):
+    monkeypatch.setattr(weights, "free_memory", lambda device: 1000)
+    decoder = row_of(checked(made(LLAMA)), "memory")
+    encoder = row_of(checked(tiny.make_checkpoint(tmp_path / "deberta", "deberta")), "memory")
+    assert "layer by layer" in decoder.found and "STREAM=1 asks for it" in decoder.remedy
+    assert "layer by layer" not in encoder.found and "use another device" in encoder.remedy
+
+
 def test_the_size_is_that_of_the_files(made):
     tensors = load_file(made(LLAMA) / "model.safetensors")
     row = row_of(checked(made(LLAMA)), "weights")

@@ -146,7 +146,8 @@ def _precision(files: Files, entry: dict, options: Options) -> Row:
 
 
 def _memory(files: Files, entry: dict, options: Options) -> Row:
-    return weights.memory(files.tensors, *_dtype(files, entry, options))
+    streams = weights.streams(files.config, files.head_name)
+    return weights.memory(files.tensors, *_dtype(files, entry, options), streams)
 
 
 def _about_rewards(files: Files, name: str, entry: dict, options: Options) -> list[Row]:

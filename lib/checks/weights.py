@@ -12,7 +12,7 @@ from transformers import PreTrainedConfig
 
 from lib import InputError
 from lib.checks.report import Row
-from lib.models import checkpoints, reward_models
+from lib.models import checkpoints, layers, reward_models
 from lib.models.conversations import Conversation
 from lib.models.heads import Head
 
@@ -161,8 +161,11 @@ def precision(config: PreTrainedConfig, tensors: Tensors, dtype: str, head_name:
 # --- memory -------------------------------------------------------------------------------------------------------
 
 
-def memory(tensors: Tensors, dtype: str, device: str) -> Row:
-    """What the weights take, with what scoring takes beside them, and what is free on the device."""
+def memory(tensors: Tensors, dtype: str, device: str, streams: bool) -> Row:
+    """What the weights take, with what scoring takes beside them, and what is free on the device.
+
+    streams: whether the layers of such a model can be read one by one, so that its weights need not fit.
+    """
     needed, free = tensors.parameters * SIZE[dtype] * BESIDE, free_memory(device)
     found = f"about {size(needed)} of {device} memory"
     numbers = {"bytes needed": int(needed), "bytes free": free}
@@ -171,7 +174,16 @@ def memory(tensors: Tensors, dtype: str, device: str) -> Row:
     found += f", {size(free)} are free"
     if needed <= free:
         return Row("memory", "ok", found, "", numbers)
-    return Row("memory", "note", found, "use another device, or a machine with more", numbers)
+    if streams:
+        return Row("memory", "note", f"{found}: it is scored layer by layer, which needs room for two layers at a time",
+                   "nothing to do: make score chooses that by itself, and STREAM=1 asks for it", numbers)  # fmt: skip
+    return Row("memory", "note", f"{found}; layers of such a model are not read one by one here",
+               "use another device, or a machine with more", numbers)  # fmt: skip
+
+
+def streams(config: PreTrainedConfig, head_name: str) -> bool:
+    """Whether the layers of a model can be read one by one while it scores."""
+    return head_name != "classifier" and config.model_type in layers.ARCHITECTURES
 
 
 def size(number: float) -> str:
