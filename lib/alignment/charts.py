@@ -324,7 +324,9 @@ def _draw_slopes(axes: Axes, ranks: pd.DataFrame, items: Sequence[str], blur: bo
         axes.scatter(steps, of_models.loc[item], s=22, marker=SHAPES[i], c=[hues[name] for name in of_models])
         for (wanted, near, far, side), placed in zip(ends, heights, strict=True):
             axes.plot([near, far], [wanted[i], placed[i]], color=GREY, linewidth=0.8, clip_on=False)
-            axes.annotate(f" {names[i]} ", (far, placed[i]), ha=side, va="center", fontsize=12, annotation_clip=False)
+            aside = (-4 if side == "right" else 4, 0)
+            axes.annotate(names[i], (far, placed[i]), aside, textcoords="offset points", ha=side, va="center",
+                          fontsize=12, annotation_clip=False)  # fmt: skip
     axes.set(ylim=(1.06 * count, -0.06 * count), xlim=(-1.2, 2.5))
     axes.set_xticks([0, 1.15], ["people", "models: median (black)\nand each one"])
     axes.spines[["left", "bottom"]].set_visible(False)

@@ -27,6 +27,18 @@ def raters_in_words(halves: float, ceiling: float, taus: pd.Series) -> str:
     )
 
 
+def matches_in_words(by_matches: pd.DataFrame) -> str:
+    """Whether agreement rises with the matches behind a rating, at every step or not; by_matches: human.taus_by."""
+    taus = by_matches["tau"]
+    told = f"From fewest to most matches the mean tau is {', '.join(f'{tau:.2f}' for tau in taus)}"
+    if taus.is_monotonic_increasing:
+        return f"{told}: it rises at every step, as it would if few matches made ratings noisy."
+    first, last = by_matches.iloc[0], by_matches.iloc[-1]
+    apart = first["ci_high"] < last["ci_low"]
+    ends = "the two ends differ" if apart else "the intervals of the two ends overlap"
+    return f"{told}: it does not rise at every step, and {ends}; how noisy ratings are cannot be read off these four."
+
+
 def prompts_in_words(across: pd.DataFrame) -> str:
     """The mean, the lowest and the highest tau of a model with itself, for each pair of prompts."""
     return "; ".join(f"{pair}: mean {c.mean():.2f}, from {c.min():.2f} to {c.max():.2f}" for pair, c in across.items())
@@ -68,6 +80,27 @@ def undervalued_in_words(table: pd.DataFrame) -> str:
     """The kinds whose interval lies above .5, the most undervalued first; for a title."""
     rows = table[table["ci_low"] > 0.5].sort_values("above", ascending=False)
     return ", ".join(f"{row.kind} {row.above:.2f}" for row in rows.itertuples()) or "no kind"
+
+
+def least_valued_in_words(table: pd.DataFrame) -> str:
+    """The kind that is undervalued most, if any is beyond its interval: what stands above it; table: kinds.by_kind."""
+    sure = table[table["ci_low"] > 0.5].sort_values("above")
+    if not len(sure):
+        return f"of {len(table)} kinds none is surely undervalued beyond what people rank alike"
+    row = sure.iloc[-1]
+    return (
+        f"they value {row['kind']} least: {row['above']:.0%} [{row['ci_low']:.0%}, {row['ci_high']:.0%}] of what "
+        f"people rank alike stands above it (n = {row['items']}; half by chance)"
+    )
+
+
+def ends_in_words(row: pd.Series, paper: tuple[float, float]) -> str:
+    """The cut that comes nearest to the paper's two taus, with its difference; row: of human.at_ends."""
+    return (
+        f"Nearest to the paper's {paper[0]} and {paper[1]} come {row['cut']:.0f} items at each end: "
+        f"{row['high_tau']:.2f} and {row['low_tau']:.2f}, difference {row['difference']:+.2f} "
+        f"[{row['difference_ci_low']:.2f}, {row['difference_ci_high']:.2f}]."
+    )
 
 
 def matched_in_words(matched: dict[str, Matched]) -> str:

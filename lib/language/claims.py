@@ -40,6 +40,18 @@ def printed_function_words() -> pd.DataFrame:
     )
 
 
+def printed_ends(table: str, models: Sequence[str] = ("gemma-2b", "gemma-2b-it")) -> pd.DataFrame:
+    """The 20 likeliest and least likely tokens of models of the paper's Table A1 to A5, a column each, `paper: name`.
+
+    Index: end (likeliest, least likely), position (1 is the likeliest, respectively the least likely).
+    """
+    rows = paper_table("tables_a1_to_a5")
+    rows = rows[(rows["table"] == table) & rows["model"].isin(models)]
+    rows = rows.assign(end=rows["end"].map({"top": "likeliest", "bottom": "least likely"}))
+    grid = rows.pivot_table("text", ["end", "position"], "model", aggfunc="first")[list(models)]
+    return grid.add_prefix("paper: ")
+
+
 def count_function_words(
     tables: Mapping[str, pd.DataFrame], prompts: Sequence[str], kinds: Mapping[str, str], n: int = 20
 ) -> pd.DataFrame:
@@ -86,10 +98,11 @@ def function_word_claims(counts: pd.DataFrame, source: str, own: Set[str]) -> li
         first, n, words = int(rows["first_is_function_word"].sum()), len(rows), rows["function_words"]
         ci_low, ci_high = (n * end for end in proportion_confint(first, n, method="beta"))
         note, population = f"{kind}, {source}", "printed tables" if source == PRINTED else ""
-        claims.append(state(claim, FIRST, prompt, own=own, kind=kind, n=n, ci_low=ci_low, ci_high=ci_high, note=note,
+        claims.append(state(claim, FIRST, prompt, kind, own=own, n=n, ci_low=ci_low, ci_high=ci_high, note=note,
                             population=population, **{number: first}))  # fmt: skip
-        quantity, same = COUNT.format(rows["n"].iloc[0]), {"note": note, "population": population}
-        claims.append(state(claim, quantity, prompt, kind=kind, **{number: words.mean()}, **over_models(words), **same))
+        most, same = int(rows["n"].iloc[0]), {"note": note, "population": population}
+        ends = over_models(words, 0, most)
+        claims.append(state(claim, COUNT.format(most), prompt, kind, **{number: words.mean()}, **ends, **same))
     return claims
 
 
@@ -102,7 +115,7 @@ def leakage_claims(explained: pd.DataFrame, beyond: pd.DataFrame) -> list[Claim]
     claims = []
     for (prompt, held), rows in explained.groupby(["prompt", "held_constant"], sort=False):
         note = f"Spearman's rho, mean over models; held constant: {held}"
-        numbers = {"corrected": rows["rho"].mean()} | over_models(rows["rho"])
+        numbers = {"corrected": rows["rho"].mean()} | over_models(rows["rho"], -1, 1)
         claims.append(state(CLAIM, "rho_of_reward_and_logprob", prompt, note=note, **numbers))
     for prompt, rows in beyond.groupby("prompt", sort=False) if len(beyond) else []:
         note = "models with a planted frequency bonus, at equal sentiment"
@@ -111,10 +124,14 @@ def leakage_claims(explained: pd.DataFrame, beyond: pd.DataFrame) -> list[Claim]
     return claims
 
 
-def over_models(values: Sequence[float]) -> dict[str, float]:
-    """A 95% t interval of the mean over models, as ci_low, ci_high, and n; no interval for fewer than three models."""
+def over_models(values: Sequence[float], lowest: float, highest: float) -> dict[str, float]:
+    """A 95% t interval of the mean over models, as ci_low, ci_high, and n; no interval for fewer than three models.
+
+    It ends at lowest and highest, beyond which no mean can lie: what is cut off holds nothing.
+    """
     values = np.asarray(values, dtype=float)
     if len(values) < 3:
         return {"n": len(values)}
     half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
-    return {"ci_low": values.mean() - half, "ci_high": values.mean() + half, "n": len(values)}
+    ci_low, ci_high = np.clip([values.mean() - half, values.mean() + half], lowest, highest)
+    return {"ci_low": float(ci_low), "ci_high": float(ci_high), "n": len(values)}

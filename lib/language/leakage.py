@@ -187,3 +187,10 @@ def first_words(table: pd.DataFrame, prompts: Sequence[str], n: int = 20) -> pd.
         numbers = {"function_words": int(are_function_words.sum()), "n": len(texts), "by_chance": n * share}
         rows.append({"prompt": prompt} | first | numbers)
     return pd.DataFrame(rows)
+
+
+def control_in_words(recovered: pd.DataFrame) -> str:
+    """What the control's rho is under each prompt; recovered: prompt, slope, ci_low, ci_high, control (true for it)."""
+    rows = recovered[recovered["control"]]
+    told = [f"{row.prompt} {row.slope:+.2f} [{row.ci_low:.2f}, {row.ci_high:.2f}]" for row in rows.itertuples()]
+    return f"Without one: {', '.join(told)}"
