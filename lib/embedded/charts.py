@@ -26,7 +26,6 @@ def draw_losses(losses: Mapping[str, Sequence[float]], title: str) -> Chart:
         axes.plot(range(1, len(values) + 1), values, color=colour, linewidth=0.6, alpha=0.5)
         axes.plot(np.arange(n, len(values) + 1) - (n - 1) / 2, means, color=colour, linewidth=2.5, label=name)
     axes.set(xlabel="step", ylabel="loss, negative log probability")
-    axes.set_ylim(bottom=0)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
 

@@ -43,16 +43,22 @@ def table_2(nickname: str, table: pd.DataFrame, prompt: str, beside: str) -> pd.
 
 
 def table_3(moments: pd.DataFrame, collection: str) -> pd.DataFrame:
-    """Table 3 beside the published scores and, of the same models, a collection: columns `<moment>, <of what>`.
+    """Table 3 beside the published scores and, of the same models, a collection: columns `<moment>, <of what>`, text.
 
     moments: as from agreement.moments, indexed by model. Of what: paper (as printed), published-words (where that table
-    is kept) and the collection, which is left out where it holds none of the paper's models. A row per model.
+    is kept) and the collection, which is left out where it holds none of the paper's models. A row per model, three
+    decimals as printed, blank where a model was not measured.
     """
     printed = paper_table("table_3").set_index("nickname")
     parts = {"paper": printed, "published-words": on_moral_words("03_moments"), collection: moments}
-    tables = [part[MOMENTS].reindex(printed.index).add_suffix(f", {name}") for name, part in parts.items()
-              if part.index.isin(printed.index).any()]  # fmt: skip
-    both = pd.concat(tables, axis=1).rename_axis("model")
+    tables = {}
+    for name, part in parts.items():
+        if part.index.isin(printed.index).any():
+            text = part[MOMENTS].reindex(printed.index).map(lambda value: "" if pd.isna(value) else f"{value:.3f}")
+            tables |= {f"{moment}, {name}": text[moment] for moment in MOMENTS}
+    bound = printed["variance_relation"] == "<"
+    tables["variance, paper"] = tables["variance, paper"].mask(bound, "<" + tables["variance, paper"])
+    both = pd.DataFrame(tables).rename_axis("model")
     return both[[column for moment in MOMENTS for column in both if column.startswith(moment)]]
 
 
