@@ -107,9 +107,9 @@ def _run(command: str, **given) -> int:
 
             return int(not one_model.check_model(**given))
         case "card":
-            from lib.reproduce import one_model
+            from lib.reproduce import value_cards
 
-            one_model.make_card(**given)
+            value_cards.make(**given)
         case "tokenizers":
             from lib.reproduce import one_model
 

@@ -18,7 +18,7 @@ from lib.card import charts, making, measures, others, page, replies, sentences,
 from lib.card.making import Card
 from lib.collection import EMBEDDED, ITEMS, WORDS, Collection
 from lib.embedded import planting
-from lib.reproduce import one_model
+from lib.reproduce import value_cards
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -434,7 +434,7 @@ def test_the_card_of_a_small_model_is_made_from_nothing(monkeypatch, tmp_path, c
                 shutil.copy(study.figures / table, kept(table))
     monkeypatch.setattr("lib.collection.ROOT", tmp_path)
     monkeypatch.setattr(others, "nouns", lambda: (None, "no network"))
-    written = one_model.make_card("A-Gem-96", "trial", device="cpu")
+    written = value_cards.make("A-Gem-96", "trial", device="cpu")
     content = json.loads(written.with_suffix(".json").read_text())
     assert content["missing"] == "no network" and "no network" in written.read_text()
     assert content["settings"]["tokens"] == 16384

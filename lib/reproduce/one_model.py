@@ -1,10 +1,8 @@
 """One model: scored over its whole vocabulary, or run here and compared with its published scores."""
 
 from pathlib import Path
-from typing import Any
 
 from lib import InputError, scores, scoring
-from lib.card import making, page, sentences
 from lib.checks import checking
 from lib.collection import Collection
 from lib.models import reward_models
@@ -44,18 +42,6 @@ def check_model(name: str, as_json: bool = False, **options) -> bool:
     report = checking.check(name, checking.Options(**options))
     print(report.as_json() if as_json else "\n".join(report.lines()))
     return not report.wrong
-
-
-def make_card(name: str, collection: str | None = None, **options: Any) -> Path:
-    """Print what a model values in words, and write its card; the path of the page. options: as of making.make."""
-    if len(models := find_models([name])) != 1:
-        raise InputError(f"'{name}' names {len(models)} reward models; a card is about one")
-    [load] = models.values()
-    card = making.make(load, study_of(models, collection), **options)
-    print("\n".join([f"What {card.nickname} values:", *sentences.paragraph(card)]))
-    written = page.write(card)
-    print(f"The card is {shown_path(written[0])}, its numbers are {shown_path(written[1])}.")
-    return written[0]
 
 
 def count_tokens(folder: str | None = None, write: bool = False) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lib import ROOT, InputError, downloads, lexicons, scores
-from lib.card import others
 from lib.collection import ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
 from lib.files import lock
 from lib.published import score_files
@@ -96,6 +95,8 @@ def _measure_for_cards(imported: dict[Collection, str]) -> list[str]:
     """Keep the published models' numbers, which cards compare a model with; a line where they cannot be had."""
     if not {WORDS, ITEMS} <= set(imported):
         return []
+    from lib.card import others  # here, because it draws, and most runs need nothing of it
+
     try:
         others.publish()
     except InputError as error:
