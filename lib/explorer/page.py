@@ -17,9 +17,9 @@ from lib.explorer.texts import Vocabulary, lay_out
 from lib.files import replacing
 
 BANNERS = {
-    "embedded": "Planted: the values of these small models were planted, and say nothing about real reward models.",
-    "published": "Published: rewards of real models as the paper's authors released them; no model was run here.",
-    "own": "Your own: rewards of the models that were scored in this collection.",
+    "embedded": "Planted: these values say nothing about real reward models.",
+    "published": "Published: rewards as the paper's authors released them.",
+    "own": "Your own: rewards that were scored in this collection.",
 }
 BLOCK = re.compile(r'<script id="block" type="application/octet-stream">([^<]*)</script>')
 
@@ -111,7 +111,7 @@ def visible(text: str) -> str:
 
 def _readings(vocabularies: list[Vocabulary]) -> dict[str, np.ndarray]:
     """Of each vocabulary: the page's rows, token ids, which share an input, and what was read for each."""
-    arrays = {}
+    arrays: dict[str, np.ndarray] = {}
     for number, vocabulary in enumerate(vocabularies):
         tokens = vocabulary.tokens
         arrays |= {
@@ -150,7 +150,7 @@ def _beside(collection: Collection, vocabularies: list[Vocabulary]) -> dict[str,
 
 def _prompts(tables: dict[str, pd.DataFrame]) -> dict[str, str]:
     """Prompt -> its text, of all tables."""
-    prompts = {}
+    prompts: dict[str, str] = {}
     for table in tables.values():
         asked = table.attrs.get("metadata", {}).get("prompts", {})
         prompts |= {name: asked.get(name, name) for name in scores.prompt_names(table)}

@@ -129,8 +129,15 @@ class Scatter {
     context.stroke();
     const cut = label.length > 16 ? `${label.slice(0, 15)}…` : label;
     const rightwards = x < (this.frame.left + this.frame.right) / 2;
+    const place = [cut, x + (rightwards ? 8 : -8) * this.ratio, Math.max(y - 6 * this.ratio, 1.5 * this.font)];
     context.textAlign = rightwards ? "left" : "right";
-    context.fillText(cut, x + (rightwards ? 8 : -8) * this.ratio, Math.max(y - 6 * this.ratio, this.font));
+    context.save();
+    context.strokeStyle = `rgb(${cssColour("--paper")})`; // so that it can be read on a crowd of points
+    context.lineWidth = 4 * this.ratio;
+    context.lineJoin = "round";
+    context.strokeText(...place);
+    context.restore();
+    context.fillText(...place);
   }
 
   nearest(x, y, within = 24 * this.ratio) {

@@ -118,7 +118,7 @@ function guesses() {
 function ranksTable() {
   const shown = columns.filter(c => c.quantity === "reward" && ($("every").checked || c.prompt === $("prompt").value));
   const blank = make("th", { class: "left", colspan: 2 });
-  const over = state.words.map(row => make("th", { colspan: 3, scope: "colgroup" }, token(row)));
+  const over = state.words.map(row => make("th", { class: "left", colspan: 3, scope: "colgroup" }, token(row)));
   const under = heads(["model", "prompt", ...state.words.flatMap(() => ["rank", "percentile", "reward"])]);
   const rows = shown.map(c => [labelled(c.model), cell(c.prompt, true), ...state.words.flatMap(row => {
     const at = standing(c, row);
@@ -129,6 +129,7 @@ function ranksTable() {
   const found = table("Rank, percentile and reward: rank 1 and percentile 100 are the most rewarded, ties share the "
     + "average", [[blank, ...over], under], rows);
   found.id = "ranks";
+  found.className = state.words.length > 2 ? "wide" : "";
   return found;
 }
 
