@@ -13,6 +13,9 @@ from lib.embedded import reward_models as small_models
 from lib.search import optimality
 
 
+SEEDS = 3  # random starts per method and instance
+
+
 def shares(compared: pd.DataFrame) -> pd.DataFrame:
     """The share of searches at the optimum after the whole budget, in percent, and the interval of it."""
     last = compared[compared["budget"] == compared["budget"].max()]
@@ -24,7 +27,7 @@ def shares(compared: pd.DataFrame) -> pd.DataFrame:
 
 def main() -> None:
     small_models.train_all([planting.profile(name) for name, _ in optimality.INSTANCES], progress=False)
-    compared = optimality.compare(processes=1)
+    compared = optimality.compare(processes=1, seeds=SEEDS)
     optimality.write(compared)
     at_the_end = shares(compared)
     at_the_end.columns = [f"{tokens} tokens, {mode}, %" for tokens, mode in at_the_end.columns]

@@ -128,15 +128,12 @@ RUNS: dict[str, list[Run]] = {
     ],
     "07_longer_replies_with_gcg": [
         Run(
-            {"model": "A-Gem-48", "budget": 128, "long_budget": 128, "alphabet": 192, "seeds": 1},
-            # More tokens reach further, in either direction; a wrong sign misses optima that the right one finds.
-            {
-                "swap_spearman": near(0.14, abs=0.1),
-                "gain_optimal": near(0.13, abs=0.12),
-                "gain_pessimal": near(1.4, abs=0.4),
-            }
-            | {"at_optimum": near(1, abs=0.1), "at_optimum_pessimal": near(1, abs=0.2)}
-            | {"wrong_sign_pessimal": near(0.4, abs=0.2), "searches": 10},
+            {"model": "A-Gem-48", "budget": 128, "long_budget": 64},
+            # More tokens reach further, in either direction; what is searched as text can be typed.
+            {"swap_spearman": near(0.155, abs=0.02), "typed_survive": 1.0}
+            | {"gain_optimal": near(0.4, abs=0.3), "gain_pessimal": near(1.6, abs=0.4)}
+            # As measured beforehand: the wrong sign misses optima that the right one finds.
+            | {"at_optimum": near(1, abs=0.1), "wrong_sign_pessimal": near(0, abs=0.4)},
         )
     ],
     "08_language_model_logprobs": [

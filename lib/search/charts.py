@@ -1,25 +1,29 @@
 """The charts of the notebook on longer replies: swaps predicted and true, searches as they go, and their success."""
 
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
-from lib.figures import GREY, Chart, label, new_chart, shades, styled
+from lib.figures import DENSE_TITLE, GREY, Chart, label, new_chart, styled
 from lib.search.objective import DIRECTIONS
 from lib.search.optimality import OURS
 from lib.search.searches import SearchResult
 
-# In order of the table's methods; ours stands out, the rest differ by hue, lightness and dash.
+# In order of the table's methods: colour, dash, width, marker. Lightness and shape tell methods apart, not hue.
 METHOD_LINES = {
-    OURS: ("#d94801", "-", 3.2),
-    "Faster-GCG": ("#08306b", "-", 2.0),
-    "Faster-GCG, wrong sign": ("#08306b", ":", 2.0),
-    "GCG, width 32": ("#2171b5", "--", 2.0),
-    "GCG, width 512": ("#7fc4e8", "--", 2.0),
-    "exact sweeps": ("#807dba", "-.", 2.0),
-    "random": (GREY, ":", 1.6),
+    OURS: ("black", "-", 3.2, ""),
+    "Faster-GCG": ("#4d4d4d", "-", 1.6, "o"),
+    "Faster-GCG, wrong sign": ("black", ":", 1.6, "X"),
+    "GCG, width 32": ("#737373", "--", 1.6, "s"),
+    "GCG, width 512": ("#a6a6a6", "--", 1.6, "D"),
+    "exact sweeps": ("#737373", "-.", 1.6, "^"),
+    "random": ("#a6a6a6", ":", 1.6, ""),
 }
+SHORT = {OURS: "ours", "Faster-GCG, wrong sign": "wrong sign"}  # beside a line
+LEAST_GAP = 0.07  # between two names beside lines, in shares
 
 
 @styled
@@ -32,7 +36,7 @@ def draw_predicted_and_true(
     """
     figure = new_chart(9.5, 6, title)
     axes = figure.subplots()
-    axes.scatter(gains, true, s=5, color="#2171b5", alpha=0.35, linewidths=0, rasterized=True)
+    axes.scatter(gains, true, s=5, color=GREY, alpha=0.35, linewidths=0, rasterized=True)
     ends = [min(gains.min(), true.min()), max(gains.max(), true.max())]
     axes.plot(ends, ends, color=GREY, linewidth=1, linestyle=":", label="prediction = truth")
     named = {"predicted best": (int(gains.argmax()), (0.97, 0.06)), "truly best": (int(true.argmax()), (0.6, 0.86))}
@@ -52,14 +56,15 @@ def draw_searches(searches: Mapping[str, list[SearchResult]], *, title: str) -> 
     """The best reward so far against the replies scored, a panel per direction and a line per start."""
     figure = new_chart(11, 4.6, title)
     panels = figure.subplots(1, len(DIRECTIONS))
-    names = list(searches)
-    colours = shades(names, "other")
+    dashes = dict(zip(searches, itertools.cycle(["-", "--", ":", "-."]), strict=False))
     for axes, direction in zip(panels, DIRECTIONS, strict=True):
         for name, runs in searches.items():
             for run in runs:
                 if run.direction == direction:
                     steps, rewards = np.array([*run.trace, (run.evaluations, run.reward)]).T
-                    axes.step(steps, rewards, where="post", color=colours[name], linewidth=2, label=name)
+                    axes.step(
+                        steps, rewards, where="post", color="black", linestyle=dashes[name], linewidth=2, label=name
+                    )
         axes.set(title=direction, xlabel="replies scored")
     panels[0].set_ylabel("best reward so far")
     handles, names = panels[0].get_legend_handles_labels()
@@ -69,20 +74,53 @@ def draw_searches(searches: Mapping[str, list[SearchResult]], *, title: str) -> 
 
 @styled
 def draw_optimality(summary: pd.DataFrame, *, title: str) -> Chart:
-    """The share of searches at the true optimum against the replies scored, a panel per direction, a line per method.
+    """The share of searches at the true optimum against the replies scored, a line and its 95% band per method.
 
-    summary: as of optimality.summarise by method, direction and budget. The band is the 95% interval of ours.
+    A row of panels per reply mode, a column per direction; every line is named where it ends. summary: as of
+    optimality.summarise by reply_mode, direction, method and budget.
     """
-    figure, summary = new_chart(12, 5.4, title), summary.sort_index()
-    panels = figure.subplots(1, len(DIRECTIONS), sharey=True)
-    for axes, direction in zip(panels, DIRECTIONS, strict=True):
-        for method, (colour, dash, width) in METHOD_LINES.items():
-            rows = summary.loc[(method, direction), :]
-            axes.plot(rows.index, rows["share"], color=colour, linestyle=dash, linewidth=width, label=method)
-            if method == OURS:
-                axes.fill_between(rows.index, rows["ci_low"], rows["ci_high"], color=colour, alpha=0.15, linewidth=0)
-        axes.axhline(0.9, color=GREY, linewidth=0.8, linestyle=":")
-        axes.set(title=direction, xlabel="replies scored", ylim=(-0.03, 1.03), xlim=(0, rows.index.max()))
-    panels[0].set_ylabel("share of searches at the true optimum")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    modes = list(dict.fromkeys(summary.index.get_level_values("reply_mode")))
+    figure, summary = new_chart(12.5, 1.2 + 3.6 * len(modes), title, DENSE_TITLE), summary.sort_index()
+    panels = figure.subplots(len(modes), len(DIRECTIONS), sharey=True, sharex=True, squeeze=False)
+    for mode, row in zip(modes, panels, strict=True):
+        for direction, axes in zip(DIRECTIONS, row, strict=True):
+            _draw_methods(axes, summary.loc[(mode, direction)])
+            axes.set_title(f"{direction}, {'as text' if mode == 'text' else 'over ids'}")
+        row[0].set_ylabel("share at the optimum")
+    for axes in panels[-1]:
+        axes.set_xlabel("replies scored")
     return figure
+
+
+def _draw_methods(axes: Axes, summary: pd.DataFrame) -> None:
+    """The lines of one panel. summary: by method and budget."""
+    names = [method for method in METHOD_LINES if method in summary.index]
+    for method in names:
+        colour, dash, width, marker = METHOD_LINES[method]
+        rows = summary.loc[method]
+        axes.fill_between(rows.index, rows["ci_low"], rows["ci_high"], color=colour, alpha=0.1, linewidth=0)
+        axes.plot(rows.index, rows["share"], color=colour, linestyle=dash, linewidth=width, marker=marker,
+                  markersize=5, markevery=2, label=method)  # fmt: skip
+    budgets = summary.index.get_level_values("budget")
+    ends = np.array([summary.loc[method]["share"].iloc[-1] for method in names])
+    beside = axes.get_yaxis_transform()  # x in widths of the panel, y in shares
+    for method, place in zip(names, _apart(ends), strict=True):
+        colour, dash, width, marker = METHOD_LINES[method]
+        axes.plot([1.02, 1.05, 1.08], [place] * 3, color=colour, linestyle=dash, linewidth=width, marker=marker,
+                  markersize=5, markevery=[1], transform=beside, clip_on=False)  # fmt: skip
+        axes.text(1.09, place, SHORT.get(method, method), transform=beside, va="center", fontsize=10)
+    ticks = [budget for budget in (128, 256, 512, 1024, 2048, 4096) if budgets.min() <= budget <= budgets.max()]
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ticks or [budgets.min(), budgets.max()], labels=[f"{tick:,}" for tick in ticks] or None)
+    axes.set(ylim=(-0.03, 1.06), xlim=(budgets.min(), budgets.max() * 1.05))
+
+
+def _apart(wanted: np.ndarray) -> np.ndarray:
+    """Places as near to the wanted ones as leave LEAST_GAP between any two, none above 1. wanted: (n,)."""
+    places, above = wanted.astype(float), 1 + LEAST_GAP
+    for at in np.argsort(-wanted, kind="stable"):
+        above = places[at] = min(places[at], above - LEAST_GAP)
+    below = -LEAST_GAP
+    for at in np.argsort(places, kind="stable"):
+        below = places[at] = max(places[at], below + LEAST_GAP)
+    return places

@@ -23,7 +23,7 @@ def objective_claims(nickname: str, beside: Mapping[int, pd.DataFrame]) -> list[
 
 
 def optimality_claims(summary: pd.DataFrame, budgets: Iterable[int] = (1024, 2048, 4096)) -> list[Claim]:
-    """S5.optimality: the share of searches at the true optimum; summary: by method, direction and budget.
+    """S5.optimality: the share of searches at the true optimum; summary: by method, direction and budget, as text.
 
     budgets: replies scored; those that `summary` lacks are left out.
     """

@@ -1,7 +1,7 @@
 """Section 5: optimal and pessimal replies of several tokens, and what they are made of."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -36,12 +36,13 @@ def objectives(
 
 def search_all(
     objectives: Mapping[tuple, Objective], n: int, settings: Settings, table: pd.DataFrame, *, sentence: str = "",
-    published: bool = False,
+    published: bool = False, only: Collection[str] = (),
 ) -> Results:  # fmt: skip
     """A search for a reply of n tokens from every start of searches.starts, for every objective.
 
     table: a score table of the model, whose best tokens are one of the starts. sentence: another, with {which} for the
-    prompt's best or worst. published: search as the published code does, wrong sign included.
+    prompt's best or worst. published: search as the published code does, wrong sign included. only: names of starts;
+    another if a model has none of them, and all if no name is given.
     """
     results: Results = {}
     for (name, direction), objective in objectives.items():
@@ -49,6 +50,7 @@ def search_all(
         column = which if which in table else "greatest"
         best = table.sort_values(column, ascending=direction == "pessimal", kind="stable")["token_id"]
         starts = searches.starts(objective, n, winners=best, sentence=sentence.format(which=which), randoms=1)
+        starts = {one: starts[one] for one in only if one in starts} or starts
         used = replace(settings, method=PUBLISHED_METHODS[direction]) if published else settings
         for start_name, start in starts.items():
             results[name, direction, start_name] = searches.search(objective, start, used, traces=searches.TRACES)
@@ -86,6 +88,46 @@ def best_of(results: Results) -> dict[tuple[str, str], SearchResult]:
         if best_so_far is None or sign * result.reward > sign * best_so_far.reward:
             best[name, direction] = result
     return best
+
+
+def typed_and_fed(by_mode: Mapping[str, Results]) -> pd.DataFrame:
+    """What a person could type beside what the model could be fed: the best reply of each prompt and direction.
+
+    Columns: tokens, prompt, direction, searched (over text or ids), reply, reward, reward of text, survives. by_mode:
+    reply mode -> searches.
+    """
+    rows = [
+        {"tokens": len(best.ids), "prompt": name, "direction": direction, "searched": f"over {mode}",
+         "reply": "¦".join(best.tokens), "reward": best.reward, "reward of text": best.reward_of_text,
+         "survives": best.survives}
+        for mode, results in by_mode.items() for (name, direction), best in best_of(results).items()
+    ]  # fmt: skip
+    order = ["tokens", "prompt", "direction"]
+    return pd.DataFrame(rows).sort_values(order, kind="stable").reset_index(drop=True)
+
+
+def beside_paper(paper: pd.DataFrame, published: Iterable[Results], ours: Iterable[Results]) -> pd.DataFrame:
+    """The paper's strings beside the best that its search, and ours, find for the same prompt and direction.
+
+    Columns: prompt, direction, paper (on R-Gem-2B; no scores were printed), published search, its reward, ours, our
+    reward. paper: its Table 4 or 5; published, ours: searches of one model, for replies of one length or several.
+    """
+    old, new = (best_of(_together(results)) for results in (published, ours))
+    keys = list(zip(paper["prompt"], paper["direction"], strict=True))
+    columns = {"prompt": paper["prompt"], "direction": paper["direction"], "paper": paper["result"]}
+    for name, reward, best in (("published search", "its reward", old), ("ours", "our reward", new)):
+        columns[name] = ["¦".join(best[key].tokens) if key in best else "" for key in keys]
+        columns[reward] = [best[key].reward if key in best else np.nan for key in keys]
+    return pd.DataFrame(columns)
+
+
+def _together(results: Iterable[Results]) -> Results:
+    """The searches for replies of several lengths under keys that differ."""
+    return {
+        (name, direction, f"{start}, {number}"): result
+        for number, some in enumerate(results)
+        for (name, direction, start), result in some.items()
+    }
 
 
 def kind_of(token: str) -> str:

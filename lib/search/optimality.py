@@ -68,7 +68,7 @@ class Exhausted(Objective):
         replies = all_replies(self.allowed, len(shape))
         self.truth = (self.sign * super().values(replies)).reshape(shape) if truth is None else truth
         if survives is None:
-            whole = self.round_trip.exactly if reply_mode == "text" else lambda replies: np.ones(len(replies), bool)
+            whole = self.round_trip if reply_mode == "text" else lambda replies: np.ones(len(replies), bool)
             survives = whole(replies).reshape(shape)
         self.survives: np.ndarray = survives
         self.conditions = [self.survivors] if reply_mode == "text" else []
