@@ -31,12 +31,6 @@ def _read(study: Collection) -> pd.DataFrame:
         if path.is_file() else pd.DataFrame()  # fmt: skip
 
 
-def files() -> list[Path]:
-    """The committed tables that a card reads: texts, and what other models came to."""
-    tables = [study.figures / texts.TABLE for study in (WORDS, ITEMS)]
-    return [*tables, *(study.figures / f"{TABLE}.csv" for study in GROUPS.values())]
-
-
 def nouns() -> tuple[pd.DataFrame | None, str]:
     """The nouns of agency and communion, or None and in one line why they cannot be had."""
     try:

@@ -54,7 +54,8 @@ code {{ overflow-wrap: anywhere; }}
   h1 {{ font-size: 13pt; }} h2 {{ font-size: 10pt; margin: 2.5mm 0 1mm; }} p, ul {{ margin: 1mm 0; }}
   .second {{ break-before: page; }} tr {{ break-inside: avoid; }}
   .measures td, .measures th {{ padding: .4mm 2mm .4mm 0; }}
-  .measures td:nth-child(2) {{ width: 52mm; }} .measures td:last-child {{ width: 62mm; }} .measures svg {{ height: 11mm; }}
+  .measures td:nth-child(2) {{ width: 52mm; }} .measures td:last-child {{ width: 62mm; }}
+  .measures svg {{ height: 11mm; }}
 }}
 </style></head><body>
 <h1>{title}</h1>
