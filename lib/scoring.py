@@ -101,9 +101,19 @@ class Scorer:
         By the embedding module's own output: some modules scale what stands in their table (Gemma's by sqrt(d)).
         """
         ids = torch.as_tensor(suffix, device=self.model.device)[None]
-        embeddings = self.model.backbone.get_input_embeddings()(ids).detach().requires_grad_()
+        return self.relaxed(self.model.backbone.get_input_embeddings()(ids), ids)[1][0]
+
+    def relaxed(self, embeddings: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Rewards of prefix + suffixes of any embeddings, (batch,), and their gradient by these, (batch, length, d).
+
+        embeddings: (batch, length, d), as mixtures of tokens' are. ids: (batch, length), which tokens they stand for,
+        as which decides where a reward is read. Both come back in float32.
+        """
+        embeddings = embeddings.detach().requires_grad_()
         with one_thread(self.small):
-            return torch.autograd.grad(self._rewards(embeddings, ids).sum(), embeddings)[0][0].float()
+            rewards = self._rewards(embeddings, ids)
+            gradient = torch.autograd.grad(rewards.sum(), embeddings)[0]
+        return rewards.detach().float(), gradient.float()
 
     def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
         """Rewards, (batch,). suffixes: (batch, length) ids, or (batch, length, d) embeddings of these `ids`."""
@@ -262,6 +272,7 @@ def _run_metadata(model: RewardModel, prompts: dict[str, str], started: float) -
         "prompts": prompts,
         "streamed": model.layers is not None,
         "device": f"{model.device} ({torch.cuda.get_device_name() if model.device == 'cuda' else platform.machine()})",
+        "cards": len(set((getattr(model.backbone, "hf_device_map", None) or {"": 0}).values())),
         "versions": {"python": platform.python_version()} | {name: version(name) for name in libraries},
         "start": datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(timespec="seconds"),
         "seconds": round(time.time() - started, 1),

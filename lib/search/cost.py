@@ -1,0 +1,124 @@
+"""What a search costs, whatever its method: tokens that the model reads, and so floating-point operations.
+
+A search by replies scored alone would take gradients for free. Here one costs three forward passes of its tokens, as a
+backward pass is twice a forward one (Kaplan et al. 2020), and each method gets as many operations as every other.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from lib.models.reward_models import RewardModel
+from lib.search.gcg import Proposals, Settings
+from lib.search.objective import Objective, Reply, as_reply
+
+GRADIENT = 3  # forward passes of the same tokens
+Method = Callable[..., Proposals]
+
+
+class Metered(Objective):
+    """An objective that counts what a search asks of it.
+
+    scored: replies of any length, duplicates too. read: tokens of replies and closings that the model read forward, a
+    gradient counted as GRADIENT times its tokens. Left out are the prompt, which is read once whatever the method, and
+    the product of gradients or mixtures with the embeddings, which every method with gradients has.
+    """
+
+    scored = 0
+    read = 0
+
+    def values(self, replies: np.ndarray) -> np.ndarray:
+        """As of Objective, counted."""
+        self.scored += len(replies)
+        self.read += len(replies) * self.tokens_of(replies.shape[1])
+        return super().values(replies)
+
+    def gains(self, reply: Reply, centred: bool = True) -> np.ndarray:
+        """As of Objective, counted."""
+        self.read += GRADIENT * self.tokens_of(len(reply))
+        return super().gains(reply, centred)
+
+    def relaxed(self, mixtures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The values of replies whose tokens are mixtures, (replies,), and their gradient, (replies, n, allowed).
+
+        mixtures: (replies, n, allowed), weights of the allowed tokens' embeddings; each counts as one gradient.
+        """
+        count, n, _ = mixtures.shape
+        self.read += GRADIENT * count * self.tokens_of(n)
+        self.gradients += count
+        ids = torch.from_numpy(self.allowed)[mixtures.argmax(2).cpu()]  # (replies, n)
+        closing = torch.from_numpy(self.closing).expand(count, -1)
+        table = self.embeddings.float()
+        embeddings = torch.cat([mixtures @ table, self._embed(self.closing.tolist()).float().expand(count, -1, -1)], 1)
+        whole = torch.cat([ids, closing], dim=1).to(self.model.device)
+        rewards, gradient = self.scorer.relaxed(embeddings.to(self.embeddings.dtype), whole)
+        return self.sign * rewards, self.sign * gradient[:, :n] @ table.T
+
+    def tokens_of(self, length: int) -> int:
+        """How many tokens the model reads for one reply of this length."""
+        return length + len(self.closing)
+
+
+def flops(model: RewardModel, tokens: float) -> float:
+    """Floating-point operations of a forward pass over so many tokens: 2 for each parameter but the embeddings'.
+
+    Attention to earlier tokens is left out, as usual (Kaplan et al. 2020): it is alike for every method.
+    """
+    embeddings = sum(weights.numel() for weights in model.backbone.get_input_embeddings().parameters())
+    return 2 * (model.backbone.num_parameters() - embeddings) * tokens
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a search found and spent: the best reply of the start's length, its reward, and when there was a new best.
+
+    trace: (replies scored, tokens read, reward) of every new best, the start the first. scored, read: in all.
+    """
+
+    ids: Reply
+    reward: float
+    scored: int
+    read: int
+    trace: tuple[tuple[int, int, float], ...]
+
+    def best_within(self, budget: float, of: str) -> float:
+        """The best reward after a budget: of replies "scored", or of tokens "read"; NaN before the start was scored."""
+        rewards = [reward for scored, read, reward in self.trace if (scored if of == "scored" else read) <= budget]
+        return rewards[-1] if rewards else np.nan
+
+
+def run(objective: Metered, method: Method, start: Reply, settings: Settings, scored: int, read: int) -> Run:
+    """A method's search from `start` until it has scored so many replies and read so many tokens, both.
+
+    It ends earlier if it proposes nothing more. settings: its budget is taken for the larger of the two.
+    """
+    objective.scored = objective.read = 0
+    settings = replace(settings, budget=max(scored, read // objective.tokens_of(len(start))))
+    best = float(objective.values(np.array([start]))[0])
+    ids, trace = start, [(objective.scored, objective.read, objective.sign * best)]
+    proposals = method(objective, start, best, settings, np.random.default_rng(settings.seed))
+    replies = next(proposals, None)
+    while replies is not None and (objective.scored < scored or objective.read < read):
+        before = objective.scored, objective.read
+        values = objective.values(replies)
+        for at in _new_bests(values, best):
+            ids, best = as_reply(replies[at]), float(values[at])
+            spent = before[0] + at + 1, before[1] + (at + 1) * objective.tokens_of(len(start))
+            trace.append((*spent, objective.sign * best))
+        replies = _next(proposals, values)
+    return Run(ids, objective.sign * best, objective.scored, objective.read, tuple(trace))
+
+
+def _new_bests(values: np.ndarray, best: float) -> list[int]:
+    """Where values, in order, exceed all before them and `best`."""
+    highest = np.maximum.accumulate(np.append(best, values))
+    return np.flatnonzero(highest[1:] > highest[:-1]).tolist()
+
+
+def _next(proposals: Proposals, values: np.ndarray) -> np.ndarray | None:
+    try:
+        return proposals.send(values)
+    except StopIteration:
+        return None
