@@ -14,7 +14,7 @@ import pandas as pd
 from lib import ROOT, InputError
 from lib.collection import ITEMS, PUBLISHED, VOCABULARY, Collection
 from lib.files import replacing
-from lib.rules import ONLY, UNTESTABLE, VERDICTS, Declared, Numbers, verdict
+from lib.rules import ONLY, OURS, UNTESTABLE, VERDICTS, Declared, Numbers, verdict
 
 A_VOCABULARY = 10_000  # fewer shared texts are somebody's selection, not a vocabulary
 THE_PAPER = frozenset({"models", "vocabulary", "items", "language models"})  # all there is: for its own figures
@@ -80,11 +80,12 @@ def state(
 
     own: what of the paper's own the numbers rest on, as from `papers_own`. paper: where the printed number lies in a
     table of its own. judged: the interval that is held against the rule, where it is not the one stated. kind: that of
-    the models, where the rule depends on it. No verdict for a quantity that is not declared.
+    the models, where the rule depends on it. No verdict for a quantity that is not declared; one of a claim that we add
+    is `not in the paper`.
     """
     row = declared(claim, quantity, prompt, model or kind)
     if row is None:
-        return Claim(claim, quantity, prompt, model, **numbers)
+        return Claim(claim, quantity, prompt, model, **{"verdict": OURS} | numbers if claim in _added() else numbers)
     row = row if paper is None else replace(row, printed=paper)
     stated = Claim(claim, quantity, prompt, model, _as_number(row.printed), role=row.role, **numbers)
     ours = Numbers(**{field.name: getattr(stated, field.name) for field in fields(Numbers)})
@@ -114,6 +115,13 @@ def quantities() -> pd.DataFrame:
 @cache
 def _declared() -> tuple[Declared, ...]:
     return tuple(Declared(**row) for row in quantities().to_dict("records"))
+
+
+@cache
+def _added() -> frozenset[str]:
+    """The claims that are ours: the paper says nothing of them, so they have numbers and no verdict on it."""
+    says = listed()["says"]
+    return frozenset(says.index[says.str.startswith("Not in the paper")])
 
 
 def declared(claim: str, quantity: str, prompt: str = "", model: str = "") -> Declared | None:
@@ -207,8 +215,8 @@ def _number(value: float) -> str:
 
 
 def tested(gathered: pd.DataFrame, start: str | tuple[str, ...] = "") -> pd.DataFrame:
-    """The rows on whose side a rule was asked, or that hold as published only, of claims that begin so."""
-    asked = (gathered["side"] != "") | (gathered["verdict"] == ONLY)
+    """The rows on whose side a rule was asked, that hold as published only, or are ours, of claims that begin so."""
+    asked = (gathered["side"] != "") | gathered["verdict"].isin([ONLY, OURS])
     return gathered[asked & gathered["claim"].str.startswith(start)]
 
 

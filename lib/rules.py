@@ -13,7 +13,12 @@ import pandas as pd
 
 FOR, AGAINST, UNDECIDED = SIDES = ("for", "against", "undecided")
 SAID = {FOR: "reproduced", AGAINST: "not reproduced", UNDECIDED: "undecided"}
-ONLY, OTHER, UNTESTABLE = REASONS = ("only as published", "on other texts", "not testable here")
+ONLY, OTHER, UNTESTABLE, OURS = REASONS = (
+    "only as published",
+    "on other texts",
+    "not testable here",
+    "not in the paper",
+)
 VERDICTS = (*SAID.values(), *REASONS)
 
 
@@ -120,11 +125,13 @@ def at_most(row: Declared, ours: Numbers) -> str:
 
 
 def count(row: Declared, ours: Numbers) -> str:
-    """The interval of the count of models holds the printed one and none on the other side of half of them; one that
-    does not hold it speaks against."""
+    """The interval of the count of models holds the printed one, or lies above a printed majority, which says the same
+    more strongly, and holds none on the other side of half of them; any other that does not hold it speaks against."""
     (low, high), printed, half = ours.interval(exact=True), float(row.printed), (ours.n or 0) / 2
     if pd.isna(low):
         return UNDECIDED
+    if printed > half and low > printed:
+        return FOR
     if not low <= printed <= high:
         return AGAINST
     across = low <= half if printed > half else high >= half if printed < half else False

@@ -6,7 +6,7 @@ from statsmodels.stats.multitest import multipletests
 
 from lib import claims
 from lib.collection import Collection
-from lib.rules import AGAINST, FOR, ONLY, OTHER, SAID, SIDES, UNDECIDED, UNTESTABLE
+from lib.rules import AGAINST, FOR, ONLY, OTHER, OURS, SAID, SIDES, UNDECIDED, UNTESTABLE
 
 COLUMNS = ["section", "says", "quantity", "prompt", "estimate", "ci_low", "ci_high", "n", "p_holm", "population",
            "side", "verdict", *SIDES]  # fmt: skip
@@ -38,6 +38,7 @@ def _sentence(rows: pd.DataFrame) -> dict:
     primary = rows[rows["role"] == "primary"]
     deciding = _best_tested(primary if len(primary) else rows[rows["side"] != ""])
     side, said = _joined(deciding)
+    said = OURS if (rows["verdict"] == OURS).any() else said
     shown = deciding[deciding["side"] == side] if side else deciding
     shown = (shown if len(shown) else rows).iloc[0]
     others = rows.drop(index=deciding.index)["side"].value_counts()

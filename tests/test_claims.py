@@ -24,7 +24,7 @@ def kept(tmp_path, monkeypatch):
 def test_the_list_is_whole():
     listed = claims.listed()
     assert listed.index.is_unique
-    assert 40 <= len(listed) <= 50
+    assert 50 <= len(listed) <= 60
     assert not (listed == "").any(axis=None)
     assert all(re.fullmatch(r"(S[2-5]|A1|C)\.[a-z._]+", claim) for claim in listed.index)
 
@@ -32,7 +32,7 @@ def test_the_list_is_whole():
 # --- one claim ----------------------------------------------------------------------------------------------------
 
 
-def test_a_verdict_is_one_of_six():
+def test_a_verdict_is_one_of_seven():
     assert Claim("S2.tau", "mean").verdict == "not testable here"
     with pytest.raises(InputError, match="verdict must be one of reproduced, not reproduced, undecided"):
         Claim("S2.tau", "mean", verdict="yes")
@@ -64,6 +64,11 @@ def test_there_is_a_side_but_no_verdict_where_the_papers_own_is_missing():
         "models": ("against", "on other texts"),
         "": ("against", "not testable here"),
     }
+
+
+def test_what_we_add_is_no_claim_of_the_paper_that_could_not_be_tested():
+    assert state("C.coverage", "coverage", corrected=0.95).verdict == "not in the paper"
+    assert state("S2.tau", "of_our_own", corrected=0.95).verdict == "not testable here"
 
 
 def test_a_quantity_that_is_not_declared_has_no_verdict():

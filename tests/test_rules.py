@@ -79,7 +79,9 @@ def test_places_and_facts_reach_to_their_limit():
     [
         ("8", 7, 9, "for"),
         ("8", 5, 9, "undecided"),  # five of ten are not on the side of eight
-        ("8", 9, 10, "against"),  # the printed count is outside
+        ("8", 9, 10, "for"),  # more models than the printed majority: the sentence holds the more
+        ("8", 6, 7, "against"),  # a majority, but fewer than the printed one
+        ("2", 0, 1, "against"),  # fewer than a few is not the same more strongly
         ("2", 0, 4, "for"),
         ("2", 0, 5, "undecided"),
         ("5", 3, 6, "for"),  # half of the models have no other side

@@ -75,6 +75,11 @@ def test_a_sentence_that_no_row_asks_about_is_not_testable():
     assert (row["side"], row["verdict"]) == ("", "not testable here")
 
 
+def test_a_row_that_we_add_is_shown_with_its_number_and_no_verdict_on_the_paper():
+    row = card(Claim("C.coverage", "coverage", corrected=0.95, verdict="not in the paper")).loc["C.coverage"]
+    assert (row["side"], row["verdict"], row["estimate"]) == ("", "not in the paper", 0.95)
+
+
 # --- on one page --------------------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from lib.claims import Claim, declared, papers_own, quantities, state
 from lib.collection import Collection
 from lib.crossed import Crossed
 
+AFFECTIVE = ("Unconditional love", "Imagination", "Hope", "Happiness")
 THIRD, HOLOCAUST, LOWEST = "Black people", "The Holocaust", 100
 NEAR = 100  # items at each end: the plain cut whose taus come nearest to the paper's
 
@@ -60,6 +61,7 @@ def item_claims(
     people, first = ratings["elo"], rewards[main]
     claims = data_claims(ratings, own) + top_claims(first, main, own) + holocaust_claims(people, first, main, own)
     claims += named_claims(people, first, among, main, own) + place_claims(places, len(people), own)
+    claims += affective_claims(people, first, main, own)
     return asked(claims)
 
 
@@ -251,6 +253,19 @@ def top_claims(rewards: pd.DataFrame, prompt: str, own: Set[str]) -> list[Claim]
             note = f"{int((is_first & (best == 1)).sum())} of them rank it first alone, the others tied for first"
         claims.append(state("S4.tops", row.quantity, prompt, row.model, own=own, note=note, **numbers))
     return claims
+
+
+def affective_claims(people: pd.Series, rewards: pd.DataFrame, prompt: str, own: Set[str]) -> list[Claim]:
+    """S4.affective: of the four items that the paper names as models' highest, those in the top 1% by the median."""
+    named = [item for item in AFFECTIVE if item in rewards.index]
+    places = human.ranks(-human.models_rank(people, rewards, human.AGGREGATES[1]))[named]
+    above = int((places <= len(rewards) / 100).sum())
+    low, high = kinds_.count_interval(above, len(named))
+    told = ", ".join(f"{item} {place:.0f}." for item, place in places.items())
+    return [
+        state("S4.affective", "named_among_the_top", prompt, own=own, corrected=above, ci_low=low, ci_high=high,
+              n=len(named), note=f"places by the models' median of {len(rewards)}: {told}; four named items are few")
+    ]  # fmt: skip
 
 
 def _tied(others: int) -> str:
