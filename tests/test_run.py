@@ -23,7 +23,7 @@ from lib.files import lock
 from lib.models import reward_models
 from lib.prompts import read_prompts
 from lib.reproduce import committed, documents, listings, notebooks, one_model, pages, runs
-from lib.reproduce.jobs import Job, find_models, plan, study_of
+from lib.reproduce.jobs import CARD, CARD_OF, Job, find_models, plan, study_of
 from lib.reproduce.notebooks import (
     KERNEL,
     WIDGET_TYPE,
@@ -113,8 +113,20 @@ def test_the_opening_gives_title_and_question(tmp_path):
     path = tmp_path / "a.ipynb"
     nbformat.write(v4.new_notebook(cells=[v4.new_markdown_cell(text)]), path)
     assert opening(path) == ("Framing effects", "do words of praise `spread` more?")
+    asked = "# A title\n\n*Who asks?* Not this: **One, i.e. this, and\nthis: yes?** or **this?** We will."
+    nbformat.write(v4.new_notebook(cells=[v4.new_markdown_cell(asked)]), path)
+    assert opening(path) == ("A title", "One, i.e. this, and this: yes?")  # the first that is asked in bold
     nbformat.write(v4.new_notebook(), path)
     assert opening(path) == ("a", "")
+
+
+def test_notebooks_come_in_order_of_their_numbers(tmp_path, write_notebook):
+    for name in ("05_c", "04b_b", "10_d", "04_a", "4_no", "draft"):
+        write_notebook(tmp_path / f"{name}.ipynb")
+    assert [path.stem for path in find_notebooks(tmp_path)] == ["04_a", "04b_b", "05_c", "10_d"]
+    jobs = plan(tmp_path, OWN)
+    assert [job.number for job in jobs] == ["04_", "04b_", "05_", "10_"]
+    assert [[path.stem for path in job.claims] for job in jobs[:2]] == [["04"], ["04b"]]
 
 
 def test_an_empty_folder_of_notebooks_is_named(tmp_path):
@@ -181,6 +193,10 @@ def test_what_waits_for_what(project, write_notebook):
         ),
     }
     assert [job.name for job in jobs if job.alone] == ["00_train"]
+    write_notebook(project / "notebooks" / "10_card.ipynb", "1", parameters='collection = "x"\nmodel = "x"')
+    cards = [job for job in plan(project / "notebooks", EMBEDDED, {"a": "a", CARD_OF: "b"}) if job.number == CARD]
+    assert [(job.model, job.needs) for job in cards] == [(CARD_OF, ("00_train", f"01_score-{CARD_OF}"))]
+    (project / "notebooks" / "10_card.ipynb").unlink()
     mine = plan(project / "notebooks", OWN, {"a": "a"})  # two large models at once might not fit into memory
     assert [job.name for job in mine if job.alone] == ["01_score-a", "07_search-a"]
 
@@ -535,7 +551,9 @@ def test_committed_notebooks_are_refreshed_in_place(project, write_notebook, cap
     assert good.read_bytes() == once  # nothing in it depends on when it ran
 
 
-def test_what_reproduce_executed_with_the_same_parameters_is_taken_until_anything_changes(project, executed, write_notebook):
+def test_what_reproduce_executed_with_the_same_parameters_is_taken_until_anything_changes(
+    project, executed, write_notebook
+):
     write_notebook(project / "notebooks" / "00_train.ipynb", "1")
     assert runs.reproduce([], None, project / "notebooks") == 0
     assert "02_compare" in executed()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lib import ROOT, InputError, scores
-from lib.collection import EMBEDDED, OWN, Collection
+from lib.collection import EMBEDDED, ITEMS, OWN, WORDS, Collection
 from lib.models import reward_models
 from lib.names import checked
 from lib.reproduce.notebooks import find_notebooks, parameters_of
@@ -15,6 +15,9 @@ SCORING = "01_"  # makes a model's score table, which every later notebook reads
 SEARCH = "07_"  # its first run keeps what all the others, and LANGUAGE, find again: a comparison and language models
 LANGUAGE = "08_"
 SCORECARD = "09_"  # gathers the claims of the others
+CARD = "10_"  # one page about one model, which needs its scores only
+CARD_OF = "A-Gem-96"  # the embedded model that a card is made of; of a reader's own, each has one
+CARD_READS = ("06_discrepancies.csv", "card.csv")  # tables of other models and of the texts that a card types
 NAMED_LIKE = {"embedded": EMBEDDED.name, "own": EMBEDDED.name}  # a reader's own are studied as the embedded ones are
 GROUP = EMBEDDED.name  # of the registry: the embedded reward models
 
@@ -42,8 +45,8 @@ class Job:
 
     @property
     def number(self) -> str:
-        """The start of the notebook's name, as 04_; the names of its figures start so too."""
-        return self.notebook.name[:3]
+        """The start of the notebook's name, as 04_ or 04b_; the names of its figures start so too."""
+        return self.notebook.name.partition("_")[0] + "_"
 
     @property
     def page(self) -> Path:
@@ -56,7 +59,8 @@ class Job:
     @property
     def claims(self) -> tuple[Path, ...]:
         """Where it leaves its claims for the scorecard, if it states any: those on one model beside the others."""
-        names = [self.number[:2], *([f"{self.number[:2]}-{self.model}"] if self.model else [])]
+        number = self.number.rstrip("_")
+        names = [number, *([f"{number}-{self.model}"] if self.model else [])]
         return tuple(self.collection.claims / f"{name}.csv" for name in names)
 
     @property
@@ -112,7 +116,7 @@ def plan(
         has = parameters_of(notebook)
         if not _is_about(notebook, has, collection):
             continue
-        for nickname, load in (models or {}).items() if "model" in has else [("", "")]:
+        for nickname, load in _models_of(notebook, collection, models or {}) if "model" in has else [("", "")]:
             given = (values or {}) | {"collection": collection.name, "model": load}
             given = {name: value for name, value in given.items() if name in has}
             artefacts = _artefacts(notebook, collection, nickname, load)
@@ -130,9 +134,17 @@ def _is_about(notebook: Path, parameters: dict, collection: Collection) -> bool:
     return NAMED_LIKE.get(collection.kind, collection.name) in collections
 
 
+def _models_of(notebook: Path, collection: Collection, models: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The models that a notebook about one model is run for, as (nickname, what to load)."""
+    one = notebook.name.startswith(CARD) and collection.is_embedded and CARD_OF in models
+    return [(CARD_OF, models[CARD_OF])] if one else list(models.items())
+
+
 def _in_order(job: Job, earlier: list[Job]) -> Job:
     """The job with what it waits for among the earlier ones."""
     needs = [other for other in earlier if other.number == TRAINING or job.model and other.model == job.model]
+    if job.number == CARD:
+        needs = [other for other in needs if other.number in (TRAINING, SCORING)]
     first_search = [other for other in earlier if other.number == SEARCH][:1]
     if job.number == SCORECARD:
         after = earlier
@@ -154,5 +166,7 @@ def _artefacts(notebook: Path, collection: Collection, nickname: str, load: str)
         return collection.scores, *(part.claims for part in collection.parts), *tried
     if nickname:
         own = [Path(load)] if Path(load).is_dir() else []
-        return scores.path_of(collection, nickname), ROOT / "data" / "models" / nickname, *own
+        read = (study.figures / name for study in (WORDS, ITEMS, EMBEDDED) for name in CARD_READS)
+        beside = read if notebook.name.startswith(CARD) else ()
+        return scores.path_of(collection, nickname), ROOT / "data" / "models" / nickname, *own, *beside
     return (collection.scores, *trained) if collection.is_embedded else (collection.scores,)

@@ -5,7 +5,8 @@ from lib.reproduce.record import Result
 from lib.reproduce.side_by_side import Running
 
 # Seconds on one of two quiet cores, until a run has measured them on this machine.
-TYPICAL = {"00_": 120, "01_": 15, "02_": 15, "03_": 30, "04_": 35, "05_": 20, "06_": 45, "07_": 30, "08_": 35, "09_": 8}
+TYPICAL = {"00_": 120, "01_": 15, "02_": 15, "03_": 30, "04_": 25, "04b_": 25, "05_": 20, "06_": 45, "07_": 30,
+           "08_": 35, "09_": 8, "10_": 60}  # fmt: skip
 UNKNOWN = 30  # seconds, for any other notebook
 
 

@@ -10,8 +10,10 @@ from lib import ROOT, InputError, downloads, lexicons, scores
 from lib.collection import ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
 from lib.files import lock
 from lib.published import score_files
-from lib.reproduce.jobs import Job, find_models, plan, study_of
-from lib.reproduce.pages import outcome, shown_path, summary, write_index
+from lib.reproduce.front_page import write_index
+from lib.reproduce.jobs import CARD, Job, find_models, plan, study_of
+from lib.reproduce.notebooks import NUMBER
+from lib.reproduce.pages import outcome, shown_path, summary
 from lib.reproduce.progress import Progress
 from lib.reproduce.record import Result, is_unchanged, keep_results, key_of, read_results, state_of, written
 from lib.reproduce.side_by_side import Running, ending, first_to_end, next_of, start
@@ -41,13 +43,15 @@ def reproduce_published(folder: Path = ROOT / "notebooks") -> int:
     imported, missing = _import_published()
     values = {"signs": _first_of("bing", "bing stand-in"), "frequency": _first_of("bnc", "wordfreq")}
     prompts = {ITEMS: {"prompt": "GW"}}  # there it is what `greatest` is in the others, word for word
-    failed, lines = 0, []
+    failed, lines, outcomes = 0, [], []
     for study in [*imported, PUBLISHED]:
         jobs, results = _run_collection(study, plan(folder, study, values=values | prompts.get(study, {})))
+        outcomes += [(job, results[job.name]) for job in jobs]
         lines += [f"{study}: {imported.get(study, 'the claims of all of them')}.", *outcome(jobs, results)]
         failed += sum(result.status == "failed" for result in results.values())
+    _told(functools.partial(write_index, PUBLISHED, outcomes))
     lines += [*missing, *_measure_for_cards(imported)]
-    lines.append(f"Look at {shown_path(PUBLISHED.figures)}: figures, executed notebooks, claims.csv.")
+    lines.append(f"Look at {shown_path(PUBLISHED.figures / 'index.html')}: every notebook, its figures, claims.csv.")
     print("\n".join(["", *lines]))
     return failed
 
@@ -55,7 +59,7 @@ def reproduce_published(folder: Path = ROOT / "notebooks") -> int:
 def _run_collection(study: Collection, jobs: list[Job]) -> tuple[list[Job], dict[str, Result]]:
     with lock(state_of(study)):
         results = run_all(study, jobs)
-        _told(functools.partial(write_index, study, jobs, results))
+        _told(functools.partial(write_index, study, [(job, results[job.name]) for job in jobs]))
     return jobs, results
 
 
@@ -170,6 +174,8 @@ def _may_be_of(job: Job, name: str, others: set[str]) -> bool:
     Names of figures begin with their notebook's number; those about one model end with its nickname.
     """
     stem = Path(name).stem
-    if re.match(r"\d\d_", stem) and not stem.startswith(job.number):
+    if re.match(NUMBER, stem) and not stem.startswith(job.number):
         return False
+    if stem.startswith("card"):
+        return job.number == CARD
     return not job.model or stem.endswith(f"_{job.model}") or not stem.endswith(tuple(f"_{other}" for other in others))
