@@ -3,70 +3,65 @@
 import itertools
 import textwrap
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from lib.figures import DENSE_TITLE, GREY, NEGATIVE, POSITIVE, SIDES, THIRD, Chart, model_label, new_chart, styled
+from lib.figures import DENSE_TITLE, GREY, SIDES, THIRD, Chart, model_label, new_chart, styled
 
-VALUE_COLOURS = (POSITIVE, NEGATIVE, THIRD)  # of values that SIDES does not name
+# Colour, marker and face of values that are no sign: told apart by mark and lightness, since hue is kept for signs.
+VALUE_STYLES = (("black", "o", "black"), (GREY, "s", GREY), ("black", "D", "white"))
 
 
 @styled
-def draw_forest(
-    slopes: pd.DataFrame, by: str, *, title: str, xlabel: str, marks: pd.DataFrame | None = None, marked: str = ""
-) -> Chart:
-    """Slopes with their intervals: a row per model, a panel per prompt, a colour per value of `by` (Figs 3C and 3D).
+def draw_forest(slopes: pd.DataFrame, by: str, *, title: str, xlabel: str) -> Chart:
+    """Slopes with their intervals: a row per model, a panel per prompt, a mark per value of `by`.
 
-    slopes: rows with prompt, model, slope, ci_low, ci_high and the column `by`. marks: the same without intervals,
-    drawn as crosses that the legend calls `marked`. Panels share the axis, so slopes should have one unit.
+    slopes: rows with prompt, model, slope, ci_low, ci_high and the column `by`; signs, `positive` and `negative`, have
+    their colours. Panels share the axis, so slopes should have one unit.
     """
     prompts, models, values = (list(slopes[column].unique()) for column in ("prompt", "model", by))
     figure = new_chart(4.3 * len(prompts), 2.0 + 0.42 * len(models), title, DENSE_TITLE)
     panels = figure.subplots(1, len(prompts), squeeze=False, sharex=True, sharey=True)[0]
-    colours = {value: SIDES.get(value, colour) for value, colour in zip(values, itertools.cycle(VALUE_COLOURS))}
+    styles = {value: _style_of(value, style) for value, style in zip(values, itertools.cycle(VALUE_STYLES))}
     offsets = dict(zip(values, np.linspace(-0.2, 0.2, len(values)) if len(values) > 1 else [0.0], strict=True))
     for panel, prompt in zip(panels, prompts, strict=True):
         for value in values:
             rows = slopes[(slopes["prompt"] == prompt) & (slopes[by] == value)]
-            _intervals(panel, rows, models, offsets[value], colours[value], value)
-            if marks is not None:
-                _crosses(panel, marks[(marks["prompt"] == prompt) & (marks[by] == value)], models, offsets[value])
+            _intervals(panel, rows, models, offsets[value], styles[value], value)
         panel.axvline(0, color=GREY, linewidth=0.8)
         panel.set(title=f"prompt: {prompt}", xlabel=_lines(xlabel, 34))
     panels[0].set_yticks(range(len(models)), [model_label(name) for name in models])
     panels[0].set_ylim(len(models) - 0.5, -0.5)
-    handles = dict(zip(*panels[0].get_legend_handles_labels()[::-1], strict=True))
-    if marks is not None:
-        handles[marked] = mpl.lines.Line2D([], [], color="black", marker="x", linestyle="")
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 
-def _intervals(axes: Axes, rows: pd.DataFrame, models: list[str], offset: float, colour: str, name: str) -> None:
+def _style_of(value: str, otherwise: tuple[str, str, str]) -> tuple[str, str, str]:
+    return (SIDES[value], "o", SIDES[value]) if value in SIDES else otherwise
+
+
+def _intervals(
+    axes: Axes, rows: pd.DataFrame, models: list[str], offset: float, style: tuple[str, str, str], name: str
+) -> None:
+    colour, marker, face = style
     heights = rows["model"].map(models.index) + offset
     axes.hlines(heights, rows["ci_low"], rows["ci_high"], color=colour, linewidth=2)
-    axes.plot(rows["slope"], heights, "o", color=colour, markersize=6, label=name)
-
-
-def _crosses(axes: Axes, rows: pd.DataFrame, models: list[str], offset: float) -> None:
-    rows = rows[rows["model"].isin(models)]
-    axes.plot(rows["slope"], rows["model"].map(models.index) + offset, "x", color="black", markersize=6, zorder=3)
+    axes.plot(rows["slope"], heights, marker, color=colour, markerfacecolor=face, markersize=6, label=name)
 
 
 @styled
 def draw_recovery(slopes: pd.DataFrame, *, title: str, planted: str, recovered: str) -> Chart:
     """What the regression found over what was planted, a labelled point with an interval per model.
 
-    slopes: columns model, planted, slope, ci_low, ci_high, control (true for the model with nothing planted).
+    slopes: columns model, planted, slope, ci_low, ci_high, control (true where nothing was planted: drawn open).
     """
     figure = new_chart(8.5, 5.8, title, DENSE_TITLE)
     axes = figure.subplots()
     for row in slopes.itertuples():
-        colour = POSITIVE if row.control else THIRD
-        axes.vlines(row.planted, row.ci_low, row.ci_high, color=colour, linewidth=2)
-        axes.plot(row.planted, row.slope, "s" if row.control else "o", color=colour, markersize=8)
+        marker, face = ("s", "white") if row.control else ("o", THIRD)
+        axes.vlines(row.planted, row.ci_low, row.ci_high, color=THIRD, linewidth=2)
+        axes.plot(row.planted, row.slope, marker, color=THIRD, markerfacecolor=face, markersize=8, zorder=3)
     axes.axhline(0, color=GREY, linewidth=0.8)
     axes.margins(x=0.2)
     _name_models(axes, slopes)

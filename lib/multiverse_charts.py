@@ -9,10 +9,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from lib import multiverse
-from lib.figures import DENSE_TITLE, GREY, Chart, new_chart, styled
+from lib.figures import DENSE_TITLE, GREY, NEGATIVE, POSITIVE, Chart, new_chart, styled
 
 # Purple against green, as everywhere where hue is no model; told apart by lightness too.
-SIDE_COLOURS = {"for": "#1b7837", "undecided": "#bdbdbd", "against": "#762a83"}
+SIDE_COLOURS = {"for": POSITIVE, "undecided": "#bdbdbd", "against": NEGATIVE}
 PAPERS, OURS = "the paper's path", "our path"
 MARKS = {PAPERS: ("D", "white", "black"), OURS: ("o", "black", "white")}  # marker, its face and its edge
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from lib.collection import WORDS, Collection
-from lib.framing import charts, confounding, effects, findings, planted, printed
+from lib.framing import charts, confounding, effects, findings, interaction, planted, printed
 
 
 def gaps(**prompts):
@@ -150,3 +150,71 @@ def test_the_chart_of_confounding_draws_each_word_twice_and_both_lines(words):
         assert sum(len(one.get_xdata()) for one in dots) == 500
         slope = np.diff(line.get_ydata()) / np.diff(line.get_xdata())
         assert slope == pytest.approx(sides.slopes.loc[row, "estimate"])
+
+
+# --- sentences that gather ----------------------------------------------------------------------------------------
+
+
+def test_lists_are_joined_as_one_speaks():
+    assert [findings.listed(words) for words in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
+    assert findings.more_or_less(gaps(best=(0.1, 0.2), worst=(0.1, 0.3))) == "more for best and worst"
+
+
+def test_paths_are_told_by_their_sides_and_what_decides():
+    row = {
+        "claim": "S3.slope.best",
+        "paths": 200,
+        "n_for": 100,
+        "n_undecided": 80,
+        "n_against": 20,
+        "deciding": "scale",
+    }
+    told = "of 200 paths 50% for, 40% undecided, 10% against; most turns on the scale"
+    assert findings.paths_in_words(row) == told
+    assert findings.all_paths(pd.DataFrame([row])) == f"Not whichever way one asks: best, {told}"
+    every = row | {"n_for": 200, "n_undecided": 0, "n_against": 0}
+    assert findings.all_paths(pd.DataFrame([every])).startswith("Whichever way one asks: best")
+
+
+def test_the_grid_counts_prompts_for_bad_things_with_all_words():
+    keys = pd.MultiIndex.from_product([[1, -1], ["AFINN", "VADER"], ["all words", "without offensive"]],
+                                      names=["polarity", "lexicon", "words"])  # fmt: skip
+    counted = pd.DataFrame({"prompts": 27, "less_steep": range(8)}, keys)
+    told = "Asked for bad things, the side asked for is clearly less steep under 4 of 27 prompts by AFINN and 6 of 27"
+    assert findings.grid(counted) == f"{told} prompts by VADER"
+
+
+def test_a_slope_counts_as_more_than_bias_only_where_the_intervals_lie_apart():
+    bias = gaps(best=(-0.1, 0.1), worst=(0.0, 0.3))
+    told = findings.beyond_bias(gaps(best=(0.2, 0.3), worst=(0.2, 0.5)), bias)
+    assert told == "clearly more than in a model without any bonus under 1 of 2 prompts"
+    assert findings.beyond_bias(bias, pd.DataFrame()).endswith("is not known")
+
+
+def test_the_interaction_is_recorded_for_the_control_and_the_least_planted():
+    ratios = pd.DataFrame({"model": ["M", "N", "O", effects.ALL], "estimate": np.log([3.0, 2.0, 1.5, 2.1])})
+    ends = dict.fromkeys(("ci_low", "ci_high", "these_low", "these_high", "new_low", "new_high"), 0.0)
+    found = planted.interactions(ratios.assign(**ends), pd.Series({"M": 1.0, "N": 0.8, "O": 0.0}))
+    assert found == {"framing_control": 1.5, "framing_least_planted": 2.0}
+
+
+def test_slopes_stand_beside_the_planted_bonus_and_the_control_is_the_bias():
+    slopes = pd.DataFrame({"prompt": "best", "model": ["M", "N", "O", effects.ALL], "estimate": [0.3, 0.2, 0.05, 0.2],
+                           "ci_low": [0.2, 0.0, 0.01, 0.1], "ci_high": [0.4, 0.4, 0.09, 0.3]})  # fmt: skip
+    profiles = pd.DataFrame({"frequency": [0.4, 0.3, 0.0], "control": ["", "", "nothing but sentiment"]}, list("MNO"))
+    recovered = planted.bonus_beside_slopes(slopes, profiles)
+    assert recovered["control"].tolist() == [False, False, True]
+    told = planted.bias_in_words(recovered)
+    assert "the control's slope is +0.050 (+0.010 to +0.090), a bias" in told and "1 of 2 others lie above" in told
+    assert planted.bonus_recorded(recovered) == {"bias_best": 0.05, "spearman_best": 1.0, "planted_slope_best": 0.25}
+    assert planted.bonus_title(recovered).startswith("Models with a larger planted bonus show a steeper slope")
+
+
+def test_a_few_words_by_hand_are_inoffensive_and_give_the_ratio_of_spreads():
+    words = pd.DataFrame({"word": [f"w{i}" for i in range(9)] + ["fuck"], "sentiment": [1.0] * 5 + [-2.0] * 5,
+                          "best": [1.0, 2, 3, 4, 5, 0, 0, 2, 2, 9]})  # fmt: skip
+    few = interaction.few_words(words)
+    assert len(few) == 8 and "fuck" not in set(few["word"])
+    ratio = interaction.ratios_by_hand(words[words["word"] != "fuck"], ["best"])["best"]
+    assert ratio == pytest.approx(np.sqrt(2) / 1)  # SD of 1 to 5 is root 2, of 0 0 2 2 is 1
+    assert effects.one_of_each_grade(words)["word"].tolist() == ["w5", "w0"]

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pandas as pd
+from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
 from lib import interval_charts
@@ -20,15 +21,20 @@ def drawn(axes, marker):
 
 
 def test_a_forest_shows_every_slope_in_the_panel_of_its_prompt():
-    marks = slopes().query("model == 'N'").assign(slope=99.0)
-    figure = interval_charts.draw_forest(slopes(), "sign", title="T", xlabel="x", marks=marks, marked="the paper")
+    figure = interval_charts.draw_forest(slopes(), "sign", title="T", xlabel="x")
     best, worst = figure.axes[:2]
     assert drawn(best, "o") == [0, 1, 2, 3] and drawn(worst, "o") == [4, 5, 6, 7]
-    assert drawn(best, "x") == [99, 99]
     assert [label.get_text() for label in best.get_yticklabels()] == ["M", "N"]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["positive", "negative", "the paper"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["positive", "negative"]
     heights = [y for line in best.lines if line.get_marker() == "o" for y in line.get_ydata()]
     assert len(set(heights)) == 4  # no point hides another
+
+
+def test_values_that_are_no_sign_are_told_apart_without_hue():
+    figure = interval_charts.draw_forest(slopes(signs=("alone", "held", "bent")), "sign", title="T", xlabel="x")
+    marks = [line for line in figure.axes[0].lines if line.get_marker() in "osD"]
+    assert [line.get_marker() for line in marks] == ["o", "s", "D"]
+    assert all(len(set(to_rgb(line.get_color()))) == 1 for line in marks)  # black or grey
 
 
 def test_recovery_marks_the_control():

@@ -6,6 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib import patheffects
 from matplotlib.axes import Axes
 
 from lib.figures import DENSE_TITLE, GREY, SIDES, Chart, label, model_colours, model_label, new_chart, styled
@@ -248,7 +249,7 @@ def _name_corners(axes: Axes, corners: pd.DataFrame, x: str, y: str, blur: bool)
     for number, (corner, rows) in enumerate(corners.groupby("corner", sort=False)):
         numbers = range(number * len(rows) + 1, (number + 1) * len(rows) + 1)
         axes.plot(rows[x], rows[y], "o", markersize=8, markerfacecolor="none", markeredgecolor="black")
-        _number_points(axes, rows[[x, y]].to_numpy(dtype=float), numbers)
+        _number_points(axes, rows[[x, y]].to_numpy(dtype=float), numbers, corners[[x, y]].mean().to_numpy())
         left, top, across, down = CORNER_PLACES[corner]
         names = [f"{i} {label(text.strip(), 16, blur=blur)}" for i, text in zip(numbers, rows["text"], strict=True)]
         heading = CORNER_NAMES[corner].format(x=x, y=y)
@@ -257,21 +258,22 @@ def _name_corners(axes: Axes, corners: pd.DataFrame, x: str, y: str, blur: bool)
         )
 
 
-def _number_points(axes: Axes, points: np.ndarray, numbers: Iterable[int]) -> None:
-    """A number at a leader's end for each point; those of points that lie together stand around them, apart."""
-    placed = axes.transData.transform(points)
-    apart, taken = 0.022 * axes.bbox.width, [*placed]
+def _number_points(axes: Axes, points: np.ndarray, numbers: Iterable[int], middle: np.ndarray) -> None:
+    """A number at a leader's end for each point, away from the middle, and from the other points and numbers."""
+    placed, centre = axes.transData.transform(points), axes.transData.transform(middle)
+    apart, taken = 0.034 * axes.bbox.width, [*placed]
+    halo = [patheffects.withStroke(linewidth=3, foreground="white")]
     for number, point, start in zip(numbers, points, placed, strict=True):
-        away = start - placed.mean(axis=0)
-        first = np.arctan2(*away[::-1])
+        first = np.arctan2(*(start - centre)[::-1])
         ends = [start + reach * apart * np.array([np.cos(first + turn), np.sin(first + turn)])
-                for reach in (1.2, 2, 3) for turn in np.pi / 4 * np.array([0, 1, -1, 2, -2, 3, -3, 4])]  # fmt: skip
+                for reach in (1.2, 2, 3, 4) for turn in np.pi / 6 * np.array([0, 1, -1, 2, -2, 3, -3])]  # fmt: skip
         free = [end for end in ends if min(np.hypot(*(end - other)) for other in taken if other is not start) > apart]
         end = (free or ends)[0]
         taken.append(end)
         leader = {"arrowstyle": "-", "color": GREY, "linewidth": 0.8, "shrinkA": 3}
         place = axes.transData.inverted().transform(end)
-        axes.annotate(str(number), point, place, fontsize=11, ha="center", va="center", arrowprops=leader)
+        axes.annotate(str(number), point, place, fontsize=11, ha="center", va="center", arrowprops=leader,
+                      path_effects=halo)  # fmt: skip
 
 
 @styled

@@ -10,6 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from lib import crossed
+from lib.framing.findings import said
 
 HELD = "at the mean sentiment"
 
@@ -59,3 +60,9 @@ def by_hand(three: pd.DataFrame) -> str:
     """The slopes of the lines through three words, as their rewards are and at the mean sentiment."""
     alone, held = (np.polyfit(three["log_frequency"], three[column], 1)[0] for column in ("reward", HELD))
     return f"The line through the three rewards rises by {alone:+.2f} per tenfold frequency; {HELD}, by {held:+.2f}."
+
+
+def in_words(slopes: pd.DataFrame) -> str:
+    """What a control changes in one model; slopes: of WithAndWithout."""
+    alone, held = slopes.loc["alone"], slopes.loc["held"]
+    return f"per tenfold frequency {said(alone, '+')} reward, at equal sentiment {said(held, '+')}"

@@ -15,7 +15,7 @@ from scipy import stats
 from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.multitest import multipletests
 
-from lib import InputError, crossed, resampling
+from lib import InputError, crossed, display, resampling
 from lib.prompts import POLARITIES, cell, polarity
 
 ALL = "mean of the models"
@@ -74,6 +74,26 @@ def by_grade(rows: pd.DataFrame) -> pd.DataFrame:
     table = means.pivot_table("reward", "sentiment", "prompt")[list(rows["prompt"].unique())]
     table.insert(0, "words", rows.groupby("sentiment")["word"].nunique())
     return table.rename_axis(columns=None)
+
+
+def one_of_each_grade(words: pd.DataFrame) -> pd.DataFrame:
+    """The first inoffensive word of each whole grade, from the lowest; words: one row per word, with sentiment."""
+    shown = words[~words["word"].map(display.is_offensive)]
+    return shown.groupby(shown["sentiment"].round()).head(1).sort_values("sentiment")
+
+
+def gaps_by_choice(joined: Mapping[str, Mapping[str, pd.DataFrame]], prompts: Sequence[str]) -> pd.DataFrame:
+    """The mean gap between slopes by each lexicon, with all words and without offensive ones.
+
+    Columns: lexicon, words, prompt, and those of mean_of. joined: lexicon -> model -> words with sentiment and rewards.
+    """
+    found = {}
+    for lexicon, tables in joined.items():
+        every = observations(tables, prompts)
+        clean = every[~every["word"].map(display.is_offensive)]
+        for words, rows in {"all words": every, "without offensive": clean}.items():
+            found[lexicon, words] = mean_of(by_words(standardised(rows), slope_gap))
+    return pd.concat(found, names=["lexicon", "words"]).reset_index()
 
 
 def slopes(
@@ -367,6 +387,18 @@ def counts(rows: pd.DataFrame, statistic: Statistic, side: int = 1, *, significa
     """count() for every prompt: columns count, ci_low, ci_high, models; indexed by prompt."""
     found = {prompt: count(one, side, significant=significant) for prompt, one in measured(rows, statistic).items()}
     return pd.DataFrame(found).T.rename_axis("prompt")
+
+
+def counts_apart(rows: pd.DataFrame) -> pd.DataFrame:
+    """In how many models the words that a prompt asks for score higher, as counts(): positive ones for good things."""
+    ways = [counts(one, mean_gap, polarity(prompt)) for prompt, one in rows.groupby("prompt", sort=False)]
+    return pd.concat(ways)
+
+
+def as_slopes(found: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
+    """Rows of by_words of several ways as slopes: estimate becomes slope, ALL mean; the column `name` says which."""
+    rows = pd.concat([table.assign(**{name: way}) for way, table in found.items()])
+    return rows.rename(columns={"estimate": "slope"}).replace({"model": {ALL: "mean"}})
 
 
 def min_f(rows: pd.DataFrame, statistic: Statistic) -> pd.DataFrame:

@@ -45,7 +45,12 @@ def more_or_less(slopes: pd.DataFrame) -> str:
 
 def _by_side(rows: pd.DataFrame, told: Mapping[int, str]) -> str:
     prompts = {word: [prompt for prompt, row in rows.iterrows() if side_of(row) == side] for side, word in told.items()}
-    return ", ".join(f"{word} for {' and '.join(of_side)}" for word, of_side in prompts.items() if of_side)
+    return ", ".join(f"{word} for {listed(of_side)}" for word, of_side in prompts.items() if of_side)
+
+
+def listed(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def steeper(counts: pd.DataFrame) -> str:
@@ -104,3 +109,42 @@ def beyond_bias(slopes: pd.DataFrame, bias: pd.DataFrame) -> str:
         return "what the method finds where nothing was planted is not known"
     above = (slopes.loc[known, "ci_low"] > bias.loc[known, "ci_high"]).sum()
     return f"clearly more than in a model without any bonus under {above} of {len(known)} prompts"
+
+
+def inverse(both: Mapping) -> str:
+    """What the correlations of a prompt with its like and with its opposite come to; both: their sum, in a row."""
+    return "not the inverse" if both["ci_low"] > 0 else "as good as the inverse"
+
+
+def grid(counted: pd.DataFrame) -> str:
+    """Under how many prompts for bad things the side asked for is clearly less steep, by lexicon, with all words.
+
+    counted: prompts and less_steep by polarity, lexicon and words.
+    """
+    rows = counted.loc[-1].xs("all words", level="words")
+    told = [f"{row['less_steep']} of {row['prompts']} prompts by {name}" for name, row in rows.iterrows()]
+    return f"Asked for bad things, the side asked for is clearly less steep under {listed(told)}"
+
+
+def above_one(choices: pd.DataFrame) -> str:
+    """In how many choices the whole interval of a ratio lies above 1; choices: rows with ci_low."""
+    return f"above 1 in {(choices['ci_low'] > 1).sum()} of {len(choices)} choices"
+
+
+def all_paths(summaries: pd.DataFrame) -> str:
+    """What the paths of every prompt come to, in one sentence; summaries: rows of multiverse.summary, S3.slope.*."""
+    sure = "Whichever way one asks" if summaries["n_for"].eq(summaries["paths"]).all() else "Not whichever way one asks"
+    told = (f"{row['claim'].rpartition('.')[2]}, {paths_in_words(row)}" for row in summaries.to_dict("records"))
+    return f"{sure}: {'; '.join(told)}"
+
+
+def of_claim(row: Mapping, says: str) -> str:
+    """A claim in its words, and what its paths come to; row: of multiverse.summary."""
+    return f"{says}: {paths_in_words(row)}"
+
+
+def how_firm(controls: Mapping[str, pd.DataFrame]) -> str:
+    """Under how many controls and prompts the mean slope is clearly above 0, or below; frames of effects.mean_of."""
+    every = pd.concat(controls)
+    above, below = (every["ci_low"] > 0).sum(), (every["ci_high"] < 0).sum()
+    return f"mean slope at equal sentiment: clearly above 0 in {above} of {len(every)}, below in {below}"

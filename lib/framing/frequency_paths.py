@@ -19,6 +19,8 @@ from lib.framing import frequency, paths
 from lib.multiverse import Path
 
 RAW_SLOPES, WITH_CONTROL, CHANGE = "S3.freq.raw", "S3.freq.controlled", "S3.freq.change"
+SAYS = {RAW_SLOPES: "Frequent words score higher", WITH_CONTROL: "Frequent words score higher at equal sentiment",
+        CHANGE: "The control raises slopes under prompts for bad things"}  # fmt: skip
 HEADWORDS, FORMS, WORDFREQ = "BNC headwords", "BNC forms", "wordfreq"
 EVERY_WORD, LETTERS = "all of the list", "letters"
 SCALES = (paths.RAW, paths.OWN_WORDS, paths.RANKS)

@@ -7,6 +7,7 @@ for good things minus that under prompts for bad ones. It needs no grades of sen
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 from scipy import stats
 
@@ -102,6 +103,24 @@ def _observed(joined: Mapping, prompts: Sequence[str]) -> Iterator[tuple[str, st
         rows = effects.observations(tables, prompts)
         yield lexicon, WORDS[0], rows
         yield lexicon, WORDS[1], rows[~rows["word"].map(display.is_offensive)]
+
+
+def few_words(words: pd.DataFrame, seed: int = 1) -> pd.DataFrame:
+    """Four positive and four negative words, inoffensive, drawn at random; words: one row per word, with sentiment."""
+    shown = words[~words["word"].map(display.is_offensive)]
+    return shown.groupby(np.sign(shown["sentiment"])).sample(4, random_state=seed)
+
+
+def ratios_by_hand(words: pd.DataFrame, prompts: Sequence[str]) -> pd.Series:
+    """Prompt -> the standard deviation of positive words' rewards over that of negative ones'."""
+    spread = words.groupby(np.sign(words["sentiment"]))[list(prompts)].std(ddof=0)
+    return spread.loc[1] / spread.loc[-1]
+
+
+def first_choice(framing: pd.DataFrame, lexicon: str) -> dict[str, pd.Series]:
+    """Scale -> the row of sides() for this lexicon, all words and the first wording."""
+    rows = framing[(framing["lexicon"] == lexicon) & (framing["words"] == WORDS[0])]
+    return {scale: one.iloc[0] for scale, one in rows.groupby("scale", sort=False)}
 
 
 def by_pair(rows: pd.DataFrame) -> pd.DataFrame:

@@ -88,7 +88,7 @@ def slopes_beside(
     holds. ours: columns prompt, model, slope, ci_low, ci_high and what else the others have. Prompts are those of ours.
     control: of the published table's rows, those with this control.
     """
-    paper = claims.paper_table(figure).astype({"slope": float, "halfwidth": float})
+    paper = paper_slopes(figure)
     ends = {"ci_low": paper["slope"] - paper["halfwidth"], "ci_high": paper["slope"] + paper["halfwidth"]}
     sources = {PAPER: paper.assign(**ends)}
     written = WORDS.figures / f"{published}.csv"
@@ -103,12 +103,32 @@ def slopes_beside(
     return both.reset_index(drop=True)
 
 
+def units(beside: pd.DataFrame, ours: str, papers: str) -> dict[str, str]:
+    """Source -> what its axis says: the paper's slopes are raw, those of others are not."""
+    return {source: papers if source == PAPER else ours for source in beside["source"].unique()}
+
+
+def paper_slopes(figure: str) -> pd.DataFrame:
+    """The slopes of a figure of the paper with the halfwidth of their reading, as numbers."""
+    return claims.paper_table(figure).astype({"slope": float, "halfwidth": float})
+
+
+def published_ends(n: int = 3) -> pd.DataFrame:
+    """The first n of each end of Tables A8 and A9 on the published scores, as committed.
+
+    Index like (`Table A8`); columns end, position, and the models.
+    """
+    tables = {f"Table {name}": WORDS.figures / f"04_table_{name}.csv" for name in ("A8", "A9")}
+    ends = {name: pd.read_csv(path, keep_default_na=False) for name, path in tables.items()}
+    ends = {name: table[table["position"].astype(int) <= n] for name, table in ends.items()}
+    return pd.concat(ends, names=["like"]).droplevel(1)
+
+
 def side_by_side(ours: pd.DataFrame) -> pd.DataFrame:
     """A row per claim, quantity and prompt of `ours` that the paper asks or prints: what it prints, and what is found.
 
     ours: as from claims.keep. Columns: claim, quantity, prompt, paper (blank: no number printed), published scores (as
-    committed, on moral words), these models: an estimate with its interval, or as published where that is all there is;
-    side and verdict, of these models.
+    committed, on moral words), these models: see told(); side and verdict, of these models.
     """
     keys = ["claim", "quantity", "prompt"]
     paper = ours["paper"].map(lambda printed: "" if pd.isna(printed) else str(printed))
@@ -125,10 +145,13 @@ def side_by_side(ours: pd.DataFrame) -> pd.DataFrame:
 
 
 def told(row: pd.Series) -> str:
-    """An estimate with its interval as text, or the number as published; blank where there is neither."""
-    value = row["corrected"] if pd.notna(row["corrected"]) else row["as_published"]
-    ends = f" ({row['ci_low']:.3g} to {row['ci_high']:.3g})" if pd.notna(row["ci_low"]) else ""
-    return f"{value:.3g}{ends}" if pd.notna(value) else ""
+    """An estimate with its interval as text; without one, the number by the authors' recipe, and as corrected."""
+    old, new = row["as_published"], row["corrected"]
+    if pd.notna(row["ci_low"]):
+        return f"{new if pd.notna(new) else old:.3g} ({row['ci_low']:.3g} to {row['ci_high']:.3g})"
+    if pd.notna(old) and pd.notna(new) and old != new:
+        return f"{old:.3g}; corrected {new:.3g}"
+    return "" if pd.isna(old) and pd.isna(new) else f"{old if pd.notna(old) else new:.3g}"
 
 
 def corner_places(
