@@ -31,6 +31,19 @@ def test_table_2_beside_fewer_tokens_leaves_the_middle_blank(table):
     assert shown["mine"].dropna().tolist() == [f"t{i}" for i in range(7, -1, -1)]
 
 
+def test_published_words_stand_beside_table_2_unless_they_are_the_same_or_not_kept(table, monkeypatch, tmp_path):
+    rows = "".join(
+        f"{end},{place},w{place}\n" for end, place in printed.table_2("R-Gem-2B", table, "greatest", "x").index
+    )
+    (tmp_path / "02_table_A6.csv").write_text("end,position,R-Gem-2B\n" + rows)
+    monkeypatch.setattr(printed, "KEPT", tmp_path)
+    assert printed.table_2("R-Gem-2B", table, "greatest", "mine")["published words"].iloc[-1] == "w1"
+    same = table.head(44).assign(text=[f"w{i}" for i in [*range(1, 23), *range(22, 0, -1)]], greatest=range(44, 0, -1))
+    assert "published words" not in printed.table_2("R-Gem-2B", same, "greatest", "R-Gem-2B")
+    monkeypatch.setattr(printed, "KEPT", tmp_path / "nothing")
+    assert "published words" not in printed.table_2("R-Gem-2B", table, "greatest", "mine")
+
+
 @pytest.mark.parametrize("name", ends.RELEASED)
 def test_released_tables_have_20_tokens_at_each_end_of_the_ten_models(name):
     grid = printed.released_side_by_side(name, 20)

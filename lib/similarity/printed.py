@@ -27,19 +27,20 @@ def table_2(nickname: str, table: pd.DataFrame, prompt: str, beside: str) -> pd.
 
     nickname: R-Gem-2B or R-Lla-3B. table: a score table, whose ends stand in the column `beside` with their rewards.
     Columns: end, position, paper (the printed token), paper's reward, published words (the ends of the same model over
-    moral words, blank where that table is not kept), the column `beside` and its reward. Fewer rows of a table that has
-    fewer than 44 tokens are blank.
+    moral words; left out where that table is not kept, or is the same), the column `beside`, its reward. The middle is
+    blank beside a table of fewer than 44 tokens.
     """
     rows = paper_table("table_2").query("nickname == @nickname").set_index(["end", "position"])
     shown = rows[["decoded", "score"]].set_axis(["paper", "paper's reward"], axis=1)
     shown["paper's reward"] = shown["paper's reward"].map("{:.3f}".format)  # as printed
-    words = on_moral_words("02_table_A6", ["end", "position"])
-    shown["published words"] = words[nickname].reindex(shown.index) if nickname in words else None
     n = min(22, len(table) // 2)
     ours = rankings.ends(table, prompt, n)
     ours.index = pd.MultiIndex.from_arrays([ours["end"], [*range(1, n + 1), *range(n, 0, -1)]])
-    shown[beside], shown["its reward"] = ours["text"].reindex(shown.index), ours[prompt].reindex(shown.index)
-    return shown
+    ours = ours.reindex(shown.index)
+    words = on_moral_words("02_table_A6", ["end", "position"])
+    if nickname in words and not words[nickname].equals(ours["text"]):
+        shown["published words"] = words[nickname].reindex(shown.index)
+    return shown.assign(**{beside: ours["text"], "its reward": ours[prompt]})
 
 
 def table_3(moments: pd.DataFrame, collection: str) -> pd.DataFrame:
