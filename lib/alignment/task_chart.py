@@ -24,7 +24,7 @@ def draw_task(
     axes.set_axis_off()
     shown = [item_label(item, 22, blur) for item in items]
     _box(axes, 0.1, 3.7, 5.6, 1.1, f"People\n“{question}”")
-    _box(axes, 6.2, 3.7, 5.7, 1.1, "A reward model\n" + textwrap.fill(f"“{prompt}”", 46))
+    _box(axes, 6.2, 3.7, 5.6, 1.1, "A reward model\n" + textwrap.fill(f"“{prompt}”", 46))
     for place, name in zip((0.1, 3.1), shown, strict=True):
         _box(axes, place, 2.2, 2.6, 0.9, name)
     axes.text(2.9, 1.9, asked, ha="center", va="top", color=GREY)
