@@ -209,6 +209,29 @@ def test_without_the_table_of_a_group_there_is_nobody_to_compare_with(monkeypatc
     assert sentences.place(placed.iloc[0]) == "no published model to compare with"
 
 
+def test_small_models_are_measured_again_once_they_are_trained_again(monkeypatch, tmp_path):
+    monkeypatch.setattr("lib.collection.ROOT", tmp_path)
+    monkeypatch.setattr(others, "ROOT", tmp_path)
+    names, measured = list(planting.profiles().index), []
+
+    def planted(name):
+        measured.append(name)
+        row = dict.fromkeys(measures.COLUMNS, 1.0) | {"measure": "framing", "model": name, "revision": f"{name}-1"}
+        return pd.DataFrame([row])
+
+    monkeypatch.setattr(others, "_planted", planted)
+    others.plant()
+    assert sorted(measured) == sorted(names) and others.read("planted").shape == (1, 10)
+    others.plant()
+    assert len(measured) == 10  # none is here, so the committed numbers stand
+    for name in names:
+        (tmp_path / "data" / "models" / name).mkdir(parents=True)
+    version = {name: f"{name}-1" for name in names} | {"B-Gem-64": "another"}
+    monkeypatch.setattr(others.checkpoints, "fetch", lambda place, revision: (place, version[place.split("/")[-1]]))
+    others.plant()
+    assert measured[10:] == ["B-Gem-64"]
+
+
 # --- replies ------------------------------------------------------------------------------------------------------
 
 

@@ -71,20 +71,25 @@ def _itself_of_base(name: str) -> float:
 def plant() -> Path:
     """Measure the small models that ship, those anew that were trained anew since; the path of the table.
 
-    The nouns are left out, because nothing of them was planted.
+    Of one that is not trained here the committed numbers stand. The nouns are left out, because nothing of them was
+    planted.
     """
     held = _read(EMBEDDED)
     rows, changed = [], held.empty
     for name in reward_models.registry().query("group == @EMBEDDED.name").index:
-        known = held[(held["model"] == name) & (held["revision"] == _revision(name))] if len(held) else held
-        changed |= known.empty
-        rows.append(_planted(name) if known.empty else known)
+        known = held[held["model"] == name] if len(held) else held
+        current = _is_current(known, name)
+        changed |= not current
+        rows.append(known if current else _planted(name))
     return _write(EMBEDDED, rows) if changed else EMBEDDED.figures / f"{TABLE}.csv"
 
 
-def _revision(name: str) -> str:
+def _is_current(held: pd.DataFrame, name: str) -> bool:
+    """Whether these rows are of the model as it is here; of one that is not here, whichever they are."""
+    if held.empty or not (ROOT / reward_models.registry().loc[name, "hub_id"]).is_dir():
+        return not held.empty
     entry = reward_models.find(name)
-    return checkpoints.fetch(entry["hub_id"], entry["revision"])[1]
+    return bool((held["revision"] == checkpoints.fetch(entry["hub_id"], entry["revision"])[1]).all())
 
 
 def _planted(name: str) -> pd.DataFrame:
