@@ -17,7 +17,11 @@ LANGUAGE = "08_"
 SCORECARD = "09_"  # gathers the claims of the others
 CARD = "10_"  # one page about one model, which needs its scores only
 CARD_OF = "A-Gem-96"  # the embedded model that a card is made of; of a reader's own, each has one
-CARD_READS = ("06_discrepancies.csv", "card.csv")  # tables of other models and of the texts that a card types
+CARD_READS = {  # tables of the texts that a card types, and of other models
+    WORDS: ("06_discrepancies.csv", "card.csv"),
+    ITEMS: ("06_discrepancies.csv",),
+    EMBEDDED: ("card.csv",),
+}
 NAMED_LIKE = {"embedded": EMBEDDED.name, "own": EMBEDDED.name}  # a reader's own are studied as the embedded ones are
 GROUP = EMBEDDED.name  # of the registry: the embedded reward models
 
@@ -166,7 +170,7 @@ def _artefacts(notebook: Path, collection: Collection, nickname: str, load: str)
         return collection.scores, *(part.claims for part in collection.parts), *tried
     if nickname:
         own = [Path(load)] if Path(load).is_dir() else []
-        read = (study.figures / name for study in (WORDS, ITEMS, EMBEDDED) for name in CARD_READS)
+        read = (study.figures / name for study, names in CARD_READS.items() for name in names)
         beside = read if notebook.name.startswith(CARD) else ()
         return scores.path_of(collection, nickname), ROOT / "data" / "models" / nickname, *own, *beside
     return (collection.scores, *trained) if collection.is_embedded else (collection.scores,)
