@@ -70,17 +70,16 @@ def draw_recovery(slopes: pd.DataFrame, *, title: str, planted: str, recovered: 
 
 
 def _name_models(axes: Axes, slopes: pd.DataFrame) -> None:
-    """A leader from each point to its name: on the right, or on the left, or above, where the next ones are near."""
+    """A leader from each point to its name: to the left, or above where the planted value before is near.
+
+    Of the last value names stand to the right, and of the first, if the next is not near.
+    """
     planted, width = np.sort(slopes["planted"].unique()), np.diff(axes.get_xlim())[0]
-    apart = 0.05 * np.diff(axes.get_ylim())[0]
-    for value, rows in slopes.sort_values("slope").groupby("planted"):
-        steps = (
-            np.append(planted[planted > value] - value, np.inf)[0],
-            np.append(np.inf, value - planted[planted < value])[-1],
-        )
-        near_right, near_left = (step < 0.16 * width for step in steps)
-        heights, side = _spread(rows["slope"].to_numpy(), apart), -1 if near_right else 1
-        if near_right and near_left:
+    apart, near = 0.05 * np.diff(axes.get_ylim())[0], np.append(np.diff(planted) < 0.16 * width, False)
+    for number, (value, rows) in enumerate(slopes.sort_values("slope").groupby("planted")):
+        is_free = number in (0, len(planted) - 1) and not near[number]  # on the right
+        heights, side = _spread(rows["slope"].to_numpy(), apart), 1 if is_free else -1
+        if side < 0 and number and near[number - 1]:
             heights, side = rows["ci_high"].max() + apart * np.arange(1, len(rows) + 1), 0
         for row, height in zip(rows.itertuples(), heights, strict=True):
             place = (value + side * 0.03 * width, height)

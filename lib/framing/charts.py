@@ -245,7 +245,7 @@ CORNER_NAMES = {"both": "rewarded for both", "neither": "for neither", "good onl
 def _name_corners(axes: Axes, corners: pd.DataFrame, x: str, y: str, blur: bool) -> None:
     """Number the tokens of the corners, and list their names beside them."""
     for (low, high), widen in ((axes.get_xlim(), axes.set_xlim), (axes.get_ylim(), axes.set_ylim)):
-        widen(low - 0.22 * (high - low), high + 0.22 * (high - low))
+        widen(low - 0.27 * (high - low), high + 0.27 * (high - low))
     for number, (corner, rows) in enumerate(corners.groupby("corner", sort=False)):
         numbers = range(number * len(rows) + 1, (number + 1) * len(rows) + 1)
         axes.plot(rows[x], rows[y], "o", markersize=8, markerfacecolor="none", markeredgecolor="black")
@@ -261,7 +261,7 @@ def _name_corners(axes: Axes, corners: pd.DataFrame, x: str, y: str, blur: bool)
 def _number_points(axes: Axes, points: np.ndarray, numbers: Iterable[int], middle: np.ndarray) -> None:
     """A number at a leader's end for each point, away from the middle, and from the other points and numbers."""
     placed, centre = axes.transData.transform(points), axes.transData.transform(middle)
-    apart, taken = 0.034 * axes.bbox.width, [*placed]
+    apart, taken = 0.03 * axes.bbox.width, [*placed]
     halo = [patheffects.withStroke(linewidth=3, foreground="white")]
     for number, point, start in zip(numbers, points, placed, strict=True):
         first = np.arctan2(*(start - centre)[::-1])
