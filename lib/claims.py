@@ -159,8 +159,8 @@ def gather(collection: Collection) -> pd.DataFrame:
     """Every claim of data/paper/claims.csv, in its order, as the notebooks kept it for this collection.
 
     `published` gathers all published collections, and what was stated of the paper's printed pages beside them; `note`
-    then begins with the collection. A claim that no
-    notebook stated has one row, `not testable here`, whose note says what it needs. InputError if no notebook kept any.
+    then begins with the collection. A claim that no notebook stated has one row, `not testable here` (one that we add:
+    `not in the paper`), whose note says what it needs. InputError if no notebook kept any.
     """
     kept = {part.name: _kept(part) for part in dict.fromkeys([*collection.parts, collection])}
     kept = {name: table for name, table in kept.items() if len(table)}
@@ -170,7 +170,8 @@ def gather(collection: Collection) -> pd.DataFrame:
         kept = {name: table.assign(note=name + ": " + table["note"]) for name, table in kept.items()}
     stated = pd.concat(kept.values(), ignore_index=True)
     absent = listed().drop(index=stated["claim"].unique())
-    rows = [asdict(Claim(claim, "", note=f"needs {needs}")) for claim, needs in absent["needs"].items()]
+    said = {claim: OURS if claim in _added() else UNTESTABLE for claim in absent.index}
+    rows = [asdict(Claim(c, "", verdict=said[c], note=f"needs {needs}")) for c, needs in absent["needs"].items()]
     everything = pd.concat([stated, pd.DataFrame(rows, columns=COLUMNS)], ignore_index=True) if rows else stated
     order = everything["claim"].map({claim: i for i, claim in enumerate(listed().index)})
     everything = everything.astype(dict.fromkeys(NUMBERS, float)).fillna({"paper": ""})

@@ -111,7 +111,9 @@ def test_every_claim_of_the_paper_is_gathered_in_its_order(kept):
     found = claims.gather(Collection("mine"))
     assert pd.unique(found["claim"]).tolist() == claims.listed().index.tolist()
     silent = found[~found["claim"].isin(["S4.tops", "S4.data", "S2.tau"])]
-    assert set(silent["verdict"]) == {"not testable here"}
+    ours = silent["claim"].isin(["S5.optimality", "C.gap_control", "C.coverage"])
+    assert set(silent.loc[~ours, "verdict"]) == {"not testable here"}
+    assert set(silent.loc[ours, "verdict"]) == {"not in the paper"}
     assert silent["note"].str.startswith("needs ").all()
     assert len(silent) == len(claims.listed()) - 3
 

@@ -27,5 +27,5 @@ def test_shares_of_searches_are_stated_for_the_budgets_that_were_measured():
         f"{direction}, {budget} replies scored" for direction in PUBLISHED_METHODS for budget in (1024, 2048)
     ]
     assert {(one.as_published, one.corrected, one.n, one.verdict) for one in stated} == {
-        (0.4, 0.9, 50, "not testable here")
+        (0.4, 0.9, 50, "not in the paper")
     }

@@ -34,11 +34,11 @@ def reply_claims(is_code: Callable[[str], bool]) -> list[Claim]:
 
 def _count(claim: str, quantity: str, prompt: str, hits: pd.Series, table: str, sampled: bool = True) -> Claim:
     """So many of these replies; sampled: as one of the replies that the search might have found."""
-    ends = [len(hits) * float(end) for end in proportion_confint(int(hits.sum()), len(hits), method="beta")]
-    interval = {"ci_low": ends[0], "ci_high": ends[1]} if sampled else {}
+    low, high = (len(hits) * float(end) for end in proportion_confint(int(hits.sum()), len(hits), method="beta"))
+    ends = (low, high) if sampled else (None, None)
     note = f"{table}; our copy has no scores: pessimal and optimal by the direction of the search"
     return state(claim, quantity, prompt, as_published=int(hits.sum()), n=len(hits), population=PRINTED, note=note,
-                 **interval)  # fmt: skip
+                 ci_low=ends[0], ci_high=ends[1])  # fmt: skip
 
 
 def single_word_claims(rewards: Mapping[str, pd.DataFrame], own: Set[str], population: str = "") -> list[Claim]:

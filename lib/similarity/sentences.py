@@ -2,6 +2,8 @@
 
 import re
 
+import pandas as pd
+
 from lib.claims import Claim, paper_table, state
 from lib.display import is_offensive
 from lib.models import reward_models
@@ -17,13 +19,14 @@ def sentence_claims(prompt: str) -> list[Claim]:
     both, common = ends.printed_ends()[GEMMA], {"note": "Table 2", "population": PRINTED}
     sonder = sum(text.strip().casefold() == "sonder" for text in both["optimal"])
     hits, low, high, of = ends.count(both["pessimal"], is_harm)
-    kept, _ = rsa.stepwise(*printed_figure(), "all")
+    tau, traits = printed_figure()
+    kept, _ = rsa.stepwise(tau, traits, "all")
     so = int(set(kept) == {"base", "rank"})
     return [
         state("S2.sonder", "tokens", prompt, GEMMA, as_published=sonder, n=len(both["optimal"]), **common),
         state("S2.harm", "share_of_harm", prompt, GEMMA, as_published=hits / of, ci_low=low / of, ci_high=high / of,
               n=of, **common),
-        state("S2.rsa.stepwise", "keeps_base_and_rank", prompt, as_published=so, n=100, population="figures",
+        state("S2.rsa.stepwise", "keeps_base_and_rank", prompt, as_published=so, n=100, population="figures (printed)",
               note=f"Fig 2A, all 100 entries, by AIC: keeps {' and '.join(kept)}"),
     ]  # fmt: skip
 
@@ -33,7 +36,7 @@ def is_harm(text: str) -> bool:
     return bool(HARM.search(text)) or is_offensive(text)
 
 
-def printed_figure() -> tuple:
+def printed_figure() -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
     """Fig 2A as printed, models x models, and the theoretical matrices of its models."""
     tau = paper_table("fig2a_tau").set_index("nickname")
     return tau, factors.theoretical(reward_models.rows_of(tau.index))
