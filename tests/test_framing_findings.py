@@ -187,8 +187,8 @@ def test_the_grid_counts_prompts_for_bad_things_with_all_words():
 def test_a_slope_counts_as_more_than_bias_only_where_the_intervals_lie_apart():
     bias = gaps(best=(-0.1, 0.1), worst=(0.0, 0.3))
     told = findings.beyond_bias(gaps(best=(0.2, 0.3), worst=(0.2, 0.5)), bias)
-    assert told == "clearly more than in a model without any bonus under 1 of 2 prompts"
-    assert findings.beyond_bias(bias, pd.DataFrame()).endswith("is not known")
+    assert told == "clearly more than in the small model without a planted bonus under 1 of 2 prompts"
+    assert findings.beyond_bias(bias, pd.DataFrame()).endswith("is not known yet")
 
 
 def test_the_interaction_is_recorded_for_the_control_and_the_least_planted():

@@ -106,9 +106,9 @@ def beyond_bias(slopes: pd.DataFrame, bias: pd.DataFrame) -> str:
     """
     known = slopes.index.intersection(bias.index)
     if known.empty:
-        return "what the method finds where nothing was planted is not known"
+        return "what the method finds where nothing was planted is not known yet"
     above = (slopes.loc[known, "ci_low"] > bias.loc[known, "ci_high"]).sum()
-    return f"clearly more than in a model without any bonus under {above} of {len(known)} prompts"
+    return f"clearly more than in the small model without a planted bonus under {above} of {len(known)} prompts"
 
 
 def inverse(both: Mapping) -> str:
