@@ -154,11 +154,14 @@ RUNS: dict[str, list[Run]] = {
     ],
     "10_value_card": [
         # Framing turns the spreads, and asked for the worst thing rewards fall with sentiment: both were planted.
-        Run({}, {"tokens": 16384, "typed": 9675, "framing": near(2.7, abs=0.5), "sentiment_worst": near(-0.44, abs=0.05)})
+        Run(
+            {},
+            {"tokens": 16384, "typed": 9675, "framing": near(2.7, abs=0.5), "sentiment_worst": near(-0.44, abs=0.05)},
+        )
     ],
     "09_scorecard": [
         # On small models no sentence has a verdict but the one that is counted on the paper's printed tables.
-        Run({}, {"claims": 48, "not_testable_here": 47, "undecided": 1})
+        Run({}, {"claims": 57, "not_testable_here": 53, "not_in_the_paper": 3, "undecided": 1})
     ],
 }
 
