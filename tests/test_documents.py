@@ -47,6 +47,13 @@ def test_the_page_of_a_notebook_runs_and_fetches_nothing(tmp_path, path):
     assert len([alt for alt in elements.alts if alt != "No description has been provided for this image"]) == formulas
 
 
+def test_a_figures_text_stands_for_it_on_the_page(tmp_path):
+    metadata = {"image/png": {"alt": 'In 8 of 10 models <b> "leads".', "file": "a.png"}}
+    outputs = [v4.new_output("display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "figure"}, metadata=metadata)]
+    page = page_of(tmp_path, v4.new_notebook(cells=[v4.new_code_cell("figure", outputs=outputs)]))
+    assert Elements(page).alts == ['In 8 of 10 models <b> "leads".']
+
+
 def test_a_formula_is_a_picture_with_its_text(tmp_path):
     source = (
         r"With $k_{hi} > 0$ and" + "\n\n" + r"$$p = \frac{e^{z}}{2}$$" + "\n\nit costs 5$ or 6$; \\$x$ $\\nonsense{$."

@@ -17,7 +17,28 @@ from lib.files import replacing
 
 # The blocks of nbconvert's template that load scripts: for formulas, diagrams and widgets, of which a page needs none.
 SCRIPTS = ("html_head_js", "html_head_js_mathjax", "html_head_js_mermaidjs", "jupyter_widgets")
-TEMPLATE = "{% extends 'lab/index.html.j2' %}" + "".join(f"{{% block {name} %}}{{% endblock %}}" for name in SCRIPTS)
+# Nothing runs off a page: code and printed lines wrap, pictures shrink, and a narrow screen is not spent on margins.
+STYLE = """<style>
+body.jp-Notebook { max-width: 76rem; margin: 0 auto; }
+.highlight pre, .jp-RenderedText pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+.jp-RenderedImage img, .jp-RenderedHTMLCommon img { max-width: 100%; height: auto; }
+.jp-OutputArea-output, .jp-RenderedHTMLCommon { min-width: 0; overflow-x: auto; }
+@media (max-width: 50rem) {
+  body.jp-Notebook { padding: .3rem; } .jp-InputPrompt, .jp-OutputPrompt { display: none; }
+}
+</style>"""
+# A picture with the text that stands for it (see lib.figures.save), which the lab template leaves out.
+PICTURE = """{% block data_png %}{% set alt = output | get_metadata('alt', 'image/png') %}
+<div class="jp-RenderedImage jp-OutputArea-output" tabindex="0">
+<img {% if alt %}alt="{{ alt | escape_html }}"{% endif %}
+ src="data:image/png;base64,{{ output.data['image/png'] | escape_html }}">
+</div>{% endblock %}"""
+TEMPLATE = (
+    "{% extends 'lab/index.html.j2' %}"
+    + "".join(f"{{% block {name} %}}{{% endblock %}}" for name in SCRIPTS)
+    + f"{{% block html_head_css %}}{{{{ super() }}}}{STYLE}{{% endblock %}}"
+    + PICTURE
+)
 FORMULA = re.compile(r"(?<![\\$])(\$\$?)(?! )([^$]+?)(?<![ \\])\1(?!\$)", re.DOTALL)
 
 
