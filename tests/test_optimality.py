@@ -20,7 +20,7 @@ from lib.search import optimality
 from lib.search.gcg import METHODS as ALL_METHODS
 from lib.search.gcg import Settings
 from lib.search.objective import DIRECTIONS, Objective, allowed_ids
-from lib.search.optimality import Exhausted, all_pairs, alphabet, compare, landscape, summarise
+from lib.search.optimality import Exhausted, all_replies, alphabet, compare, landscape, summarise
 from lib.search.searches import search
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -46,8 +46,8 @@ def ids(model):
 @pytest.fixture(scope="module")
 def exhausted(model, ids):
     """Both directions, over one truth."""
-    optimal = Exhausted(model, PROMPT, "optimal", ids)
-    return {"optimal": optimal, "pessimal": Exhausted(model, PROMPT, "pessimal", ids, optimal.truth)}
+    optimal = Exhausted(model, PROMPT, "optimal", ids, reply_mode="ids")
+    return {"optimal": optimal, "pessimal": Exhausted(model, PROMPT, "pessimal", ids, optimal.truth, reply_mode="ids")}
 
 
 # --- the truth ----------------------------------------------------------------------------------------------------
@@ -68,8 +68,9 @@ def test_an_alphabet_larger_than_the_vocabulary_is_refused(model):
         alphabet(model, len(allowed_ids(model, "printable")) + 1)
 
 
-def test_all_pairs_run_through_the_second_token_first():
-    assert all_pairs(np.array([3, 5, 8])).tolist() == [list(pair) for pair in product((3, 5, 8), repeat=2)]
+@pytest.mark.parametrize("n", [2, 3])
+def test_all_replies_run_through_the_last_token_first(n):
+    assert all_replies(np.array([3, 5, 8]), n).tolist() == [list(reply) for reply in product((3, 5, 8), repeat=n)]
 
 
 @pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2"])
@@ -97,12 +98,12 @@ def test_the_optimum_is_the_greatest_reward_or_the_least(exhausted):
 def test_a_given_truth_is_shared_and_nothing_is_scored_for_it(model, ids, exhausted, monkeypatch):
     assert exhausted["pessimal"].truth is exhausted["optimal"].truth
     monkeypatch.setattr(Objective, "values", lambda *_: pytest.fail("scored"))
-    Exhausted(model, PROMPT, "optimal", ids, exhausted["optimal"].truth)
+    Exhausted(model, PROMPT, "optimal", ids, exhausted["optimal"].truth, reply_mode="ids")
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_values_are_looked_up_and_those_of_the_model(model, ids, exhausted, monkeypatch, direction):
-    plain = Objective(model, PROMPT, direction, ids)
+    plain = Objective(model, PROMPT, direction, ids, reply_mode="ids")
     replies = np.random.default_rng(3).choice(ids, size=(30, 2))
     expected = plain.values(replies)
     monkeypatch.setattr(scoring.Scorer, "__call__", lambda *_: pytest.fail("scored"))
@@ -114,7 +115,7 @@ def test_values_are_looked_up_and_those_of_the_model(model, ids, exhausted, monk
 @pytest.mark.parametrize("method", ALL_METHODS)
 def test_a_search_goes_the_same_way_looked_up_or_scored(model, ids, exhausted, method):
     settings, start = Settings(method, budget=60, width=8, top_k=4), ids[[2, 7]]
-    scored = search(Objective(model, PROMPT, "pessimal", ids), start, settings)
+    scored = search(Objective(model, PROMPT, "pessimal", ids, reply_mode="ids"), start, settings)
     for _ in range(2):  # the second one from known gains: they are counted as before
         found = search(exhausted["pessimal"], start, settings)
         assert found.ids == scored.ids
@@ -124,8 +125,8 @@ def test_a_search_goes_the_same_way_looked_up_or_scored(model, ids, exhausted, m
 
 
 def test_gains_are_computed_once_and_counted_each_time(model, ids, monkeypatch):
-    objective = Exhausted(model, PROMPT, "pessimal", ids)
-    plain, computed, gradient = Objective(model, PROMPT, "pessimal", ids), [], scoring.Scorer.gradient
+    objective = Exhausted(model, PROMPT, "pessimal", ids, reply_mode="ids")
+    plain, computed, gradient = Objective(model, PROMPT, "pessimal", ids, reply_mode="ids"), [], scoring.Scorer.gradient
     monkeypatch.setattr(scoring.Scorer, "gradient", lambda *given: computed.append(given[1]) or gradient(*given))
     reply, other = tuple(ids[:2].tolist()), tuple(ids[2:4].tolist())
     for _ in range(3):
@@ -139,7 +140,70 @@ def test_gains_are_computed_once_and_counted_each_time(model, ids, monkeypatch):
     assert objective.gains(reply).tolist() != objective.gains(other).tolist()
 
 
+# --- what survives as text ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["linear_llama", "linear_gemma2"])
+def typed(request, tmp_path_factory):
+    """Both directions as text over one truth of three tokens, five ids each, whose survivors another count knows."""
+    folder = tmp_path_factory.mktemp("typed")
+    model = load(str(tiny.make_checkpoint(folder, request.param)), device="cpu")
+    texts = {int(i): model.tokenizer.decode([int(i)]) for i in allowed_ids(model)}
+    spaced = [i for i, text in texts.items() if text.startswith(" ")][:2]  # trimmed where they stand first
+    ids = np.sort([*spaced, *[i for i, text in texts.items() if text.isalpha()][:3]])
+    optimal = Exhausted(model, PROMPT, "optimal", ids, n=3)
+    given = {"truth": optimal.truth, "survives": optimal.survives}
+    return {"optimal": optimal, "pessimal": Exhausted(model, PROMPT, "pessimal", ids, **given)}
+
+
+def comes_back(tokenizer, ids):
+    """Whether the reply, as text within the conversation, is tokenised to the same ids; by the oracle's rendering."""
+    as_text = oracle.input_ids(tokenizer, PROMPT, [tokenizer.decode(ids, clean_up_tokenization_spaces=False)])
+    return as_text == oracle.input_ids(tokenizer, PROMPT, [list(ids)], reply_mode="ids")
+
+
+def test_survivors_are_what_comes_back_and_the_optimum_is_the_best_of_them(typed):
+    objective = typed["optimal"]
+    replies = all_replies(objective.allowed, 3)
+    survive = np.array([comes_back(objective.model.tokenizer, reply) for reply in replies.tolist()])
+    assert objective.survives.ravel().tolist() == survive.tolist()
+    assert 0 < survive.sum() < len(replies)
+    rewards = scoring.score_replies(objective.model, PROMPT, replies[survive].tolist(), reply_mode="ids")
+    assert objective.optimum == pytest.approx(rewards.max(), abs=1e-5)
+    assert typed["pessimal"].optimum == pytest.approx(rewards.min(), abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ALL_METHODS)
+def test_a_search_as_text_scores_survivors_alone_and_finds_the_best(typed, method):
+    for objective in typed.values():
+        scored, values = [], objective.values
+        objective.values = lambda replies, scored=scored, values=values: scored.append(replies) or values(replies)
+        start = objective.draw(3, np.random.default_rng(0))
+        found = search(objective, start, Settings(method, budget=400, width=8, top_k=5))
+        del objective.values
+        assert objective.survivors(np.concatenate(scored)).all()
+        assert found.survives
+        if method in ("round robin", "random"):
+            assert found.reward == objective.optimum
+
+
+def test_optima_of_text_are_survivors_that_no_surviving_swap_improves(typed):
+    objective = typed["optimal"]
+    values = np.where(objective.survives, objective.truth, -np.inf)
+    places = [tuple(place) for place in np.argwhere(objective.survives)]
+    by_hand = sum(
+        all(values[(*at[:axis], other, *at[axis + 1 :])] <= values[at] for axis in range(3) for other in range(5))
+        for at in places
+    )
+    found = landscape(objective, replies=6)
+    assert found["optima"] == by_hand >= 1
+    assert found["survivors"] == len(places) / 125
+
+
 # --- comparison ---------------------------------------------------------------------------------------------------
+
+
+KEY = ["prompt", "reply_mode", "direction", "method", "budget"]
 
 
 def make_small(monkeypatch):
@@ -155,7 +219,7 @@ def small(monkeypatch):
 
 def compared(checkpoint, *prompts, **settings):
     """A table of instances of one model with these prompts, on alphabets of eight tokens unless told."""
-    settings = {"seeds": 2, "size": 8, "folder": None, "processes": 1} | settings
+    settings = {"seeds": 2, "alphabets": {2: 8}, "folder": None, "processes": 1} | settings
     return compare([(str(checkpoint), prompt) for prompt in prompts], progress=False, **settings)
 
 
@@ -167,55 +231,68 @@ def table(folder):
         return compared(folder, "best", "worst")
 
 
-def test_a_row_per_search_and_budget(table):
-    columns = ["model", "prompt", "direction", "method", "seed", "budget", "gap", "at_optimum", "scored", "gradients"]
-    shape = ["gradient_spearman", "rank_of_best", "additive_r2", "optima"]
-    assert sorted(table) == sorted(columns + shape)
-    assert len(table[["prompt", "direction", *shape]].drop_duplicates()) == 4
-    keys = product(["best", "worst"], DIRECTIONS, METHODS, range(2), BUDGETS)
-    rows = table[["prompt", "direction", "method", "seed", "budget"]].itertuples(index=False, name=None)
-    assert sorted(rows) == sorted(keys)
-    assert table.index.tolist() == list(range(2 * 2 * 3 * 2 * 4))
+def test_a_row_per_instance_method_and_budget(table):
+    found = ["tokens", "searches", "at_optimum", "gap", "scored", "gradients"]
+    assert sorted(table) == sorted(["model", *KEY, *found, *optimality.LANDSCAPE])
+    assert len(table[["prompt", "reply_mode", "direction", *optimality.LANDSCAPE]].drop_duplicates()) == 8
+    keys = product(["best", "worst"], ["text", "ids"], DIRECTIONS, METHODS, BUDGETS)
+    assert sorted(table[KEY].itertuples(index=False, name=None)) == sorted(keys)
+    assert (table["searches"] == 2).all()
 
 
 def test_gaps_are_nothing_at_the_optimum_and_never_rise(table):
     assert (table["gap"] >= 0).all()
-    assert ((table["gap"] == 0) == table["at_optimum"]).all()
-    assert set(table["at_optimum"]) == {True, False}
-    searches = table.sort_values("budget").groupby(["prompt", "direction", "method", "seed"])
+    assert ((table["gap"] == 0) == (table["at_optimum"] == 1)).all()
+    assert set(table["at_optimum"]) == {0, 0.5, 1}
+    searches = table.sort_values("budget").groupby(KEY[:-1])
     assert searches["gap"].apply(lambda gaps: (np.diff(gaps) <= 0).all()).all()
     for spent in ("scored", "gradients"):
         assert (searches[spent].min() == searches[spent].max()).all()  # of the whole search
     assert (table["scored"] <= max(BUDGETS)).all()
-    assert (table.query("at_optimum")["scored"] < max(BUDGETS)).any()  # it stopped there
-    assert (table["gradients"] == 0).tolist() == (table["method"] == "random").tolist()
+    assert (table.query("at_optimum == 1")["scored"] < max(BUDGETS)).any()  # it stopped there
+    assert not table.query("method == 'random'")["gradients"].any()
 
 
-def test_the_first_gap_is_that_of_the_random_start(folder, model, table):
-    first_gaps = table.query("budget == 1").set_index(["prompt", "direction", "seed"])["gap"]
+def test_the_first_gap_is_that_of_the_random_starts(folder, model, table):
+    first_gaps = table.query("budget == 1 and reply_mode == 'ids'").set_index(["prompt", "direction"])["gap"]
     for number, prompt in enumerate(["best", "worst"]):
         ids = alphabet(model, 8, seed=number)
-        rewards = oracle.rewards(folder, read_prompts(prompt)[prompt], all_pairs(ids).tolist(), reply_mode="ids")
-        for seed in range(2):
-            first, second = np.searchsorted(ids, np.random.default_rng(seed).choice(ids, size=2))
-            reward = rewards.reshape(8, 8)[first, second]
-            for direction, optimum in {"optimal": rewards.max(), "pessimal": rewards.min()}.items():
-                gaps = first_gaps.loc[(prompt, direction, seed)]
-                assert len(gaps) == len(METHODS)  # every method starts there
-                np.testing.assert_allclose(gaps, abs(optimum - reward) / rewards.std(), atol=1e-3)
+        rewards = oracle.rewards(folder, read_prompts(prompt)[prompt], all_replies(ids).tolist(), reply_mode="ids")
+        starts = [np.searchsorted(ids, np.random.default_rng(seed).choice(ids, size=2)) for seed in range(2)]
+        reward = np.array([rewards.reshape(8, 8)[tuple(start)] for start in starts])
+        for direction, optimum in {"optimal": rewards.max(), "pessimal": rewards.min()}.items():
+            gaps = first_gaps.loc[(prompt, direction)]
+            assert len(gaps) == len(METHODS)  # every method starts there
+            np.testing.assert_allclose(gaps, np.abs(optimum - reward).mean() / rewards.std(), atol=1e-3)
 
 
+@pytest.mark.parametrize("reply_mode", ["text", "ids"])
 @pytest.mark.parametrize("method", METHODS)
-def test_a_gap_is_that_of_a_search_with_no_larger_budget(model, table, method):
-    rows = table.query("method == @method and prompt == 'best'").set_index(["direction", "seed", "budget"])
+def test_a_gap_is_that_of_searches_with_no_larger_budget(model, table, method, reply_mode):
+    rows = table.query("method == @method and prompt == 'best' and reply_mode == @reply_mode")
+    rows = rows.set_index(["direction", "budget"])
     for direction in DIRECTIONS:
-        objective = Exhausted(model, read_prompts("best")["best"], direction, alphabet(model, 8, seed=0))
-        for seed, budget in product(range(2), BUDGETS):
-            start = np.random.default_rng(seed).choice(objective.allowed, size=2)
-            reward = search(objective, start, replace(METHODS[method], seed=seed, budget=budget)).reward
-            row = rows.loc[(direction, seed, budget)]
-            assert row["gap"] == pytest.approx(abs(objective.optimum - reward) / objective.truth.std(), abs=1e-5)
-            assert row["at_optimum"] == (reward == objective.optimum)
+        prompt, ids = read_prompts("best")["best"], alphabet(model, 8, seed=0)
+        objective = Exhausted(model, prompt, direction, ids, reply_mode=reply_mode)
+        starts = [objective.draw(2, np.random.default_rng(seed)) for seed in range(2)]
+        for budget in BUDGETS:
+            settings = [replace(METHODS[method], seed=seed, budget=budget) for seed in range(2)]
+            rewards = np.array([search(objective, *given).reward for given in zip(starts, settings, strict=True)])
+            gap = np.abs(objective.optimum - rewards).mean() / objective.truth.std()
+            row = rows.loc[(direction, budget)]
+            if (method, reply_mode) == ("GCG", "text"):  # budgets cut its batches, which differ in length
+                assert row["gap"] >= gap - 1e-5
+                continue
+            assert row["gap"] == pytest.approx(gap, abs=1e-5)
+            assert row["at_optimum"] == (rewards == objective.optimum).mean()
+
+
+def test_what_was_measured_is_read_back_as_it_was_written(table, tmp_path):
+    optimality.write(table, tmp_path)
+    read = optimality.read(tmp_path)
+    pd.testing.assert_frame_equal(read[list(table)], table, rtol=1e-3, check_dtype=False)
+    with pytest.raises(InputError, match="run: python benchmarks/optimality.py"):
+        optimality.read(tmp_path / "none")
 
 
 def test_finished_instances_are_read_back(folder, small, tmp_path, monkeypatch):
@@ -230,7 +307,7 @@ def test_what_changes_an_instance_is_kept_elsewhere(folder, tmp_path, monkeypatc
     monkeypatch.setattr(optimality, "_search_both_ways", lambda instance: pd.DataFrame([{"model": instance.model}]))
     compared(folder, "best", folder=tmp_path, seeds=1)
     compared(folder, "best", folder=tmp_path, seeds=2)
-    compared(folder, "best", folder=tmp_path, seeds=1, size=5)
+    compared(folder, "best", folder=tmp_path, seeds=1, alphabets={2: 5})
     compared(folder, "worst", folder=tmp_path, seeds=1)
     compared(folder, "worst", "best", folder=tmp_path, seeds=1)  # best with the second alphabet, worst is there
     other = tiny.make_checkpoint(tmp_path / "other" / folder.name, "linear_llama", seed=1)  # other weights, same name
@@ -277,7 +354,7 @@ def test_an_unknown_prompt_is_named_with_its_remedy(folder, small):
 def searches(*rows, **same):
     """Rows of (model, method, budget, at_optimum, gap)."""
     table = pd.DataFrame(rows, columns=["model", "method", "budget", "at_optimum", "gap"])
-    return table.assign(**({"prompt": "best", "direction": "optimal", "seed": 0} | same))
+    return table.assign(**({"prompt": "best", "direction": "optimal", "searches": 1} | same))
 
 
 def test_a_summary_by_hand():
@@ -327,6 +404,23 @@ def test_every_group_has_its_own_interval_in_whichever_order_rows_come(by):
             np.testing.assert_allclose(found.loc[key], alone.loc[key], err_msg=str(key))
 
 
+# --- wins ---------------------------------------------------------------------------------------------------------
+
+
+def test_wins_are_counted_over_instances_whatever_the_number_of_budgets():
+    gaps = {"A": (0.1, 0.2), "B": (0.3, 0.2), "C": (0.0, 0.0), "D": (0.0, 0.1)}  # model: ours, theirs
+    rows = [
+        {"model": model, "method": method, "budget": budget, "gap": gap * budget}
+        for model, pair in gaps.items()
+        for method, gap in zip((optimality.OURS, "theirs"), pair, strict=True)
+        for budget in (1, 2, 3)
+    ]
+    same = {"prompt": "best", "tokens": 2, "reply_mode": "text", "direction": "optimal"}
+    [won] = optimality.wins(pd.DataFrame(rows).assign(**same)).itertuples()
+    assert (won.Index, won.won, won.level, won.lost) == ("theirs", 2, 1, 1)
+    assert won.p == 1  # two of three by a fair coin, either way
+
+
 # --- landscape ----------------------------------------------------------------------------------------------------
 
 
@@ -335,7 +429,7 @@ class Planted(Exhausted):
 
     def __init__(self, model, ids, truth, direction="optimal", noise=0.0):
         self.noise = np.random.default_rng(5).normal(scale=noise, size=(len(ids), len(ids), 2, len(ids)))
-        super().__init__(model, PROMPT, direction, ids, np.asarray(truth, dtype=np.float32))
+        super().__init__(model, PROMPT, direction, ids, np.asarray(truth, dtype=np.float32), reply_mode="ids")
 
     def gains(self, reply, centred=True):
         first, second = np.searchsorted(self.allowed, reply)
@@ -386,7 +480,8 @@ def test_a_landscape_by_brute_force(model, ids, direction):
     assert found["optima"] == brute_optima(values) > 1
     assert found["additive_r2"] == pytest.approx(brute_r2(truth.astype(float)), abs=1e-5)
     correlations, ranks = [], []
-    for i, j in np.random.default_rng(4).integers(6, size=(15, 2)):
+    for drawn in np.random.default_rng(4).integers(36, size=15):
+        i, j = divmod(int(drawn), 6)
         swaps = [(k, j) for k in range(6)] + [(i, k) for k in range(6)]
         gains = objective.gains((int(ids[i]), int(ids[j]))).ravel().tolist()
         true = [float(values[swap]) for swap in swaps]

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from drawing import outside, overlaps
+from matplotlib.colors import to_rgb
 
 from lib.search import charts as search_charts
-from lib.search.optimality import OURS
 
 
 def test_the_best_swaps_by_prediction_and_by_truth_are_marked_and_named():
@@ -31,22 +31,42 @@ def test_every_search_is_a_step_line_in_the_panel_of_its_direction():
 
 @pytest.fixture
 def summary() -> pd.DataFrame:
-    keys = [list(search_charts.METHOD_LINES), list(search_charts.DIRECTIONS), [64, 1024]]
-    index = pd.MultiIndex.from_product(keys, names=["method", "direction", "budget"])
+    modes, methods = ["text", "ids"], list(search_charts.METHOD_LINES)
+    keys = [modes, list(search_charts.DIRECTIONS), methods, [128, 1024, 4096]]
+    index = pd.MultiIndex.from_product(keys, names=["reply_mode", "direction", "method", "budget"])
     share = np.linspace(0, 1, len(index))
-    return pd.DataFrame({"share": share, "ci_low": share - 0.1, "ci_high": share + 0.1}, index).sort_index()
+    return pd.DataFrame({"share": share, "ci_low": share - 0.1, "ci_high": share + 0.1}, index)
 
 
-def test_every_method_is_a_line_of_its_own_look_and_ours_has_a_band(summary):
+def test_every_method_has_a_line_a_band_and_its_name_beside_it(summary):
     figure = search_charts.draw_optimality(summary, title="T")
-    for axes in figure.axes:
+    panels = {axes.get_title(loc="left"): axes for axes in figure.axes}
+    assert list(panels) == [
+        f"{direction}, {mode}" for mode in ("as text", "over ids") for direction in search_charts.DIRECTIONS
+    ]
+    for (mode, direction), axes in zip(
+        [(mode, direction) for mode in ("text", "ids") for direction in search_charts.DIRECTIONS],
+        panels.values(),
+        strict=True,
+    ):
         lines = {line.get_label(): line for line in axes.lines if line.get_label() in search_charts.METHOD_LINES}
         assert list(lines) == list(search_charts.METHOD_LINES)
         for method, line in lines.items():
-            share = summary["share"][method, axes.get_title(loc="left")]
+            share = summary["share"][mode, direction, method]
             assert line.get_xydata().tolist() == [list(point) for point in share.items()]
-        assert len({(line.get_color(), line.get_linestyle()) for line in lines.values()}) == len(lines)
-        [band] = axes.collections
-        low = summary.loc[(OURS, axes.get_title(loc="left")), "ci_low"].min()
-        assert band.get_paths()[0].vertices[:, 1].min() == pytest.approx(low)
+        looks = {(line.get_color(), line.get_linestyle(), line.get_marker()) for line in lines.values()}
+        assert len(looks) == len(lines)
+        assert all(len(set(to_rgb(line.get_color()))) == 1 for line in lines.values())  # greys: hue is for families
+        lows = [band.get_paths()[0].vertices[:, 1].min() for band in axes.collections]
+        expected = [summary.loc[(mode, direction, method), "ci_low"].min() for method in lines]
+        assert lows == pytest.approx(expected)
+        assert [text.get_text() for text in axes.texts] == [search_charts.SHORT.get(name, name) for name in lines]
+    assert overlaps(figure) == [] and outside(figure) == []
+
+
+def test_names_beside_lines_that_end_together_are_moved_apart(summary):
+    figure = search_charts.draw_optimality(summary.assign(share=1.0, ci_low=1.0, ci_high=1.0), title="T")
+    for axes in figure.axes:
+        heights = sorted(text.get_position()[1] for text in axes.texts)
+        assert max(heights) == 1 and np.diff(heights).min() >= search_charts.LEAST_GAP - 1e-9
     assert overlaps(figure) == [] and outside(figure) == []

@@ -313,13 +313,15 @@ def landscape(exhausted: Exhausted, replies: int = 50, seed: int = 0) -> dict[st
         swaps = [values[(*places[:at], slice(None), *places[at + 1 :])] for at in range(len(places))]
         true = np.concatenate(swaps) - values[tuple(places)]
         possible = np.isfinite(true)
-        correlations.append(spearmanr(gains[possible], true[possible])[0])
+        if np.ptp(true[possible]) > 0:  # else no swap survives
+            correlations.append(spearmanr(gains[possible], true[possible])[0])
         ranks.append(1 + (gains[possible] > gains[true.argmax()]).sum())
     optima = np.isfinite(values)
     for axis in range(values.ndim):
         optima &= values >= values.max(axis, keepdims=True)
+    correlation = float(np.mean(correlations)) if correlations else np.nan
     return {
-        "gradient_spearman": float(np.mean(correlations)), "rank_of_best": float(np.median(ranks)),
+        "gradient_spearman": correlation, "rank_of_best": float(np.median(ranks)),
         "additive_r2": additive_r2(exhausted.truth), "optima": int(optima.sum()),
         "survivors": float(exhausted.survives.mean()),
     }  # fmt: skip

@@ -1,0 +1,106 @@
+"""What survives as text, by a second count over the whole conversation; and what is learned of neighbours."""
+
+from functools import cache
+
+import numpy as np
+import oracle
+import pytest
+import tiny
+
+from lib.models.reward_models import load
+from lib.search import searches
+from lib.search.as_text import FIRST, RoundTrip, texts_of
+from lib.search.gcg import Settings
+from lib.search.objective import Objective, allowed_ids
+from lib.search.searches import search
+
+PROMPT = "What, in one word, is the greatest thing ever?"
+KINDS = ["linear_llama", "linear_gemma2", "linear_qwen3", "deberta"]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    return cache(lambda kind: load(str(tiny.make_checkpoint(tmp_path_factory.mktemp(kind), kind)), device="cpu"))
+
+
+def comes_back(tokenizer, ids):
+    """Whether the reply, as text within the conversation, is tokenised to the same ids; by the oracle's rendering."""
+    as_text = oracle.input_ids(tokenizer, PROMPT, [tokenizer.decode(ids, clean_up_tokenization_spaces=False)])
+    return as_text == oracle.input_ids(tokenizer, PROMPT, [list(ids)], reply_mode="ids")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_survives_is_what_comes_back_within_the_whole_conversation(models, kind):
+    model, round_trip = models(kind), RoundTrip(models(kind), PROMPT)
+    for n in (1, 2, 3):
+        replies = np.random.default_rng(n).choice(allowed_ids(model), size=(150, n))
+        expected = [comes_back(model.tokenizer, reply) for reply in replies.tolist()]
+        assert round_trip(replies).tolist() == expected
+        assert len(set(expected)) == 2
+    assert round_trip.learns == (kind != "deberta")  # it has no control tokens around the reply
+
+
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_neighbours_tell_all_but_always_what_survives(models, kind):
+    round_trip = RoundTrip(models(kind), PROMPT)
+    replies = np.random.default_rng(5).choice(allowed_ids(models(kind)), size=(400, 3))
+    told, survives = round_trip.neighbours(replies), round_trip(replies)
+    assert survives.sum() > 5
+    assert (told != survives).sum() <= 4
+
+
+def test_a_pair_is_asked_about_once_for_all_prompts_of_a_model(models):
+    replies = np.random.default_rng(6).choice(allowed_ids(models("linear_llama")), size=(50, 3))
+    first, second = (RoundTrip(models("linear_llama"), prompt) for prompt in (PROMPT, "Why?"))
+    told = first.neighbours(replies)
+    asked = first.tokenised
+    assert asked > 0
+    assert first.neighbours(replies).tolist() == second.neighbours(replies).tolist() == told.tolist()
+    assert (first.tokenised, second.tokenised) == (asked, 0)
+
+
+def test_a_token_that_the_template_trims_cannot_stand_first_but_behind_another(models):
+    model = models("linear_llama")
+    love, is_ = (model.tokenizer.get_vocab()[token] for token in ("love", "\u0120is"))
+    round_trip = RoundTrip(model, PROMPT)
+    assert round_trip.neighbours(np.array([[love, is_], [is_, love]])).tolist() == [True, False]
+    assert (round_trip.known[FIRST, is_], round_trip.known[love, is_]) == (False, True)
+
+
+@pytest.mark.parametrize("kind", KINDS[:3])
+@pytest.mark.parametrize("n", [2, 5, 20])
+def test_a_start_as_text_always_exists_and_text_is_the_default(models, kind, n):
+    model = models(kind)
+    objective = Objective(model, PROMPT, "optimal", allowed_ids(model))
+    assert objective.reply_mode == "text"
+    best_first = objective.allowed[::-1]
+    found = searches.starts(objective, n, winners=best_first, randoms=2)
+    assert {"winners", "random 1", "random 2"} <= set(found)
+    for reply in found.values():
+        assert len(reply) == n
+        assert comes_back(model.tokenizer, reply)
+    assert len(set(found["winners"])) == n  # none is used twice while others are left
+
+
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_a_search_as_text_scores_only_what_a_person_could_type(models, kind):
+    model, scored = models(kind), []
+
+    class Recorded(Objective):
+        def values(self, replies):
+            scored.extend(replies.tolist())
+            return super().values(replies)
+
+    objective = Recorded(model, PROMPT, "pessimal", allowed_ids(model))
+    found = search(objective, searches.starts(objective, 9)["random 1"], Settings(budget=80, width=16, patience=1))
+    assert len(scored) == found.evaluations == 80
+    assert all(comes_back(model.tokenizer, reply) for reply in scored)
+    assert found.survives and texts_of(model, [found.ids]) == [found.text]
+    assert found.reward == pytest.approx(found.reward_of_text, abs=1e-4)
+
+
+def test_few_tokens_that_cannot_stand_together_leave_nothing_to_start_from(models):
+    model = models("linear_llama")
+    spaced = [model.tokenizer.get_vocab()[token] for token in ("\u0120is", "\u0120love")]
+    objective = Objective(model, PROMPT, "optimal", spaced)
+    assert searches.starts(objective, 2, winners=spaced) == {}
