@@ -49,7 +49,7 @@ def test_a_card_for_each_notebook_and_the_scorecard_first(page):
 
 def test_a_card_has_the_answer_the_hero_and_its_models_in_a_row(page):
     card = page[page.index('id="01_"') : page.index("</article>", page.index('id="01_"'))]
-    assert "a: a is &lt;b&gt;best&lt;/b&gt;" in card and "the answers of 1 others" in card and "b: b is best" in card
+    assert "a: a is &lt;b&gt;best&lt;/b&gt;" in card and "the other answers (1)" in card and "b: b is best" in card
     assert re.findall('href="([^"]*)"', card) == ["01_score-a.html", "01_score-b.html", "01_y_a.png"]
     assert 'alt="the &quot;finding&quot;"' in card and "01_x_a.png" not in card
 

@@ -143,7 +143,7 @@ def _answers(kept: list[tuple[Job, Kept]]) -> Iterable[str]:
     yield from (f'<p class="answer">{line}</p>' for line in lines[:1])
     if lines[1:]:
         others = "".join(f"<p>{line}</p>" for line in lines[1:])
-        yield f"<details><summary>the answers of {len(lines) - 1} others</summary>{others}</details>"
+        yield f"<details><summary>the other answers ({len(lines) - 1})</summary>{others}</details>"
 
 
 def _picture(collection: Collection, kept: list[tuple[Job, Kept]], wide: bool) -> str:
