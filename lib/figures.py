@@ -54,7 +54,7 @@ DENSE_TITLE = 8.2  # as many as just fit, for charts of several panels, whose ti
 HUES = {
     "llama": ("#08306b", "#2171b5", "#7fc4e8"),
     "gemma": ("#7f2704", "#d94801", "#fdb863"),
-    "other": ("#3f007d", "#807dba", "#cbb8dd"),
+    "other": ("#252525", "#737373", "#b3b3b3"),
 }
 
 
