@@ -12,7 +12,6 @@ from lib.embedded import planting
 from lib.embedded import reward_models as small_models
 from lib.search import optimality
 
-
 SEEDS = 3  # random starts per method and instance
 
 
