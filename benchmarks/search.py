@@ -56,7 +56,7 @@ def searches(objective: Metered, length: int) -> Iterator[tuple[dict, Reply]]:
     tokens = objective.tokens_of(length)
     for seed, start in enumerate(drawn(objective, length, STARTS, seed=1).tolist()):
         for name, (method, settings) in rivals.COMPARED.items():
-            found = cost.run(objective, method, tuple(start), replace(settings, seed=seed), 0, BUDGET * tokens)
+            found = cost.run(objective, method, tuple(start), replace(settings, seed=seed), BUDGET * tokens)
             for of, budget in [(of, budget) for of in ("read", "scored") for budget in BUDGETS]:
                 spent = budget * tokens if of == "read" else budget
                 reached = spent <= (found.read if of == "read" else found.scored)
@@ -79,10 +79,15 @@ def best_known(objective: Metered, length: int, found: list[Reply]) -> dict:
     return best | {key: value for key, value in asdict(certificate).items() if key not in ("ids", "reward")}
 
 
+def paths_of(instance: dict) -> list[Path]:
+    """Where an instance's rewards and best known reply are kept, under a name for all that they depend on."""
+    name = "-".join(str(instance[key]) for key in INSTANCE) + f"-{BUDGET}-{CODE}"
+    return [CACHE / f"{name}-{part}.parquet" for part in ("rewards", "best")]
+
+
 def measured(instance: dict) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rewards and best known reply of an instance, as standings.shares takes them; from the cache if they are there."""
-    name = "-".join(str(instance[key]) for key in INSTANCE) + f"-{BUDGET}-{CODE}"
-    paths = [CACHE / f"{name}-{part}.parquet" for part in ("rewards", "best")]
+    paths = paths_of(instance)
     if not all(path.exists() for path in paths):
         objective = objective_of(instance)
         rows, replies = zip(*searches(objective, instance["length"]), strict=True)
@@ -129,11 +134,10 @@ def standing(shares: pd.DataFrame, won: pd.DataFrame) -> pd.DataFrame:
         "" if np.isnan(better) else f"{better:.0f} / {level:.0f} / {worse:.0f}"
         for better, level, worse in rows[["better", "level", "worse"]].itertuples(index=False)
     ]
-    columns = {"replies": rows["reply_mode"], "tokens": rows["length"], "method": rows["method"]}
+    columns = {key: rows[name] for key, name in (("replies", "reply_mode"), ("tokens", "length"), ("instances", "n"))}
+    columns["method"] = rows["method"]
     share = [f"{share:.3f}" for share in rows["share"]]
-    return pd.DataFrame(
-        columns | {"share": share, "95% interval": interval, "ours better / level / worse, of 10": counts}
-    )
+    return pd.DataFrame(columns | {"share": share, "95% interval": interval, "ours better / level / worse": counts})
 
 
 def certified(best: pd.DataFrame) -> pd.DataFrame:
@@ -153,8 +157,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--modes", nargs="+", choices=["text", "ids"], default=["text", "ids"])
     parser.add_argument("--lengths", nargs="+", type=int, choices=LENGTHS, default=LENGTHS)
+    parser.add_argument("--finished", action="store_true", help="report what is finished, and search nothing")
     asked = parser.parse_args()
-    rewards, best = zip(*map(measured, instances(asked.modes, asked.lengths)), strict=True)
+    wanted = instances(asked.modes, asked.lengths)
+    if asked.finished:
+        wanted = [one for one in wanted if all(path.exists() for path in paths_of(one))]
+    rewards, best = zip(*map(measured, wanted), strict=True)
     best_of_all = pd.concat(best, ignore_index=True)
     shares = standings.shares(pd.concat(rewards, ignore_index=True), best_of_all[[*INSTANCE, "random", "best"]])
     report(shares, best_of_all)

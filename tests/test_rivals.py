@@ -51,15 +51,19 @@ def every(objective, n):
 def test_rivals_find_the_best_of_all_pairs_more_often_than_chance(model, direction):
     objective = objective_of(model, direction=direction)
     best = objective.values(every(objective, 2)).max()  # of 256
+    budget = 256 * objective.tokens_of(2)  # a gradient and a score cost four replies: a relaxation scores 64 at most
     starts = np.random.default_rng(1).choice(objective.allowed, size=(6, 2)).tolist()
 
     def hits(method):
-        runs = [cost.run(objective, method, tuple(start), Settings(seed=seed), scored=64, read=0)
+        runs = [cost.run(objective, method, tuple(start), Settings(seed=seed), budget)
                 for seed, start in enumerate(starts)]  # fmt: skip
         return sum(objective.sign * run.reward == pytest.approx(best, abs=1e-6) for run in runs)
 
-    assert {name: hits(method) >= 4 for name, method in RIVALS.items()} == dict.fromkeys(RIVALS, True)
-    assert hits(METHODS["random"]) <= 3  # a quarter by chance
+    assert hits(adc) >= 4 and hits(beam) >= 4
+    assert hits(pgd) >= 2  # it scores some 27 replies, which by chance hold the best once in ten searches
+    with_a_quarter = [cost.run(objective, METHODS["random"], tuple(start), Settings(seed=seed), budget // 4).reward
+                      for seed, start in enumerate(starts)]  # fmt: skip
+    assert np.isclose(objective.sign * np.array(with_a_quarter), best).sum() <= 3  # one in four by chance
 
 
 @pytest.mark.parametrize("reply_mode", ["ids", "text"])
@@ -67,7 +71,7 @@ def test_rivals_find_the_best_of_all_pairs_more_often_than_chance(model, directi
 def test_the_reward_is_what_scoring_alone_gives(model, method, reply_mode):
     objective = objective_of(model, size=200, reply_mode=reply_mode)
     start = objective.draw(3, np.random.default_rng(0))
-    run = cost.run(objective, method, start, Settings(), 300, 1500)
+    run = cost.run(objective, method, start, Settings(), 3000)
     assert run.ids != start and len(run.ids) == 3 and set(run.ids) <= set(objective.allowed.tolist())
     assert run.reward == pytest.approx(scoring.score_replies(model, PROMPT, [run.ids], reply_mode="ids")[0], abs=1e-5)
     rewards = [reward for _, _, reward in run.trace]
@@ -80,7 +84,7 @@ def test_a_search_is_the_same_again(model):
     objective = objective_of(model)
     start = tuple(objective.allowed[[3, 5]].tolist())
     for method in RIVALS.values():
-        first, again = (cost.run(objective, method, start, Settings(seed=7), 0, 600) for _ in range(2))
+        first, again = (cost.run(objective, method, start, Settings(seed=7), 600) for _ in range(2))
         assert first == again
 
 
@@ -118,9 +122,9 @@ def test_every_token_that_the_model_reads_is_counted_a_gradient_three_times(mode
     ids = np.random.default_rng(0).choice(allowed_ids(model), 24, replace=False)
     objective = Listening(model, PROMPT, "optimal", ids, reply_mode="ids")
     searched = (RIVALS | METHODS)[method]
-    run = cost.run(objective, searched, tuple(objective.allowed[:3].tolist()), Settings(), 100, 1000)
+    run = cost.run(objective, searched, tuple(objective.allowed[:3].tolist()), Settings(), 1000)
     assert run.read == objective.forward + 3 * objective.backward
-    assert run.read >= 1000 and run.scored >= 100
+    assert run.read >= 1000 and run.scored == objective.scored
     assert (objective.backward > 0) == (method not in ("beam", "sweeps"))
 
 
@@ -285,4 +289,5 @@ def test_the_chart_has_a_panel_and_two_bands_for_each_rival(rewards, best):
     figure = draw_against_rivals(standings.curves(shares), standings.won(shares))
     (axes,) = figure.axes
     assert len(axes.lines) == 2 and len(axes.collections) == 2
-    assert "better 1, level 1" in axes.texts[0].get_text()
+    assert axes.get_title(loc="left") == "ADC\n1 / 1 / 0"
+    assert "round robin (ours) leads at 5 tokens (0.850, 2 instances)" in " ".join(figure.get_suptitle().split())

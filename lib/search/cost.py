@@ -89,20 +89,20 @@ class Run:
         return rewards[-1] if rewards else np.nan
 
 
-def run(objective: Metered, method: Method, start: Reply, settings: Settings, scored: int, read: int) -> Run:
-    """A method's search from `start` until it has scored so many replies and read so many tokens, both.
+def run(objective: Metered, method: Method, start: Reply, settings: Settings, budget: int) -> Run:
+    """A method's search from `start` until the model has read `budget` tokens, or it proposes nothing more.
 
-    It ends earlier if it proposes nothing more. settings: its budget is taken for the larger of the two.
+    The step that spends the last of the budget is finished. settings: its own budget is not used.
     """
     objective.scored = objective.read = 0
-    settings = replace(settings, budget=max(scored, read // objective.tokens_of(len(start))))
+    settings = replace(settings, budget=max(1, budget // objective.tokens_of(len(start))))
     best = float(objective.values(np.array([start]))[0])
     ids, trace = start, [(objective.scored, objective.read, objective.sign * best)]
     proposals = method(objective, start, best, settings, np.random.default_rng(settings.seed))
     replies = next(proposals, None)
-    while replies is not None and (objective.scored < scored or objective.read < read):
+    while replies is not None and objective.read < budget:
         before = objective.scored, objective.read
-        values = objective.values(replies)
+        values = objective.values(replies) if len(replies) else np.array([])
         for at in _new_bests(values, best):
             ids, best = as_reply(replies[at]), float(values[at])
             spent = before[0] + at + 1, before[1] + (at + 1) * objective.tokens_of(len(start))

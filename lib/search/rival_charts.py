@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.axes import Axes
 
-from lib.figures import GREY, Chart, new_chart, styled
+from lib.figures import DENSE_TITLE, GREY, Chart, new_chart, styled
 from lib.search.rivals import OURS
 
 LEAST_SHARE = 0.3  # where the axis begins, so that the upper end can be read
@@ -14,10 +14,10 @@ def draw_against_rivals(curves: pd.DataFrame, won: pd.DataFrame) -> Chart:
     """Share of the way to the best known reply against the budget: ours in black, the other in grey, with 95% bands.
 
     A row per length of replies, a column per method. curves: of standings.curves; won: of standings.won, whose last
-    budget is told in each panel; both of one mode and one kind of budget.
+    budget is told above each panel; both of one mode and one kind of budget.
     """
     lengths, rivals = list(curves["length"].unique()), [name for name in curves["method"].unique() if name != OURS]
-    figure = new_chart(2.1 * len(rivals), 2.6 * len(lengths), _finding(won))
+    figure = new_chart(2.1 * len(rivals), 1 + 2.6 * len(lengths), _finding(curves), DENSE_TITLE)
     panels = figure.subplots(len(lengths), len(rivals), sharex=True, sharey="row", squeeze=False)
     for length, row in zip(lengths, panels, strict=True):
         for rival, axes in zip(rivals, row, strict=True):
@@ -25,10 +25,9 @@ def draw_against_rivals(curves: pd.DataFrame, won: pd.DataFrame) -> Chart:
             _draw_curve(axes, here[here["method"] == rival], GREY, "--", "o")
             _draw_curve(axes, here[here["method"] == OURS], "black", "-", "")
             axes.set_ylim(LEAST_SHARE, 1.03)
-            _tell_score(axes, won[(won["length"] == length) & (won["method"] == rival)])
+            score = _score(won[(won["length"] == length) & (won["method"] == rival)])
+            axes.set_title(f"{rival}\n{score}", fontsize=12)
         row[0].set_ylabel(f"{length} tokens: share")
-    for rival, axes in zip(rivals, panels[0], strict=True):
-        axes.set_title(rival)
     unit = "operations, in replies" if (curves["of"] == "read").all() else "replies scored"
     for axes in panels[-1]:
         axes.set_xlabel(unit)
@@ -40,17 +39,19 @@ def _draw_curve(axes: Axes, rows: pd.DataFrame, colour: str, dash: str, marker: 
     axes.fill_between(rows["budget"], rows["ci_low"], rows["ci_high"], color=colour, alpha=0.2, linewidth=0)
 
 
-def _tell_score(axes: Axes, won: pd.DataFrame) -> None:
-    if len(won):
-        last = won.iloc[-1]
-        text = f"ours better {last['better']}, level {last['level']},\nworse {last['worse']} of {last['n']}"
-        axes.text(0.98, 0.04, text, transform=axes.transAxes, ha="right", va="bottom", fontsize=9)
+def _score(won: pd.DataFrame) -> str:
+    """Of instances at the last budget, as better / level / worse; nothing where the two never meet."""
+    return "" if won.empty else " / ".join(str(won.iloc[-1][column]) for column in ("better", "level", "worse"))
 
 
-def _finding(won: pd.DataFrame) -> str:
-    last = won.groupby(["length", "method"], sort=False).tail(1)
-    ahead = int((last["better"] >= last["worse"]).sum())
+def _finding(curves: pd.DataFrame) -> str:
+    """Which methods have the highest mean share at the last budget of each length."""
+    last = curves[curves.groupby(["length", "method"])["budget"].transform("max") == curves["budget"]]
+    best = last.loc[last.groupby("length", sort=False)["share"].idxmax()]
+    heads = [
+        f"{row.method} leads at {row.length} tokens ({row.share:.3f}, {row.n} instances)" for row in best.itertuples()
+    ]
     return (
-        f"Against {ahead} of {len(last)} rivals and lengths ours wins as many instances as it loses, or more\n"
-        "ours black, the other grey and dotted; bands: 95% over instances; score at the last budget both reach"
+        "; ".join(heads) + "\nours black, the other grey; bands: 95% over instances; "
+        "above each panel the instances in which ours is better / level / worse at the end"
     )

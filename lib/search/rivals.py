@@ -2,7 +2,8 @@
 
 They were published for making a language model say a given target. A reward has no target: the loss of the target
 becomes minus the reward, and what counted wrong target tokens, or proposed tokens by the language model, is replaced as
-each docstring says. They maximise the values of a cost.Metered, by the protocol of lib/search/gcg.py.
+each docstring says. They maximise the values of a cost.Metered, by the protocol of lib/search/gcg.py; a step of which
+nothing is new to score yields no replies.
 """
 
 from collections.abc import Iterator
@@ -44,8 +45,7 @@ def adc(objective: Metered, start: Reply, value: float, settings: Settings, rng:
             unit = unit or float(gradient.std()) or 1.0
             velocity = ADC_MOMENTUM * velocity + gradient / unit
             mixtures = mixtures + ADC_RATE * velocity
-            if len(replies := _discrete(objective, mixtures, seen)):
-                yield replies
+            yield _discrete(objective, mixtures, seen)
             mixtures = sparse(mixtures, (mixtures.shape[2] / 2) ** (1 - step / ADC_STEPS), rng)
 
 
@@ -75,16 +75,17 @@ def pgd(objective: Metered, start: Reply, value: float, settings: Settings, rng:
     schedule = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimiser, PGD_PERIOD, eta_min=PGD_LEAST * PGD_RATE)
     seen, best, kept, stale, step = {start}, value, mixtures.detach()[:1].clone(), 0, 0
     while True:
-        _, mixtures.grad = objective.relaxed(mixtures.detach())
+        _, gradient = objective.relaxed(mixtures.detach())
+        # What all tokens of a place share leaves the simplex, but would fill the steps that Adam scales one by one
+        mixtures.grad = gradient - gradient.mean(2, keepdim=True)
         optimiser.step()
         schedule.step()
         step += 1
         strength = PGD_ENTROPY * min(1.0, step / PGD_WARM_UP)
         mixtures.data = less_entropy(onto_simplex(mixtures.data), strength)
-        replies = _discrete(objective, mixtures.data, seen)
-        values = (yield replies) if len(replies) else np.array([-np.inf])
+        values = yield _discrete(objective, mixtures.data, seen)
         stale += 1
-        if values.max() > best:
+        if values.max(initial=-np.inf) > best:
             best, stale, kept = float(values.max()), 0, mixtures.data.clone()
         elif stale >= PGD_PATIENCE:
             mixtures.data, stale = kept.expand_as(mixtures).clone(), 0
