@@ -31,6 +31,7 @@ SLOW_FILES = {
     "gcg",
     "optimality",
     "read_at",
+    "rivals",
     "streaming",
     "templates",
     "true_tokenizers",
