@@ -54,11 +54,11 @@ RUNS: dict[str, list[Run]] = {
         ),
     ],
     "02_optimal_and_pessimal_tokens": [
-        Run({"permutations": 500}, {"models": 10, "shared_texts": 10040, "mean_overlap": near(0.13, abs=0.05)})
+        Run({}, {"models": 10, "shared_texts": 10040, "mean_overlap": near(0.13, abs=0.05)})
     ],
     "03_distributions_and_similarity": [
         Run(
-            {"resamples": 100},
+            {},
             {"models": 10, "shared_texts": 10102, "n_positive": 10, "mean_tau": near(0.577, abs=0.01)}
             # Base and developer were planted and are found; size was not, and is not; shuffled names find nothing.
             # Every relabelling is tried, so that p is exact; models trained elsewhere differ a little.
@@ -117,7 +117,7 @@ RUNS: dict[str, list[Run]] = {
     ],
     "06_human_alignment": [
         Run(
-            {"resamples": 50},
+            {},
             {"items": 7213, "tau_human": near(0.518, abs=0.01), "tau_models": near(0.592, abs=0.01)}
             # Raters were planted who tell apart what they like better than what they dislike.
             | {"matched": near(0.079, abs=0.02)}
@@ -128,9 +128,9 @@ RUNS: dict[str, list[Run]] = {
     ],
     "07_longer_replies_with_gcg": [
         Run(
-            {"model": "A-Gem-48", "budget": 128, "long_budget": 64},
+            {"model": "A-Gem-48"},
             # More tokens reach further, in either direction; what is searched as text can be typed.
-            {"swap_spearman": near(0.155, abs=0.02), "typed_survive": 1.0}
+            {"swap_spearman": near(0.155, abs=0.02), "typed_survive": 1.0, "searches": 12}
             | {"gain_optimal": near(0.4, abs=0.3), "gain_pessimal": near(1.6, abs=0.4)}
             # As measured beforehand: the wrong sign misses optima that the right one finds.
             | {"at_optimum": near(1, abs=0.1), "wrong_sign_pessimal": near(0, abs=0.4)},
@@ -138,7 +138,7 @@ RUNS: dict[str, list[Run]] = {
     ],
     "08_language_model_logprobs": [
         Run(
-            {"resamples": 50},
+            {},
             {"reward_models": 10, "printed_pretrained": 9.93, "printed_instruction": 2.87}
             # By chance .4 of 20; the pretrained models and the tuned ones do not overlap.
             | {f"function_words_LM-{base}": near(16, abs=5) for base in ("Gem", "Lla")}
