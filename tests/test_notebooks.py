@@ -180,8 +180,8 @@ class Project:
         shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copytree(ROOT / "data", folder / "data", ignore=shutil.ignore_patterns(*MADE))
         shutil.copytree(notebooks, folder / "notebooks")
-        for table in [*(ROOT / "figures").glob("published/*/*.csv"), *(ROOT / "figures").glob("embedded/card.csv")]:
-            copied = folder / table.relative_to(ROOT)  # what cards compare a model with
+        for table in [*(ROOT / "figures").glob("published/**/*.csv"), *(ROOT / "figures").glob("embedded/card.csv")]:
+            copied = folder / table.relative_to(ROOT)  # what stands beside a reader's own
             copied.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(table, copied)
 

@@ -329,7 +329,8 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
     assert notebook.cells[2].outputs[0]["text"] == "{'prompt': 'GW', 'collection': 'published-items'}"
     told = capsys.readouterr().out
     missing, again = (line for line in told.splitlines() if line.startswith("not to be had: published-vocabulary"))
-    assert missing == again == told.splitlines()[-2]  # where it is missed, and at the end of the run
+    assert missing == again == told.splitlines()[-3]  # where it is missed, and at the end of the run
+    assert told.splitlines()[-2].startswith("not to be had: the published values of cards: ")
     assert f"{vocabulary} of {score_files.PAPER} cannot be had" in missing
     assert "not to be had, so wordfreq instead: bnc.txt cannot be had; download it\n" in told
     assert "published-words: 10 reward models, 4 replies, 54 prompts.\nNotebooks: 1 run.\n" in told

@@ -53,5 +53,8 @@ def _commit(executed: Path, path: Path) -> None:
     """Write an executed notebook in its place, stripped, and without the cell of parameters that papermill put in."""
     notebook = stripped(nbformat.read(executed, 4))
     notebook.cells = [cell for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", [])]
+    for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), start=1):
+        for counted in (cell, *(output for output in cell.outputs if output.output_type == "execute_result")):
+            counted.execution_count = count
     with replacing(path) as part:
         nbformat.write(notebook, part)
