@@ -20,7 +20,8 @@ SCRIPTS = ("html_head_js", "html_head_js_mathjax", "html_head_js_mermaidjs", "ju
 # Nothing runs off a page: code and printed lines wrap, pictures shrink, and a narrow screen is not spent on margins.
 STYLE = """<style>
 body.jp-Notebook { max-width: 76rem; margin: 0 auto; }
-.highlight pre, .jp-RenderedText pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+.highlight pre, .jp-RenderedText pre, .jp-OutputArea-output pre { white-space: pre-wrap; overflow-wrap: anywhere;
+  word-break: normal !important; }
 .jp-RenderedImage img, .jp-RenderedHTMLCommon img { max-width: 100%; height: auto; }
 .jp-OutputArea-output, .jp-RenderedHTMLCommon { min-width: 0; overflow-x: auto; }
 @media (max-width: 50rem) {
