@@ -273,7 +273,7 @@ def ranked_table(table: pd.DataFrame, prompt: str, n: int = 22, blur: bool = Tru
 def content_warning(blur: bool = True) -> Shown:
     """The line at the top of a notebook that shows tokens."""
     line = "Content warning: the tokens below include slurs, profanities and other harmful text. They are data here."
-    how = "An offensive one is folded away: click ▒▒▒ to read it." if blur else "They are not blurred."
+    how = "An offensive one is folded away: click ▒▒▒ to read it." if blur else "They are not folded away."
     return Shown(f"<p><strong>{line}</strong> {how}</p>", f"{line} {how}")
 
 
@@ -300,19 +300,9 @@ def _kind_of_column(column: pd.Series) -> str:
 
 
 def _as_html(names, columns, kinds, caption, width, blur) -> str:
-    def cell(tag: str, inside: str, kind: str) -> str:
-        return f'<{tag} style="{CELL_STYLES[kind]}">{inside}</{tag}>'
-
-    def shown(value: str | None, kind: str) -> str:
-        if kind == "token":
-            return "" if value is None else token_html(value, width, blur=blur)
-        return " ".join(
-            token_html(word, 80) if blur and is_offensive(word) else _inert(word) for word in value.split(" ")
-        )
-
-    head = "".join(cell("th", _inert(name), kind) for name, kind in zip(names, kinds, strict=True))
+    head = "".join(_cell("th", _inert(name), kind) for name, kind in zip(names, kinds, strict=True))
     rows = [
-        "".join(cell("td", shown(value, kind), kind) for value, kind in zip(row, kinds, strict=True))
+        "".join(_cell("td", _inside(value, kind, width, blur), kind) for value, kind in zip(row, kinds, strict=True))
         for row in zip(*columns, strict=True)
     ]
     body = "\n".join(f"<tr>{row}</tr>" for row in rows)
@@ -321,6 +311,16 @@ def _as_html(names, columns, kinds, caption, width, blur) -> str:
     note = f"\n<small>{_inert(legend)}</small>" if legend else ""
     table = f"<table>{title}\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
     return f'<div class="tokens tex2jax_ignore mathjax_ignore" style="overflow-x: auto">{table}{note}</div>'
+
+
+def _cell(tag: str, inside: str, kind: str) -> str:
+    return f'<{tag} style="{CELL_STYLES[kind]}">{inside}</{tag}>'
+
+
+def _inside(value: str | None, kind: str, width: int, blur: bool) -> str:
+    if kind == "token":
+        return "" if value is None else token_html(value, width, blur=blur)
+    return " ".join(token_html(word, 80) if blur and is_offensive(word) else _inert(word) for word in value.split(" "))
 
 
 def _as_text(names, columns, kinds, caption, width, blur) -> str:

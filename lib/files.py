@@ -3,9 +3,11 @@
 import ast
 import contextlib
 import errno
+import glob
 import hashlib
 import os
 import socket
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from filelock import FileLock, Timeout
 
 from lib import InputError, shortage
 
+ABANDONED = 600.0  # seconds after which nobody writes a half file any more
 UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 
 
@@ -21,16 +24,20 @@ def replacing(path: Path, *, size: float | None = None, durable: bool = True) ->
     """A temporary path beside `path`: write a file there, and it takes the place of `path` once it is on disk.
 
     If the block fails, `path` stays as it was and nothing is left beside it. A full disk or an unwritable folder is
-    an InputError. A process that is killed leaves at most `.<name>.part`, which the next writer removes; so is a link
-    in its place, which would lead elsewhere. size: about how many bytes it takes, told where they are not to be had.
+    an InputError. Several processes may write the same file at once; the last one's stays. A process that is killed
+    leaves at most `.<name>.<pid>.part`, which a writer of the same file removes once it is ABANDONED; a link in the
+    place of our own, which would lead elsewhere, is removed. size: about how many bytes it takes, told where they are
+    not to be had.
     durable: False does not wait for the disk, so that a power cut may leave an empty or half file; for many small
     files that show by themselves whether they are whole.
     """
     path = Path(path)
-    part = path.with_name(f".{path.name}.part")
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part.unlink(missing_ok=True)
+        if durable:  # among many small files a search at each would take longer than the writing
+            _clear_up(path)
         yield part
         if durable:
             with open(part, "rb+") as file:
@@ -42,6 +49,14 @@ def replacing(path: Path, *, size: float | None = None, durable: bool = True) ->
         if isinstance(error, OSError) and (remedy := _remedy(error, path, size)):
             raise InputError(remedy) from error
         raise
+
+
+def _clear_up(path: Path) -> None:
+    """Remove what killed writers of `path` left: whoever still writes has touched its part a moment ago."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        with contextlib.suppress(OSError):  # another writer may have been quicker
+            if left.lstat().st_mtime < time.time() - ABANDONED:
+                left.unlink()
 
 
 def _remedy(error: OSError, path: Path, size: float | None = None) -> str | None:

@@ -34,34 +34,47 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m lib.run", None, "See what reward models value.", EXAMPLES,
                                      formatter_class=plain)  # fmt: skip
     commands = parser.add_subparsers(dest="command", required=True)
+    _add_about_many_models(commands)
+    _add_about_one_model(commands)
+    _add_about_the_project(commands)
+    return parser
+
+
+def _add_about_many_models(commands) -> None:
     added = commands.add_parser("reproduce", help="run the notebooks for reward models, write pages and figures")
     added.add_argument(
         "--models", nargs="+", default=[], metavar="MODEL", help="nicknames, hub ids, folders, or: paper"
     )
     added.add_argument("--collection", help=WHERE)
-    added = commands.add_parser("score", help="score every token of one reward model's vocabulary")
-    added.add_argument("name", metavar="MODEL", help="nickname, hub id or folder")
+    commands.add_parser("published", help="import published scores and run the notebooks that are about them")
+    added = commands.add_parser("calibrate", help="train small models on known values and see what intervals hold")
+    added.add_argument("--models", type=int, default=400, help="how many of the plan (default: all 400)")
+    added.add_argument("--folder", help="where rewards and report go (default: data/cache/calibration)")
+    added.add_argument("--publish", action="store_true", help="make it the report that the notebooks read")
+    added = commands.add_parser("explore", help="write the page on which a collection's rewards can be searched")
+    added.add_argument("--collection", default="embedded", help="which scores (default: embedded)")
+
+
+def _add_about_one_model(commands) -> None:
+    loading = argparse.ArgumentParser(add_help=False)  # what several of these commands take
+    loading.add_argument("name", metavar="MODEL", help="nickname, hub id or folder")
+    loading.add_argument("--bos", choices=["single", "double"], default="single", help="double: as the paper's code")
+    for option in ("dtype", "attention", "head", "read-at", "closing", "device"):
+        loading.add_argument(f"--{option}", help="as of lib.models.reward_models.load")
+    added = commands.add_parser("score", parents=[loading], help="score every token of one reward model's vocabulary")
     added.add_argument("--prompts", help="names from data/prompts.csv, or a csv with columns prompt,text; default: all")
     added.add_argument("--reply-mode", choices=["text", "ids"], default="text", help="by the template, or spliced in")
-    added.add_argument("--bos", choices=["single", "double"], default="single", help="double: as the paper's code did")
     added.add_argument("--tokens", type=int, metavar="N", help="a random sample of N tokens; default: the vocabulary")
     added.add_argument("--collection", help=WHERE)
-    for option in ("dtype", "attention", "head", "read-at", "closing", "device"):
-        added.add_argument(f"--{option}", help="as of lib.models.reward_models.load")
     added.add_argument("--stream", type=int, choices=[0, 1], help="1: read weights layer by layer, with little memory; "
                        "0: hold them; default: what fits")  # fmt: skip
-    added = commands.add_parser("check", help="tell whether a reward model is scored as its makers meant")
-    added.add_argument("name", metavar="MODEL", help="nickname, hub id or folder")
+    added = commands.add_parser("check", parents=[loading], help="tell whether a model is scored as its makers meant")
     added.add_argument("--json", action="store_true", dest="as_json", help="the same for machines")
-    added.add_argument("--bos", choices=["single", "double"], default="single", help="double: as the paper's code did")
-    for option in ("dtype", "attention", "head", "read-at", "closing", "device"):
-        added.add_argument(f"--{option}", help="as of lib.models.reward_models.load")
-    added = commands.add_parser("card", help="one page on what a reward model values, beside the published ones")
-    added.add_argument("name", metavar="MODEL", help="nickname, hub id or folder")
+    added = commands.add_parser("card", parents=[loading], help="one page on what it values, beside published models")
     added.add_argument("--collection", help=WHERE)
-    added.add_argument("--bos", choices=["single", "double"], default="single", help="double: as the paper's code did")
-    for option in ("dtype", "attention", "head", "read-at", "closing", "device"):
-        added.add_argument(f"--{option}", help="as of lib.models.reward_models.load")
+
+
+def _add_about_the_project(commands) -> None:
     added = commands.add_parser("verify", help="compare a real model, run here, with the scores published for it")
     added.add_argument("name", metavar="MODEL", help="nickname or hub id of one of the paper's ten")
     added.add_argument("--sample", type=int, default=200, help="how many EloEverything items (default: 200)")
@@ -71,18 +84,10 @@ def _parser() -> argparse.ArgumentParser:
     added = commands.add_parser("tokenizers", help="count what the tokens of the paper's models are read as")
     added.add_argument("folder", nargs="?", help="holds gemma-2/, llama-3/, ... each with tokenizer.json; default: hub")
     added.add_argument("--write", action="store_true", help="keep the counts in data/tokenizers")
-    commands.add_parser("published", help="import published scores and run the notebooks that are about them")
-    added = commands.add_parser("calibrate", help="train small models on known values and see what intervals hold")
-    added.add_argument("--models", type=int, default=400, help="how many of the plan (default: all 400)")
-    added.add_argument("--folder", help="where rewards and report go (default: data/cache/calibration)")
-    added.add_argument("--publish", action="store_true", help="make it the report that the notebooks read")
-    added = commands.add_parser("explore", help="write the page on which a collection's rewards can be searched")
-    added.add_argument("--collection", default="embedded", help="which scores (default: embedded)")
     added = commands.add_parser("notebooks", help="execute the committed notebooks again, without run-time metadata")
     added.add_argument("names", nargs="*", metavar="NAME", help="how their names start (default: all)")
     added = commands.add_parser("ls", help="list models, collections, prompts and notebooks")
     added.add_argument("what", nargs="?", choices=LISTS, help="default: all")
-    return parser
 
 
 def _run(command: str, **given) -> int:

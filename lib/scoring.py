@@ -272,7 +272,7 @@ def _run_metadata(model: RewardModel, prompts: dict[str, str], started: float) -
         "prompts": prompts,
         "streamed": model.layers is not None,
         "device": f"{model.device} ({torch.cuda.get_device_name() if model.device == 'cuda' else platform.machine()})",
-        "cards": len(set((getattr(model.backbone, "hf_device_map", None) or {"": 0}).values())),
+        "cards": sorted(set(getattr(model.backbone, "hf_device_map", {}).values())),  # that the model is laid over
         "versions": {"python": platform.python_version()} | {name: version(name) for name in libraries},
         "start": datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(timespec="seconds"),
         "seconds": round(time.time() - started, 1),

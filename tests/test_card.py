@@ -330,7 +330,7 @@ def test_the_page_asks_for_nothing_and_no_token_acts(card):
 def test_offensive_tokens_are_folded_away_unless_asked_for(card):
     assert "<details" in page.tokens_html(card, "optimal") or "offensive" in page.tokens_html(card, "optimal")
     hidden, shown = page.as_html(card), page.as_html(card, blur=False)
-    assert len(hidden) != len(shown) and "not blurred" in shown
+    assert len(hidden) != len(shown) and "not folded away" in shown
 
 
 def test_every_measure_has_its_row_and_its_strip(card):

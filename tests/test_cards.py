@@ -44,7 +44,7 @@ def test_one_card_that_is_large_enough_holds_all_and_too_little_room_is_left_to_
     config, needed = checkpoints.config_of(folder), bytes_of(folder)
     assert cards.layout(folder, config, "float32", {0: needed, 1: needed}) is None
     assert cards.layout(folder, config, "float32", {0: needed // 3, 1: needed // 3}) is None
-    assert cards.layout_for(folder, config, "float32", "cpu") is None
+    assert cards.layout_for(folder, config, "linear", "float32", "cpu") is None
 
 
 def test_without_accelerate_a_line_says_what_it_would_do(folder, monkeypatch, capsys):

@@ -380,7 +380,7 @@ def test_notebooks_keep_both_forms():
     assert "<style" not in formats["text/html"] and "␣love" in formats["text/plain"]
     formats, _ = DisplayFormatter().format(content_warning())
     assert "Content warning" in formats["text/html"] and "Content warning" in formats["text/plain"]
-    assert "not blurred" in repr(content_warning(blur=False))
+    assert "not folded away" in repr(content_warning(blur=False))
 
 
 def exported(table: Table) -> str:

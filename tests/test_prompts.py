@@ -120,7 +120,7 @@ def test_a_name_that_is_let_in_names_a_file_in_its_folder(name):
         assert len(str(error)) < 1000
     else:
         assert (Path("/folder") / f"{name}-0.npy").resolve().parent == Path("/folder") and name.isprintable()
-        assert len(f".{name}.part".encode()) < 255
+        assert len(f".{name}.4194304.part".encode()) < 255
 
 
 def test_a_model_is_called_by_a_plain_name(tmp_path, monkeypatch):

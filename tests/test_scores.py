@@ -306,14 +306,35 @@ def test_a_full_disk_leaves_the_old_table_and_nothing_else(score_table, path, mo
 def test_a_link_in_the_place_of_the_temporary_file_leads_nowhere(tmp_path):
     other, path = tmp_path / "other", tmp_path / "new"
     other.write_text("kept")
-    path.with_name(".new.part").symlink_to(other)
+    path.with_name(f".new.{os.getpid()}.part").symlink_to(other)
     with replacing(path) as part:
         part.write_text("written")
     assert (path.read_text(), path.is_symlink(), other.read_text()) == ("written", False, "kept")
 
 
+def test_two_processes_may_write_the_same_file_at_once(tmp_path):
+    path = tmp_path / "figure.png"
+    script = """import sys; from pathlib import Path; from lib.files import replacing
+with replacing(Path(sys.argv[1])) as part: part.write_text('theirs')"""
+    with replacing(path) as part:
+        part.write_text("ours")
+        subprocess.run([sys.executable, "-c", script, str(path)], check=True)
+        assert path.read_text() == "theirs"
+    assert path.read_text() == "ours" and only(path, "figure.png")
+
+
+def test_what_a_killed_writer_left_is_removed_and_what_another_writes_is_not(tmp_path):
+    left, written = tmp_path / ".table[1].1.part", tmp_path / ".table[1].2.part"
+    left.write_text("half")
+    written.write_text("half")
+    os.utime(left, (0, 0))
+    with replacing(tmp_path / "table[1]") as part:
+        part.write_text("whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".table[1].2.part", "table[1]"]
+
+
 def test_a_folder_in_the_place_of_the_temporary_file_is_one_line(tmp_path):
-    (tmp_path / ".new.part").mkdir()
+    (tmp_path / f".new.{os.getpid()}.part").mkdir()
     with refused("cannot be written"), replacing(tmp_path / "new") as part:
         part.write_text("written")
 
@@ -415,7 +436,9 @@ def test_a_writer_that_is_killed_leaves_the_old_table(score_table, path):
     writer.wait()
     writer.stdout.close()
     assert path.read_bytes() == old
-    scores.write(score_table(greatest=range(15, 30)), path, {})  # and the next writer clears up after it
+    [part] = path.parent.glob(".model.parquet.*.part")
+    os.utime(part, (0, 0))
+    scores.write(score_table(greatest=range(15, 30)), path, {})  # and a later writer clears up after it
     assert only(path, "model.parquet")
 
 

@@ -10,7 +10,7 @@ from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 from lib import InputError
 from lib.checks import inputs, rewards, weights
 from lib.checks.report import Report, Row, attempt, refused
-from lib.models import checkpoints, closings, conversations, reward_models
+from lib.models import checkpoints, closings, conversations, layers, reward_models
 from lib.models.closings import OpenedTurn
 from lib.models.reward_models import GATED
 from lib.prompts import read_prompts
@@ -146,7 +146,7 @@ def _precision(files: Files, entry: dict, options: Options) -> Row:
 
 
 def _memory(files: Files, entry: dict, options: Options) -> Row:
-    streams = weights.streams(files.config, files.head_name)
+    streams = layers.can_be_read_singly(files.config, files.head_name)
     return weights.memory(files.tensors, *_dtype(files, entry, options), streams)
 
 

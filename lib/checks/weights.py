@@ -12,7 +12,7 @@ from transformers import PreTrainedConfig
 
 from lib import InputError
 from lib.checks.report import Row
-from lib.models import checkpoints, layers, reward_models
+from lib.models import checkpoints, reward_models
 from lib.models.conversations import Conversation
 from lib.models.heads import Head
 
@@ -179,11 +179,6 @@ def memory(tensors: Tensors, dtype: str, device: str, streams: bool) -> Row:
                    "nothing to do: make score chooses that by itself, and STREAM=1 asks for it", numbers)  # fmt: skip
     return Row("memory", "note", f"{found}; layers of such a model are not read one by one here",
                "use another device, or a machine with more", numbers)  # fmt: skip
-
-
-def streams(config: PreTrainedConfig, head_name: str) -> bool:
-    """Whether the layers of a model can be read one by one while it scores."""
-    return head_name != "classifier" and config.model_type in layers.ARCHITECTURES
 
 
 def size(number: float) -> str:

@@ -8,18 +8,18 @@ from tqdm import tqdm
 from transformers import PreTrainedConfig
 
 from lib import memory
-from lib.models.layers import ARCHITECTURES, WORKING_MEMORY, skeleton_of
+from lib.models.layers import WORKING_MEMORY, can_be_read_singly, skeleton_of
 
 Layout = dict[str, int | str]  # part of the backbone -> number of the card that holds it
 
 
-def layout_for(folder: Path, config: PreTrainedConfig, dtype: str, device: str) -> Layout | None:
+def layout_for(folder: Path, config: PreTrainedConfig, head_name: str, dtype: str, device: str) -> Layout | None:
     """Which card of this machine holds which part, where the first is too small and all together are not; else None.
 
     Where accelerate is missing a line says what it would do; the layers are then read one by one (see layers).
     """
     cards = torch.cuda.device_count() if torch.device(device) == torch.device("cuda") else 0
-    if cards < 2 or config.model_type not in ARCHITECTURES:
+    if cards < 2 or not can_be_read_singly(config, head_name):
         return None
     return layout(folder, config, dtype, {card: memory.free(f"cuda:{card}") - WORKING_MEMORY for card in range(cards)})
 

@@ -217,6 +217,11 @@ def skeleton_of(folder: Path, config: PreTrainedConfig, dtype: str, attention: s
         return AutoModel.from_config(config, dtype=kind, attn_implementation=attention).eval()
 
 
+def can_be_read_singly(config: PreTrainedConfig, head_name: str) -> bool:
+    """Whether the layers of such a model can be read one by one: a decoder of ARCHITECTURES, and no encoder."""
+    return head_name != "classifier" and config.model_type in ARCHITECTURES
+
+
 def are_wanted(
     stream: bool | None, folder: Path, config: PreTrainedConfig, head_name: str, dtype: str, device: str
 ) -> bool:
@@ -224,7 +229,7 @@ def are_wanted(
 
     InputError where they are to be, and cannot: in an encoder, or an architecture that is not in ARCHITECTURES.
     """
-    can = head_name != "classifier" and config.model_type in ARCHITECTURES
+    can = can_be_read_singly(config, head_name)
     if stream and not can:
         raise InputError(
             f"{folder}: the layers of {config.model_type} models are not read one by one here (those of "

@@ -204,22 +204,13 @@ def load(
     read_at = read_at_for(head_name, config, read_at)
     tokenizer, opened = tokenizer_for(folder, head_name)
     closing = closings.checked(closing, opened, head_name in GATED)
-    layout = None if stream or head_name == "classifier" else cards.layout_for(folder, config, dtype, device)
-    parts: tuple[PreTrainedModel, Head | None, Layers | None]
-    if not layout and layers.are_wanted(stream, folder, config, head_name, dtype, device):
-        parts = _open_backbone_and_load_head(folder, config, keys, head_name, dtype, attention, device)
-    elif head_name == "classifier":
-        parts = (*_load_classifier(folder, config, dtype), None)
-    else:
-        parts = (*_load_backbone_and_head(folder, config, keys, head_name, dtype, attention, layout), None)
-    backbone, head_module, in_files = parts
+    backbone, head_module, in_files = _load_weights(folder, config, keys, head_name, dtype, attention, device, stream)
     checkpoints.refuse_larger_tokenizer(folder, tokenizer, len(backbone.get_input_embeddings().weight))  # type: ignore[arg-type]
     if attention != "uncapped":
         attention = backbone.config._attn_implementation
     model = RewardModel(
         name, entry["nickname"], entry["hub_id"], revision, head_name, dtype, attention, device, tokenizer,
-        backbone.eval() if in_files or layout else checkpoints.ready(backbone, device),
-        head_module and head_module.to(device).eval(), read_at, closing, opened, in_files,
+        backbone, head_module and head_module.to(device).eval(), read_at, closing, opened, in_files,
     )  # fmt: skip
     model.conversation("Why?")  # a template that cannot be used is told now, not after the first prompt
     return model
@@ -298,6 +289,20 @@ def tokenizer_for(folder: Path, head_name: str) -> tuple[PreTrainedTokenizerBase
     return tokenizer, None if head_name == "classifier" else closings.leave_out_opened_turn(tokenizer)
 
 
+def _load_weights(
+    folder: Path, config: PreTrainedConfig, keys: dict[str, Path], head_name: str, dtype: str, attention: str,
+    device: str, stream: bool | None,
+) -> tuple[PreTrainedModel, Head | None, Layers | None]:  # fmt: skip
+    """Backbone and head, over all cards, with layers left in their files, or whole on the device; see `load`."""
+    layout = None if stream else cards.layout_for(folder, config, head_name, dtype, device)
+    if not layout and layers.are_wanted(stream, folder, config, head_name, dtype, device):
+        return _open_backbone_and_load_head(folder, config, keys, head_name, dtype, attention, device)
+    if head_name == "classifier":
+        return checkpoints.ready(_load_classifier(folder, config, dtype), device), None, None
+    backbone, head = _load_backbone_and_head(folder, config, keys, head_name, dtype, attention, layout)
+    return backbone.eval() if layout else checkpoints.ready(backbone, device), head, None
+
+
 def _load_backbone_and_head(
     folder: Path, config: PreTrainedConfig, keys: dict[str, Path], head_name: str, dtype: str, attention: str,
     layout: cards.Layout | None,
@@ -318,12 +323,12 @@ def _open_backbone_and_load_head(
     return backbone, load_head(folder, of_head, config, head_name), in_files
 
 
-def _load_classifier(folder: Path, config: PreTrainedConfig, dtype: str) -> tuple[PreTrainedModel, None]:
+def _load_classifier(folder: Path, config: PreTrainedConfig, dtype: str) -> PreTrainedModel:
     if config.num_labels != 1:
         raise InputError(f"{folder}: the classifier has {config.num_labels} labels; a reward model has one")
     model, report = checkpoints.from_safetensors(AutoModelForSequenceClassification, folder, config, dtype, None)
     checkpoints.refuse_unloaded(folder, report, report["unexpected_keys"])
-    return model, None
+    return model
 
 
 def load_head(folder: Path, keys: dict[str, Path], config: PreTrainedConfig, head_name: str) -> Head:
