@@ -285,6 +285,10 @@ def test_what_is_unchanged_is_not_run_again(project, executed):
     assert again() == ["01_score-tiny-a"]  # scored again, which gives back the table that 02 has read
     scores.write(scores.read(table), project / "data/scores/mine/other.parquet", {})
     assert again() == ["02_compare"]  # the collection has one more
+    kept = project / "figures/published/words/03_moments.csv"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("printed beside ours")
+    assert again() == ["02_compare"]
     (project / "tiny-b" / "config.json").write_text("{}")  # another checkpoint
     assert again() == ["01_score-tiny-b"]
     notebook = nbformat.read(notebooks / "02_compare.ipynb", 4)

@@ -173,4 +173,11 @@ def _artefacts(notebook: Path, collection: Collection, nickname: str, load: str)
         read = (study.figures / name for study, names in CARD_READS.items() for name in names)
         beside = read if notebook.name.startswith(CARD) else ()
         return scores.path_of(collection, nickname), ROOT / "data" / "models" / nickname, *own, *beside
-    return (collection.scores, *trained) if collection.is_embedded else (collection.scores,)
+    beside = () if collection.is_published else _kept_of_published()
+    return collection.scores, *(trained if collection.is_embedded else ()), *beside
+
+
+def _kept_of_published() -> list[Path]:
+    """The tables of the published scores that are kept beside the figures: "paper | published | ours" reads them."""
+    tables = (path for part in (WORDS, ITEMS) for path in part.figures.glob("*.csv"))
+    return sorted(path for path in tables if "_paths" not in path.name)
