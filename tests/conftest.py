@@ -61,11 +61,16 @@ SLOW_TESTS = {
 }
 
 
+WITH_MODELS = ("00_", "01_", "07_", "10_")  # notebooks whose exercises load models
+
+
 def pytest_collection_modifyitems(items):
     """Mark the slow tests, and take the longest files first, so that none of them is still running at the end."""
     for item in items:
         in_file = item.path.stem.removeprefix("test_") in SLOW_FILES
-        if in_file or item.originalname in SLOW_TESTS or "kernels" in item.fixturenames:
+        of_notebook = getattr(item, "callspec", None) and str(item.callspec.params.get("notebook", ""))
+        loads_models = item.path.stem == "test_exercises" and of_notebook and of_notebook.startswith(WITH_MODELS)
+        if in_file or item.originalname in SLOW_TESTS or "kernels" in item.fixturenames or loads_models:
             item.add_marker("slow")
     first = ("true_tokenizers", "notebooks", "gcg", "reward_models", "run", "scoring")
     items.sort(key=lambda item: first.index(name) if (name := item.path.stem.removeprefix("test_")) in first else 9)

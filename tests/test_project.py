@@ -75,6 +75,7 @@ FLOORS = [
     SECTIONS,
     {"calibration", "card", "checks", "explorer"},
     {"reproduce"},
+    {"course"},
     {"run"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

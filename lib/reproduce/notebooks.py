@@ -7,6 +7,7 @@ import ast
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import nbformat
@@ -22,6 +23,8 @@ MB = 1_000_000
 NUMBER = r"\d\d[a-z]?_"  # how the name of a notebook begins, and the names of its figures
 COPIES = 3  # the executed notebook, its page, and its figures beside them: each about as large as the notebook
 WIDGET_TYPE = "application/vnd.jupyter.widget-view+json"
+EXERCISE = "exercise"  # in a cell's metadata: which exercise it belongs to
+EXERCISE_TAGS = {"exercise-heading", "exercise-setup"}  # of the cells before the first exercise
 
 
 # --- one notebook -------------------------------------------------------------------------------------------------
@@ -58,12 +61,30 @@ def opening(notebook: Path) -> tuple[str, str]:
     return first_line.lstrip("# ").strip() or notebook.stem, question[0].strip() if question else ""
 
 
+def is_of_exercises(cell: nbformat.NotebookNode) -> bool:
+    """Whether a cell belongs to the section of exercises that ends a notebook."""
+    return EXERCISE in cell.metadata or not EXERCISE_TAGS.isdisjoint(cell.metadata.get("tags", []))
+
+
+def to_execute(notebook: Path, parameters: Mapping) -> nbformat.NotebookNode:
+    """The notebook as it is executed with these parameters: without its exercises, unless all are the defaults.
+
+    Exercises are about the embedded models, whatever the notebook before them is about; so they are executed in the
+    one run of it that is committed.
+    """
+    node, defaults = nbformat.read(notebook, 4), parameters_of(notebook)
+    if defaults | dict(parameters) != defaults:
+        node.cells = [cell for cell in node.cells if not is_of_exercises(cell)]
+    return node
+
+
 def execute(notebook: Path, output: Path, parameters: dict, progress: bool = False) -> nbformat.NotebookNode:
     """The notebook as executed with these parameters, from a fresh kernel in the notebook's folder; kept in `output`.
 
-    progress: show the bars inside the notebook, on a terminal. Raises what papermill raises when a cell fails; `output`
-    then holds the notebook as far as it got. InputError where its disk has no room, before anything is computed if that
-    can be seen. This process's folder changes meanwhile, so one at a time in a process.
+    What is executed of it is told by `to_execute`. progress: show the bars inside the notebook, on a terminal. Raises
+    what papermill raises when a cell fails; `output` then holds the notebook as far as it got. InputError where its
+    disk has no room, before anything is computed if that can be seen. This process's folder changes meanwhile, so one
+    at a time in a process.
     """
     import papermill
 
@@ -73,8 +94,9 @@ def execute(notebook: Path, output: Path, parameters: dict, progress: bool = Fal
         raise InputError(_no_room(output, needed))
     log = sys.stderr if progress and sys.stderr.isatty() else None
     try:
+        nbformat.write(to_execute(notebook, parameters), output)  # papermill reads it there, and then writes it there
         return papermill.execute_notebook(
-            notebook, output, parameters, kernel_name="python3", cwd=notebook.parent, progress_bar=False,
+            output, output, parameters, kernel_name="python3", cwd=notebook.parent, progress_bar=False,
             stderr_file=log, extra_arguments=QUIET,
         )  # fmt: skip
     except OSError as error:
@@ -118,7 +140,8 @@ def stripped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         tags = cell.metadata.get("tags")
         if tags and INJECTED in tags:
             cell.id = INJECTED  # papermill draws another one each time
-        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        kept = {name: cell.metadata[name] for name in ("tags", EXERCISE) if cell.metadata.get(name)}
+        cell.metadata = nbformat.from_dict(kept)
         if cell.cell_type == "code":
             cell.outputs = [output for output in map(_without_run_time, cell.outputs) if output]
     return plain

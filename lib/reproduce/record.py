@@ -14,6 +14,7 @@ from lib import ROOT
 from lib.collection import Collection
 from lib.files import hash_of_code, replacing
 from lib.reproduce.jobs import Job
+from lib.reproduce.notebooks import EXERCISE, to_execute
 
 MADE = ("scores", "models", "cache")  # the folders of data/ that runs make
 A_YEAR = 366 * 24 * 3600  # seconds; no job takes longer
@@ -88,12 +89,18 @@ def key_of(job: Job, wrote: Iterable[str]) -> str:
 
     wrote: names of the figures and tables that it wrote. One that was emptied or edited is to be made again.
     """
-    cells = [[c.cell_type, c.source, c.metadata.get("tags", [])] for c in nbformat.read(job.notebook, 4).cells]
-    imported = imported_by("\n".join(source for kind, source, _ in cells if kind == "code"))
+    cells = [_told(cell) for cell in to_execute(job.notebook, job.parameters).cells]
+    imported = imported_by("\n".join(source for kind, source, *_ in cells if kind == "code"))
     code = [[file.relative_to(ROOT).as_posix(), _code(file, file.stat().st_mtime_ns)] for file in imported]
     made = [job.page, *job.claims, *(job.collection.figures / name for name in wrote)]
     hashes = [hash_of(tables()), hash_of(job.artefacts), hash_of(made)]
     return hashlib.sha256(json.dumps([cells, job.parameters, code, hashes], sort_keys=True).encode()).hexdigest()
+
+
+def _told(cell: nbformat.NotebookNode) -> list:
+    """All of a cell that its executed copy keeps, outputs aside."""
+    exercise = [cell.metadata[EXERCISE]] if EXERCISE in cell.metadata else []
+    return [cell.cell_type, cell.source, cell.metadata.get("tags", []), *exercise]
 
 
 def tables() -> list[Path]:
