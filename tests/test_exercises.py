@@ -173,7 +173,7 @@ def cells_of_one(**changed) -> list:
     cells = [new.new_markdown_cell("## Exercises", metadata={"tags": [HEADING]})]
     cells.append(new.new_code_cell("n = 1", metadata={"tags": [SETUP]}))
     for kind, tag in ORDER:
-        cell = getattr(new, f"new_{kind}_cell")(f"{kind} {tag}")
+        cell = getattr(new, f"new_{kind}_cell")(f'"{kind} {tag}"')
         cell.metadata = {"tags": [tag], "exercise": {"name": "one", **given.get(tag, {})}}
         cells.append(nbformat.from_dict(cell))
     return cells
@@ -187,7 +187,7 @@ def written(path, cells):
 def test_a_section_is_read_and_told_where_it_has_not_the_form_of_one(tmp_path):
     cells = cells_of_one()
     section = read_section(written(tmp_path, cells))
-    assert section.setup == "n = 1" and [one.check for one in section.exercises] == ["code check"]
+    assert section.setup == "n = 1" and [one.check for one in section.exercises] == ['"code check"']
     for broken, says in [
         (cells[:3] + cells[4:], "exercise 'one' has to have the cells"),
         (cells[1:], "begin with a cell tagged exercise-heading"),
