@@ -16,7 +16,7 @@ import pytest
 
 from lib import ROOT, InputError
 from lib.collection import EMBEDDED, OWN
-from lib.course.exercises import HEADING, ORDER, SETUP, Exercise, read_section, stub_of
+from lib.course.exercises import ORDER, SETUP, Exercise, Section, read_section, stub_of
 from lib.reproduce.jobs import Job
 from lib.reproduce.notebooks import find_notebooks, stripped, to_execute
 from lib.reproduce.record import key_of
@@ -24,7 +24,17 @@ from lib.reproduce.record import key_of
 matplotlib.use("Agg")
 MOST_LINES = 20
 NOTEBOOKS = find_notebooks(ROOT / "notebooks")
-SECTIONS = {path.stem: read_section(path) for path in NOTEBOOKS}
+
+
+def readable(path) -> Section:
+    """The section; none where it has not the form of one, of which one test tells."""
+    try:
+        return read_section(path)
+    except InputError:
+        return Section("", ())
+
+
+SECTIONS = {path.stem: readable(path) for path in NOTEBOOKS}
 ALL = [(name, one.name) for name, section in SECTIONS.items() for one in section.exercises]
 
 
@@ -35,6 +45,12 @@ def exercise_of(notebook: str, name: str) -> Exercise:
 # --- their form ---------------------------------------------------------------------------------------------------
 
 
+def test_there_are_twenty_five_or_more():
+    if not all(section.exercises for section in SECTIONS.values()):
+        pytest.skip("not every notebook has exercises yet")
+    assert len(ALL) >= 25
+
+
 def test_names_are_unique_over_all_notebooks():
     names = [name for _, name in ALL]
     assert sorted(set(names)) == sorted(names)
@@ -43,7 +59,7 @@ def test_names_are_unique_over_all_notebooks():
 
 @pytest.mark.parametrize("notebook", SECTIONS)
 def test_a_notebook_has_two_to_four_exercises_after_a_short_first_cell(notebook):
-    section = SECTIONS[notebook]
+    section = read_section(ROOT / "notebooks" / f"{notebook}.ipynb")
     if not section.exercises:
         pytest.skip("it has none yet")
     assert 2 <= len(section.exercises) <= 4
@@ -114,7 +130,9 @@ def test_a_check_passes_the_solution_and_says_what_was_found(notebook, name):
 def test_a_check_refuses_the_stub_and_each_wrong_answer_in_words_of_its_own(notebook, name):
     one = exercise_of(notebook, name)
     said = [refused(notebook, wrong.answer, one.check) for wrong in one.wrong]
-    assert [text for text, wrong in zip(said, one.wrong, strict=True) if wrong.says not in text] == []
+    assert [
+        pair for pair in zip([wrong.says for wrong in one.wrong], said, strict=True) if pair[0] not in pair[1]
+    ] == []
     said.append(refused(notebook, stub_of(one.solution), one.check))
     assert len(set(said)) == len(said) and all(said)
 
@@ -170,7 +188,7 @@ def test_a_solution_that_leaves_no_python_is_refused():
 
 def cells_of_one(**changed) -> list:
     new, given = nbformat.v4, {"exercise": {"minutes": 5, "difficulty": 1}, "solution": {"wrong": []}} | changed
-    cells = [new.new_markdown_cell("## Exercises", metadata={"tags": [HEADING]})]
+    cells = [new.new_markdown_cell("## Exercises")]
     cells.append(new.new_code_cell("n = 1", metadata={"tags": [SETUP]}))
     for kind, tag in ORDER:
         cell = getattr(new, f"new_{kind}_cell")(f'"{kind} {tag}"')
@@ -190,7 +208,7 @@ def test_a_section_is_read_and_told_where_it_has_not_the_form_of_one(tmp_path):
     assert section.setup == "n = 1" and [one.check for one in section.exercises] == ['"code check"']
     for broken, says in [
         (cells[:3] + cells[4:], "exercise 'one' has to have the cells"),
-        (cells[1:], "begin with a cell tagged exercise-heading"),
+        (cells[1:], "stand a cell '## Exercises'"),
         ([*cells, nbformat.v4.new_markdown_cell("more")], "without exercise metadata"),
         (cells_of_one(exercise={"minutes": 5}), "has no 'difficulty'"),
         (cells_of_one(solution={}), "has no 'wrong'"),

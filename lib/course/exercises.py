@@ -14,9 +14,8 @@ from pathlib import Path
 import nbformat
 
 from lib import InputError
-from lib.reproduce.notebooks import EXERCISE, EXERCISE_TAGS, is_of_exercises
+from lib.reproduce.notebooks import EXERCISE, EXERCISES, SETUP, is_of_exercises
 
-HEADING, SETUP = sorted(EXERCISE_TAGS)
 SOLUTION, CHECK = "solution", "check"
 ORDER = (
     ("markdown", EXERCISE),
@@ -74,8 +73,8 @@ def read_section(notebook: Path) -> Section:
     if inside != cells[len(cells) - len(inside) :]:
         raise InputError(f"{notebook.name}: a cell without exercise metadata stands among its exercises")
     before = list(itertools.takewhile(lambda cell: EXERCISE not in cell.metadata, inside))
-    if inside and [tag for cell in before for tag in _tags(cell)] != [HEADING, SETUP]:
-        raise InputError(f"{notebook.name}: its exercises begin with a cell tagged {HEADING} and one tagged {SETUP}")
+    if inside and not (len(before) == 2 and before[0].cell_type == "markdown" and SETUP in _tags(before[1])):
+        raise InputError(f"{notebook.name}: before its exercises stand a cell '{EXERCISES}' and one tagged {SETUP}")
     groups = itertools.groupby(inside[len(before) :], lambda cell: cell.metadata[EXERCISE].get("name", ""))
     exercises = tuple(_exercise(notebook.name, name, list(group)) for name, group in groups)
     return Section(before[1].source if inside else "", exercises)

@@ -24,7 +24,7 @@ NUMBER = r"\d\d[a-z]?_"  # how the name of a notebook begins, and the names of i
 COPIES = 3  # the executed notebook, its page, and its figures beside them: each about as large as the notebook
 WIDGET_TYPE = "application/vnd.jupyter.widget-view+json"
 EXERCISE = "exercise"  # in a cell's metadata: which exercise it belongs to
-EXERCISE_TAGS = {"exercise-heading", "exercise-setup"}  # of the cells before the first exercise
+EXERCISES, SETUP = "## Exercises", "exercise-setup"  # how their section begins, and the tag of its first code cell
 
 
 # --- one notebook -------------------------------------------------------------------------------------------------
@@ -63,7 +63,8 @@ def opening(notebook: Path) -> tuple[str, str]:
 
 def is_of_exercises(cell: nbformat.NotebookNode) -> bool:
     """Whether a cell belongs to the section of exercises that ends a notebook."""
-    return EXERCISE in cell.metadata or not EXERCISE_TAGS.isdisjoint(cell.metadata.get("tags", []))
+    is_heading = cell.cell_type == "markdown" and cell.source.startswith(EXERCISES)
+    return is_heading or EXERCISE in cell.metadata or SETUP in cell.metadata.get("tags", [])
 
 
 def to_execute(notebook: Path, parameters: Mapping) -> nbformat.NotebookNode:
