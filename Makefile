@@ -10,7 +10,7 @@ TESTS := OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --no-loadscop
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce published calibrate explore check card verify quick test drills score ls lab lint notebooks
+.PHONY: help install reproduce published calibrate explore book check card verify quick test drills score ls lab lint notebooks
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -33,6 +33,9 @@ calibrate: $(INSTALLED) ## train models of known values, see what intervals hold
 explore: $(INSTALLED) ## one page of all rewards, to search in a browser: make explore [COLLECTION=published-words]
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run explore \
 		$(if $(COLLECTION),--collection "$(COLLECTION)")
+
+book: $(INSTALLED) ## the executed notebooks, a glossary and a teaching plan as pages that open from a folder (half a minute)
+	@$(PY) -m lib.run book
 
 quick: lint ## check style and types, and run the tests that load no notebook and train nothing (about a minute)
 	@$(TESTS) -m "not slow"

@@ -22,6 +22,7 @@ EXAMPLES = """examples:
   python -m lib.run published                                        the notebooks on the authors' released scores
   python -m lib.run calibrate --models 40                            do the intervals hold what was planted?
   python -m lib.run explore --collection published-words             all of its rewards on one page, for a browser
+  python -m lib.run book                                             notebooks, glossary, teaching plan as pages
   python -m lib.run notebooks 04 05                                  execute these committed notebooks again
   python -m lib.run ls models                                        models, collections, prompts or notebooks
 """
@@ -51,6 +52,7 @@ def _add_about_many_models(commands) -> None:
     added.add_argument("--models", type=int, default=400, help="how many of the plan (default: all 400)")
     added.add_argument("--folder", help="where rewards and report go (default: data/cache/calibration)")
     added.add_argument("--publish", action="store_true", help="make it the report that the notebooks read")
+    commands.add_parser("book", help="write the executed notebooks as pages that open from a folder")
     added = commands.add_parser("explore", help="write the page on which a collection's rewards can be searched")
     added.add_argument("--collection", default="embedded", help="which scores (default: embedded)")
 
@@ -127,6 +129,10 @@ def _run(command: str, **given) -> int:
             from lib.calibration import publishing
 
             publishing.run(**given)
+        case "book":
+            from lib.book import building
+
+            building.make(**given)
         case "explore":
             from lib.explorer import page
 

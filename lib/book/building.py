@@ -1,0 +1,112 @@
+"""Builds the book: Sphinx over the sources, without executing anything, and with every warning an error."""
+
+import io
+import shutil
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from lib import ROOT, InputError
+from lib.book import sources
+from lib.book.sources import Sources
+
+HTML = ROOT / "data" / "book" / "html"
+MATHJAX = ("sphinx-mathjax-offline", "tex-svg.js")  # the wheel that brings MathJax 3, and its file
+TITLE = "Seeing what reward models value"
+CONF: dict[str, Any] = {
+    "project": TITLE,
+    "html_title": TITLE,
+    "copyright": "The project's contributors, MIT licence",
+    "extensions": ["myst_nb", "sphinx.ext.mathjax", "lib.book.hooks"],
+    "nb_execution_mode": "off",
+    "nb_ipywidgets_js": {},
+    "nb_merge_streams": True,
+    "myst_enable_extensions": ["dollarmath"],
+    "myst_heading_anchors": 3,
+    "mathjax_path": MATHJAX[1],
+    "mathjax3_config": {"svg": {"fontCache": "global"}, "options": {"enableMenu": False}},
+    "html_theme": "pydata_sphinx_theme",
+    "html_css_files": ["book.css"],
+    "html_js_files": ["book.js"],
+    "html_show_search_summary": False,  # it prints folded words in clear
+    "html_copy_source": False,  # sources hold them too, and answers
+    "html_show_sourcelink": False,
+    "html_show_sphinx": False,
+    "html_use_index": False,
+    "html_theme_options": {
+        "logo": {"text": "What reward models value"},
+        "header_links_before_dropdown": 6,
+        "navbar_end": ["theme-switcher"],
+        "primary_sidebar_end": [],
+        "secondary_sidebar_items": ["page-toc"],
+        "search_bar_text": "Search the book",
+        "footer_start": ["copyright"],
+        "footer_end": [],
+        "show_nav_level": 1,
+    },
+}
+
+
+def make(notebooks: Path = ROOT / "notebooks", html: Path = HTML) -> Path:
+    """Build the book and print where it lies; the path of its first page. What was there before is replaced whole.
+
+    InputError if a page cannot be built, with what Sphinx says of it.
+    """
+    work = html.parent / ".building"
+    shutil.rmtree(work, ignore_errors=True)
+    (work / "source").mkdir(parents=True)
+    try:
+        taken = sources.assemble(work / "source", notebooks)
+        _run_sphinx(taken, work)
+        _replace(html, work / "html")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    size = sum(path.stat().st_size for path in html.rglob("*") if path.is_file()) / 1e6
+    print(*taken.missing, f"Open {_shown(html / 'index.html')} by double click: {size:.0f} MB, no network.", sep="\n")
+    return html / "index.html"
+
+
+def _run_sphinx(taken: Sources, work: Path) -> None:
+    from sphinx.application import Sphinx
+    from sphinx.errors import SphinxError
+
+    warnings = io.StringIO()
+    static = work / "static"
+    shutil.copytree(Path(__file__).parent / "static", static)
+    shutil.copyfile(_mathjax(), static / MATHJAX[1])
+    conf = CONF | {"html_static_path": [str(static)], "picture_texts": taken.picture_texts}
+    try:
+        app = Sphinx(taken.folder, None, work / "html", work / "doctrees", "html", conf, status=None,
+                     warning=warnings, warningiserror=True)  # fmt: skip
+        app.build(force_all=True)
+    except SphinxError as error:
+        raise InputError(f"the book cannot be built: {error}") from error
+    if told := warnings.getvalue().strip():
+        raise InputError(f"the book cannot be built: {told}")
+    for file, place in taken.extra:
+        (work / "html" / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, work / "html" / place)
+
+
+def _mathjax() -> Path:
+    """The script that sets formulas, which a wheel brings; InputError where that is not installed."""
+    wheel, name = MATHJAX
+    try:
+        files = metadata.files(wheel) or []
+    except metadata.PackageNotFoundError as error:
+        raise InputError(f"{wheel} is not installed; run: pip install -c requirements.lock -e '.[book]'") from error
+    return Path(next(file for file in files if file.name == name).locate())
+
+
+def _replace(folder: Path, new: Path) -> None:
+    """Put a folder in the place of another, which is removed."""
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
