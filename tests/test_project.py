@@ -76,6 +76,7 @@ FLOORS = [
     {"calibration", "card", "checks", "explorer"},
     {"reproduce"},
     {"course"},
+    {"book"},
     {"run"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
