@@ -33,6 +33,7 @@ CONF: dict[str, Any] = {
     "html_show_sourcelink": False,
     "html_show_sphinx": False,
     "html_use_index": False,
+    "html_context": {"default_mode": "auto"},  # light or dark, as the reader's system is
     "html_theme_options": {
         "logo": {"text": "What reward models value"},
         "header_links_before_dropdown": 6,

@@ -1,1 +1,37 @@
+// The content warning on entering: once in a visit, on whichever page it begins. Where a browser keeps nothing for
+// pages of a folder, it comes again on the next page.
+"use strict";
 
+const ENTERED = "content warning was read";
+
+function stored() {
+  try {
+    return sessionStorage.getItem(ENTERED);
+  } catch {
+    return null;
+  }
+}
+
+function store() {
+  try {
+    sessionStorage.setItem(ENTERED, "yes");
+  } catch {
+    // a browser that keeps nothing: the warning comes again
+  }
+}
+
+function warn() {
+  const dialog = document.createElement("dialog");
+  dialog.id = "content-warning";
+  dialog.setAttribute("aria-labelledby", "content-warning-title");
+  dialog.innerHTML = `<h2 id="content-warning-title">Content warning</h2>
+    <p>Vocabularies hold slurs, profanities and other harmful text, and reward models rank them. Such tokens are data
+    here. They are folded away as ▒▒▒ until you open one, by a click or with Enter; nothing here endorses them.</p>
+    <button type="button" autofocus>Go on reading</button>`;
+  dialog.querySelector("button").addEventListener("click", () => dialog.close());
+  dialog.addEventListener("close", () => { store(); dialog.remove(); });
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+document.addEventListener("DOMContentLoaded", () => stored() || warn());
