@@ -29,7 +29,8 @@ from lib.cores import one_thread
 from lib.files import lock
 from lib.models import checkpoints, conversations
 from lib.models.conversations import Inputs
-from lib.models.reward_models import RewardModel, refuse_foreign
+from lib.models.registry import refuse_foreign
+from lib.models.reward_models import RewardModel
 from lib.models.shared_prefix import (
     SMALL,
     TOKENS_PER_BATCH,

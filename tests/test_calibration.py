@@ -175,7 +175,7 @@ def measured_of(words, models, noise=0.4, shared=0.0):
     for one in plan.planned(models, seeds=2):
         given = np.column_stack([planted_utility(one.profile, words, sign) for sign in (1, 1, -1)])
         rewards = given + common + rng.normal(0, noise, given.shape)
-        result.append(measuring.Measured(one, rewards.astype(np.float32), {"nickname": one.name}))
+        result.append(plan.Measured(one, rewards.astype(np.float32), {"nickname": one.name}))
     return result
 
 
@@ -313,7 +313,7 @@ def small_report(words):
     some = words.sample(1200, random_state=0).reset_index(drop=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measuring, "words", lambda: some)
-        return report.of(measured_of(some, 32), groups=10)
+        return report.of(measured_of(some, 32), measuring.words(), groups=10)
 
 
 def test_the_page_holds_every_estimator_and_the_finding(small_report):

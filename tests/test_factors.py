@@ -6,7 +6,7 @@ import pytest
 from matrices import made_up_models, random_matrices
 
 from lib import InputError
-from lib.models import reward_models
+from lib.models import registry
 from lib.similarity import agreement, factors, relabelling, rsa
 from lib.similarity.claims import figure_2a
 
@@ -21,7 +21,7 @@ def test_pairs_leave_out_the_diagonal_and_the_mirror():
 
 
 def test_similarities_by_hand():
-    models = reward_models.rows_of(["N-Gem-27B", "S-Gem-27B", "S-Lla-8B-v0.2", "R-Lla-8B"])
+    models = registry.rows_of(["N-Gem-27B", "S-Gem-27B", "S-Lla-8B-v0.2", "R-Lla-8B"])
     found = factors.theoretical(models)
     assert found["base"].loc["N-Gem-27B"].tolist() == [1, 1, 0, 0]
     assert found["developer"].loc["S-Gem-27B"].tolist() == [0, 1, 1, 0]
@@ -35,9 +35,9 @@ def test_similarities_by_hand():
 
 
 def test_traits_that_are_unknown_or_the_same_for_all_are_left_out():
-    models = reward_models.rows_of(["N-Gem-27B", "S-Gem-27B", "a model of one's own"])
+    models = registry.rows_of(["N-Gem-27B", "S-Gem-27B", "a model of one's own"])
     assert factors.theoretical(models) == {}
-    models = reward_models.rows_of(["N-Gem-27B", "S-Gem-27B", "S-Gem-27B-v0.2"])
+    models = registry.rows_of(["N-Gem-27B", "S-Gem-27B", "S-Gem-27B-v0.2"])
     assert list(factors.theoretical(models)) == ["developer", "rank"]  # all are 27 billion Gemmas
     assert list(factors.theoretical(models.assign(rewardbench_rank=["", 2, 3]))) == ["developer"]
 
@@ -55,7 +55,7 @@ def test_codings_of_a_number_by_hand():
 
 
 def test_codings_are_chosen_per_trait():
-    models = reward_models.rows_of(["N-Gem-27B", "S-Gem-27B", "S-Lla-8B-v0.2", "R-Lla-3B"])
+    models = registry.rows_of(["N-Gem-27B", "S-Gem-27B", "S-Lla-8B-v0.2", "R-Lla-3B"])
     found = factors.theoretical(models, parameters="log", rank="place")
     assert found["rank"].loc["N-Gem-27B"].tolist() == pytest.approx([1, 2 / 3, 1 / 3, 0])
     assert found["parameters"].loc["N-Gem-27B", "R-Lla-3B"] == 0
@@ -81,12 +81,12 @@ def test_matrices_that_cannot_be_compared_are_refused():
     with pytest.raises(InputError, match="entries must be 'pairs' or 'all', not 'half'"):
         rsa.regress(matrix, predictors, "half")
     with pytest.raises(InputError, match="'family' or 'release', not 'generation'"):
-        factors.theoretical(reward_models.rows_of(["N-Gem-27B"]), "generation")
+        factors.theoretical(registry.rows_of(["N-Gem-27B"]), "generation")
 
 
 def test_too_few_models_are_not_told_apart():
     matrix = figure_2a()
     for count, enough in [(2, False), (3, False), (10, True)]:
         names = matrix.index[:count]
-        traits = factors.theoretical(reward_models.rows_of(names))
+        traits = factors.theoretical(registry.rows_of(names))
         assert factors.can_be_told_apart(matrix.loc[names, names], traits) == enough

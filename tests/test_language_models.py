@@ -12,7 +12,7 @@ from tiny_causal import CAUSAL, make_causal
 from transformers import AutoModelForCausalLM
 
 from lib import InputError, claims, scores
-from lib.models import language_models, reward_models
+from lib.models import language_models, next_tokens, registry
 from lib.published import score_files
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -39,7 +39,7 @@ def model(request, folder):
 
 
 def test_registry_holds_the_ten_models_of_the_papers_tables():
-    ten = language_models.registry().query("group == 'paper'")
+    ten = registry.language_models().query("group == 'paper'")
     printed = claims.paper_table("tables_a1_to_a5")
     assert set(ten.index) == set(printed["model"]) and len(ten) == 10
     assert ten["tuned"].sum() == 5 and (ten.index.str.endswith("-it") == ten["tuned"]).all()
@@ -47,14 +47,14 @@ def test_registry_holds_the_ten_models_of_the_papers_tables():
 
 
 def test_every_reward_model_of_the_paper_and_of_the_project_has_one_base_of_its_family():
-    known, models = language_models.registry(), reward_models.registry()
+    known, models = registry.language_models(), registry.reward_models()
     assert known.index.is_unique
     for name in models.index[models["group"].isin(["paper", "embedded"])]:
-        base = language_models.base_of(name)
+        base = registry.base_of(name)
         assert sum(name in names.split() for names in known["reward_models"]) == 1
         assert known.loc[base, "base"] == models.loc[name, "base"]
         assert (known.loc[base, "group"] == "embedded") == (models.loc[name, "group"] == "embedded")
-    assert language_models.base_of("nobody's") == ""
+    assert registry.base_of("nobody's") == ""
 
 
 # --- log-probabilities --------------------------------------------------------------------------------------------
@@ -218,17 +218,17 @@ def test_other_mistakes_are_told_with_a_remedy(tmp_path):
 
 def test_contrasts_are_sum_and_difference(score_table):
     table = score_table(["a", "b"], best=[-1, -3], worst=[-2, -1])
-    found = language_models.with_contrasts(table)
+    found = next_tokens.with_contrasts(table)
     assert found["best + worst"].tolist() == [-3, -4]
     assert found["best - worst"].tolist() == [1, -2]
     assert scores.prompt_names(found) == ["best", "worst", "best + worst", "best - worst"]
     with pytest.raises(InputError, match="no prompt 'worst'"):
-        language_models.with_contrasts(table.drop(columns="worst"))
+        next_tokens.with_contrasts(table.drop(columns="worst"))
 
 
 def test_forms_of_a_word(score_table):
     table = score_table([" love", "love", "Love", "love"], greatest=[-1, -5, -2, -4])
-    found = language_models.forms(table, ["love"], ["greatest"]).set_index("form")["log_probability"]
+    found = next_tokens.forms(table, ["love"], ["greatest"]).set_index("form")["log_probability"]
     assert found["leading space"] == -1 and found["bare, capitalised"] == -2
     assert found["bare"] == -4  # the likelier of two tokens with this text
     assert np.isnan(found["leading space, capitalised"])

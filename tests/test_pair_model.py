@@ -9,7 +9,7 @@ from matrices import random_matrices
 from scipy import stats
 from statsmodels.regression.mixed_linear_model import MixedLM, VCSpec
 
-from lib.models import reward_models
+from lib.models import registry
 from lib.similarity import factors, pair_model
 from lib.similarity.claims import figure_2a
 from lib.similarity.relabelling import as_square
@@ -17,7 +17,7 @@ from lib.similarity.relabelling import as_square
 
 @pytest.fixture(scope="module")
 def traits():
-    return factors.theoretical(reward_models.rows_of(figure_2a().index))
+    return factors.theoretical(registry.rows_of(figure_2a().index))
 
 
 def made_up(traits, names, spread, seed, b=0.5):

@@ -9,7 +9,7 @@ import skbio
 from matrices import least_squares, random_matrices, reorder
 
 from lib import resampling
-from lib.models import reward_models
+from lib.models import registry
 from lib.similarity import factors, relabelling
 from lib.similarity.claims import figure_2a
 
@@ -97,10 +97,10 @@ def test_p_does_not_depend_on_scale_or_on_the_order_of_models():
 
 
 def test_ten_models_are_enumerated_and_the_smallest_p_is_one_of_all():
-    matrix, rank = figure_2a(), factors.theoretical(reward_models.rows_of(figure_2a().index))["rank"]
+    matrix, rank = figure_2a(), factors.theoretical(registry.rows_of(figure_2a().index))["rank"]
     nearly = 0.9 * rank + 0.1 * matrix  # so near that no other order of ten models is as near
     assert relabelling.p_of(nearly, {"rank": rank}, "rank") == 1 / 3_628_800
-    base = factors.theoretical(reward_models.rows_of(matrix.index))["base"]
+    base = factors.theoretical(registry.rows_of(matrix.index))["base"]
     exactly = relabelling.p_of(base, {"base": base}, "base")
     assert exactly == pytest.approx(1 / 210)  # ten models, four of them of one base: 10! / (4! 6!) deals
 

@@ -20,7 +20,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import chat_template_utils
 
 from lib import ROOT, InputError, scoring
-from lib.models import reward_models
+from lib.models import registry, reward_models
 from lib.models.heads import new_head
 from lib.models.reward_models import load
 
@@ -851,14 +851,14 @@ def test_a_folder_is_identified_by_all_that_is_read(checkpoint, tmp_path):
 
 
 def test_registry_lists_the_papers_models_and_current_ones():
-    registry = reward_models.registry()
-    assert registry.index.is_unique
+    known = registry.reward_models()
+    assert known.index.is_unique
     columns = "group hub_id revision developer base version parameters_b rewardbench_rank head dtype attention"
-    assert set(columns.split()) <= set(registry.columns)
-    counts = registry["group"].value_counts()
+    assert set(columns.split()) <= set(known.columns)
+    counts = known["group"].value_counts()
     assert (counts["paper"], counts["current"]) == (10, 3)
-    assert set(registry["head"]) <= {"linear", "armorm", "qrm_llama", "qrm_gemma", "urm", "classifier"}
-    real = registry[registry["group"] != "embedded"]
+    assert set(known["head"]) <= {"linear", "armorm", "qrm_llama", "qrm_gemma", "urm", "classifier"}
+    real = known[known["group"] != "embedded"]
     assert real["hub_id"].is_unique and (real["hub_id"].str.count("/") == 1).all()
     assert real["revision"].str.fullmatch("([0-9a-f]{40})?").all()
     gemma = real["base"].str.contains("Gemma")
@@ -869,6 +869,6 @@ def test_registry_lists_the_papers_models_and_current_ones():
 
 
 def test_registry_is_a_copy():
-    mine = reward_models.registry()
+    mine = registry.reward_models()
     mine["head"] = "spoiled"
-    assert "spoiled" not in set(reward_models.registry()["head"])
+    assert "spoiled" not in set(registry.reward_models()["head"])

@@ -9,7 +9,7 @@ from matrices import least_squares, made_up_models, random_matrices
 from scipy import stats
 
 from lib import claims, rankings
-from lib.models import reward_models
+from lib.models import registry
 from lib.similarity import factors, pair_model, relabelling, rsa
 
 
@@ -17,7 +17,7 @@ from lib.similarity import factors, pair_model, relabelling, rsa
 def fig_2a():
     """The paper's Fig 2A and its theoretical matrices."""
     matrix = claims.paper_table("fig2a_tau").set_index("nickname").rename_axis(None)
-    return matrix, factors.theoretical(reward_models.rows_of(matrix.index))
+    return matrix, factors.theoretical(registry.rows_of(matrix.index))
 
 
 def test_sharing_a_base_is_found_when_planted_and_not_otherwise():
@@ -57,7 +57,7 @@ def test_the_papers_regression_comes_out_of_its_own_figure(fig_2a):
 
 def test_the_release_of_the_base_does_not_give_the_papers_numbers(fig_2a):
     matrix, _ = fig_2a
-    released = factors.theoretical(reward_models.rows_of(matrix.index), base="release")
+    released = factors.theoretical(registry.rows_of(matrix.index), base="release")
     final = rsa.regress(matrix, {name: released[name] for name in ("base", "rank")}, "all")
     assert final.table["b"].round(2).to_dict() == {"base": 0.12, "rank": 0.61}  # not .05 and .69
     assert rsa.regress(matrix, released, "all").table["p"]["base"] < 0.001  # not between .05 and .10

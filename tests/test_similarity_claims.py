@@ -7,7 +7,7 @@ import pytest
 from lib import claims
 from lib.collection import ITEMS, Collection
 from lib.crossed import Crossed
-from lib.models import reward_models
+from lib.models import registry
 from lib.similarity import agreement, factors, rsa
 from lib.similarity import claims as similarity_claims
 from lib.similarity.claims import PRINTED, Agreement, Scope
@@ -34,7 +34,7 @@ def by_quantity(stated):
 @pytest.fixture(scope="module")
 def printed():
     matrix = similarity_claims.figure_2a()
-    traits = factors.theoretical(reward_models.rows_of(matrix.index))
+    traits = factors.theoretical(registry.rows_of(matrix.index))
     return Agreement(matrix, agreement.model_map(matrix, starts=8), traits, rsa.analyses(matrix, traits))
 
 

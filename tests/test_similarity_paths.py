@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from lib import multiverse
-from lib.models import reward_models
+from lib.models import registry
 from lib.similarity import factors, pair_model, paths, relabelling, rsa
 from lib.similarity.claims import figure_2a
 
@@ -13,7 +13,7 @@ from lib.similarity.claims import figure_2a
 @pytest.fixture(scope="module")
 def printed():
     matrix = figure_2a()
-    return matrix, reward_models.rows_of(matrix.index)
+    return matrix, registry.rows_of(matrix.index)
 
 
 @pytest.fixture(scope="module")

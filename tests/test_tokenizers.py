@@ -9,7 +9,7 @@ import pytest
 import tiny
 
 from lib import ROOT, InputError, run, scores
-from lib.models import checkpoints, closings, reward_models
+from lib.models import checkpoints, closings, registry
 from lib.published import tokenizers
 
 KINDS = ["itself", "another id", "several ids", "nothing"]
@@ -78,7 +78,7 @@ def test_from_the_hub_come_the_tokenizers_files_alone(folder, monkeypatch):
     monkeypatch.setattr(checkpoints.huggingface_hub, "snapshot_download", download)
     tokenizers.open_tokenizer("Llama 3", None)
     [(hub_id, patterns)] = asked
-    assert hub_id == reward_models.registry().loc["R-Lla-8B", "hub_id"] and not [
+    assert hub_id == registry.reward_models().loc["R-Lla-8B", "hub_id"] and not [
         p for p in patterns if "safetensors" in p
     ]
 
@@ -117,7 +117,7 @@ def test_a_text_that_is_no_token_is_refused(folder):
 
 def test_the_kept_counts_are_of_the_papers_ten_models():
     kept = tokenizers.kept_counts()
-    ten = reward_models.registry().query("group == 'paper'")
+    ten = registry.reward_models().query("group == 'paper'")
     assert kept.set_index("nickname")["base"].to_dict() == ten["base"].to_dict()
     assert (kept[KINDS].sum(axis=1) == kept["tokens"]).all()
     assert set(kept["tokens"]) == {128_256, 256_000} and (kept["distinct inputs"] < kept["tokens"]).all()

@@ -14,7 +14,7 @@ import tiny
 import torch
 
 from lib import InputError, collection, downloads, run, scores
-from lib.models import reward_models
+from lib.models import registry, reward_models
 from lib.prompts import PAPERS_OWN
 from lib.published import long_answers, score_files, verify
 
@@ -47,11 +47,11 @@ def authors(checkpoints):
 @pytest.fixture
 def publish(checkpoints, tmp_path, monkeypatch, score_table):
     """Makes these rewards the published ones of a model, whose weights the stand-in's then are."""
-    models = reward_models.registry()
+    models = registry.reward_models()
     models["hub_id"] = models["hub_id"].astype(object)
     for name, folder in checkpoints.items():
         models.loc[name, ["hub_id", "dtype", "revision"]] = [str(folder), "float32", ""]
-    monkeypatch.setattr(reward_models, "_registry", lambda: models)
+    monkeypatch.setattr(registry, "_reward_models", lambda: models)
     monkeypatch.setattr(verify.gc, "collect", lambda: 0)  # it walks all that the suite holds; tiny models take nothing
     monkeypatch.setattr("lib.collection.ROOT", tmp_path)
 
@@ -276,7 +276,7 @@ def test_the_coarsest_precision_counts():
 
 @pytest.mark.skipif(not os.environ.get(downloads.MIRROR), reason="needs the published files: DATA_MIRROR")
 def test_two_runs_of_the_authors_own_are_within_the_tolerance_and_two_prompts_are_not():
-    models = reward_models.registry()
+    models = registry.reward_models()
     for name, paths in score_files.word_files().items():
         once, again = (score_files.read_words(downloads.fetch(score_files.FOLLOW_UP, path)) for path in paths)
         both = once.merge(again, on="word", suffixes=("", " again"))
@@ -310,7 +310,7 @@ def test_a_model_without_published_scores_is_refused_and_the_ten_are_named(capsy
     assert run.main(["verify", "A-Gem-96"]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("error: scores were published for ten reward models, and 'A-Gem-96' is not one of them")
-    ten = reward_models.registry().query("group == 'paper'").index
+    ten = registry.reward_models().query("group == 'paper'").index
     assert len(ten) == 10 and all(name in line for name in ten)
 
 

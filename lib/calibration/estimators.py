@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from lib import crossed
-from lib.calibration.measuring import PROMPTS
+from lib.calibration.plan import PROMPTS
 from lib.embedded.planting import Profile, planted_utility
 from lib.framing import effects
 from lib.prompts import polarity

@@ -13,7 +13,7 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from lib import ROOT, InputError, lexicons, scoring
-from lib.calibration.plan import VERSIONS, Planned
+from lib.calibration.plan import PROMPTS, VERSIONS, Measured, Planned
 from lib.cores import each
 from lib.embedded import bases, planting
 from lib.embedded import reward_models as small_models
@@ -22,7 +22,6 @@ from lib.prompts import read_prompts
 from lib.words import is_nonword
 
 FOLDER = ROOT / "data" / "cache" / "calibration"
-PROMPTS = ("greatest", "best", "worst")
 
 
 @cache
@@ -38,15 +37,6 @@ def words() -> pd.DataFrame:
     afinn = lexicons.load("afinn").corrected.set_index("word")["sentiment"]
     held_out = values["word"].map(planting.is_held_out)
     return values.assign(rated=rated, afinn=values["word"].map(afinn), held_out=held_out)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Rewards of the words by one model of the plan: (words, prompts) float32, and how its training went."""
-
-    planned: Planned
-    rewards: np.ndarray
-    report: dict
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from lib import crossed
 from lib.calibration.estimators import ESTIMATORS, estimate, planted, utilities
-from lib.calibration.measuring import PROMPTS, Measured
+from lib.calibration.plan import PROMPTS, Measured
 
 TARGETS = {"size": (0.03, 0.07), "coverage": (0.92, 0.97)}
 SPLITS = 20  # of the models into a half that fits the line and a half that is held out

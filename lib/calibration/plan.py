@@ -14,6 +14,7 @@ from lib.embedded.planting import Profile, profile
 MODELS = 400  # of the whole plan
 SEEDS = 5  # of each control
 HIDDEN = 48  # the narrowest of the ten shipped models, and the quickest to train
+PROMPTS = ("greatest", "best", "worst")  # after which each model scores the words
 VERSIONS = {"gem": "2", "lla": "3"}
 GAPS = (0.0, 0.25, 0.5, 1.0)  # k_hi - k_lo; the mean of the two slopes is always 1
 # Half of the models have nothing planted, so that false positives can be counted.
@@ -38,6 +39,15 @@ class Planned:
     def name(self) -> str:
         """What it is called in files and tables."""
         return self.profile.nickname
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Rewards of the words by one model of the plan: (words, prompts) float32, and how its training went."""
+
+    planned: Planned
+    rewards: np.ndarray
+    report: dict
 
 
 def planned(models: int = MODELS, seeds: int = SEEDS) -> list[Planned]:

@@ -48,7 +48,7 @@ def calibrate(
     """
     asked = plan.planned(models, seeds)
     measuring.measure(asked, folder, steps=steps, processes=processes, progress=progress)
-    made = report.of(measuring.read(asked, folder, steps=steps), groups=groups)
+    made = report.of(measuring.read(asked, folder, steps=steps), measuring.words(), groups=groups)
     report.write(made, folder / "report")
     return made
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from lib import ROOT, InputError
-from lib.calibration import measuring, performance
-from lib.calibration.measuring import Measured
+from lib.calibration import performance
+from lib.calibration.plan import Measured
 from lib.files import replacing
 
 TABLES = ROOT / "data" / "calibration"  # of the committed report, which notebooks read
@@ -45,9 +45,8 @@ class Report:
         return int((self.trainings["control"] == "").sum())
 
 
-def of(measured: Sequence[Measured], *, groups: int = GROUPS) -> Report:
-    """The report on these models, not written yet."""
-    words = measuring.words()
+def of(measured: Sequence[Measured], words: pd.DataFrame, *, groups: int = GROUPS) -> Report:
+    """The report on these models, not written yet. words: that they scored, as of measuring.words."""
     table = performance.estimates(measured, words)
     drawn = performance.groups(measured, words, number=groups)
     trainings = pd.DataFrame([one.report | {"control": one.planned.control} for one in measured])

@@ -9,7 +9,7 @@ import pandas as pd
 from lib import InputError, scores, scoring
 from lib.card import measures, others, replies, texts
 from lib.collection import EMBEDDED, Collection
-from lib.models import reward_models
+from lib.models import registry, reward_models
 from lib.models.reward_models import RewardModel
 
 
@@ -48,7 +48,7 @@ def make(name: str, study: Collection, bos: str = "single", progress: bool = Tru
 
 def of_model(model: RewardModel, study: Collection, bos: str = "single", progress: bool = True) -> Card:
     """The same of a loaded model."""
-    reward_models.refuse_foreign(study, {model.nickname: model.hub_id})
+    registry.refuse_foreign(study, {model.nickname: model.hub_id})
     table = vocabulary_of(model, study, bos, progress)
     words, ranked = texts.type_words(model, bos), texts.type_items(model, bos)
     listed, missing = others.nouns()
@@ -64,7 +64,7 @@ def of_model(model: RewardModel, study: Collection, bos: str = "single", progres
 
 def what_to_name(model: RewardModel) -> str:
     """What MODEL= is to be for this model; of a folder that is not the project's own, only what it is called."""
-    if model.nickname in reward_models.registry().index:
+    if model.nickname in registry.reward_models().index:
         return model.nickname
     return f"<folder of {model.nickname}>" if Path(model.hub_id).is_dir() else model.hub_id
 

@@ -11,7 +11,7 @@ import pandas as pd
 from lib import ROOT, downloads, figures, lexicons, scores
 from lib.card import measures, texts
 from lib.collection import EMBEDDED, ITEMS, WORDS, Collection
-from lib.models import checkpoints, reward_models
+from lib.models import checkpoints, registry, reward_models
 from lib.models.conversations import vocabulary
 
 TABLE = "card"
@@ -61,7 +61,7 @@ def _published(name: str, listed: pd.DataFrame) -> pd.DataFrame:
 def _itself_of_base(name: str) -> float:
     """The share of its base's vocabulary that is read as itself, by the true tokenizer: data/tokenizers/counts.csv."""
     counts = pd.read_csv(ROOT / "data" / "tokenizers" / "counts.csv").set_index("base")
-    counted = counts.loc[reward_models.registry().loc[name, "base"]]
+    counted = counts.loc[registry.reward_models().loc[name, "base"]]
     return float(counted["itself"] / counted["tokens"])
 
 
@@ -76,7 +76,7 @@ def plant() -> Path:
     """
     held = _read(EMBEDDED)
     rows, changed = [], held.empty
-    for name in reward_models.registry().query("group == @EMBEDDED.name").index:
+    for name in registry.reward_models().query("group == @EMBEDDED.name").index:
         known = held[held["model"] == name] if len(held) else held
         current = _is_current(known, name)
         changed |= not current
@@ -86,7 +86,7 @@ def plant() -> Path:
 
 def _is_current(held: pd.DataFrame, name: str) -> bool:
     """Whether these rows are of the model as it is here; of one that is not here, whichever they are."""
-    if held.empty or not (ROOT / reward_models.registry().loc[name, "hub_id"]).is_dir():
+    if held.empty or not (ROOT / registry.reward_models().loc[name, "hub_id"]).is_dir():
         return not held.empty
     entry = reward_models.find(name)
     return bool((held["revision"] == checkpoints.fetch(entry["hub_id"], entry["revision"])[1]).all())

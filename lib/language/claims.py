@@ -10,7 +10,7 @@ from statsmodels.stats.proportion import proportion_confint
 from lib.claims import THE_PAPER, Claim, paper_table, papers_own, state
 from lib.collection import Collection
 from lib.language import leakage
-from lib.models import language_models
+from lib.models import registry
 
 CLAIM = "A1.logprobs"
 PRINTED = "Tables A1-A3 as printed"
@@ -33,7 +33,7 @@ def printed_function_words() -> pd.DataFrame:
         function_words=("is_one", "sum"),
         n=("is_one", "size"),
     )
-    tuned = language_models.registry()["tuned"]  # in its order: a pretrained model and then its tuned one
+    tuned = registry.language_models()["tuned"]  # in its order: a pretrained model and then its tuned one
     counts = counts.reset_index().assign(kind=lambda rows: rows["model"].map(tuned).map(KINDS))
     return counts.sort_values(
         "model", key=lambda names: names.map(tuned.index.get_loc), kind="stable", ignore_index=True

@@ -1,4 +1,4 @@
-"""Causal language models: the registry, loading, and the log-probability of every token as the next one.
+"""Causal language models: loading, and the log-probability of every token as the next one.
 
 What a language model says is another question than what a reward model rewards (appendix A.1.2). A prompt is put into a
 frame that ends where the assistant is about to speak; one forward pass then gives a logit for every token of the
@@ -7,7 +7,6 @@ ever runs. Facts about the models of Tables A1-A5 are in data/language_models.cs
 """
 
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -15,33 +14,10 @@ import pandas as pd
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from lib import ROOT, InputError, scores
+from lib import InputError, scores
 from lib.files import lock
-from lib.models import checkpoints, conversations
-
-
-@cache
-def _registry() -> pd.DataFrame:
-    table = pd.read_csv(ROOT / "data" / "language_models.csv", keep_default_na=False, index_col="nickname")
-    return table.assign(tuned=table["tuned"] == "instruction-tuned")
-
-
-def registry() -> pd.DataFrame:
-    """The known language models, indexed by nickname: those of Tables A1-A5, bases of reward models, the embedded ones.
-
-    Columns: group (paper, base, embedded), hub_id, revision ('' where none is pinned), base, parameters_b (billions),
-    tuned (bool: instruction-tuned, else pretrained), attention, reward_models (the nicknames of the reward models that
-    were made from it, separated by blanks; for embedded ones, of those that share its embedding table).
-    """
-    return _registry().copy()
-
-
-def base_of(reward_model: str) -> str:
-    """The nickname of the language model that a reward model was made from; '' where none is known."""
-    made_from = _registry()["reward_models"]
-    bases = made_from.index[[reward_model in names.split() for names in made_from]]
-    return bases[0] if len(bases) else ""
-
+from lib.models import checkpoints, conversations, registry
+from lib.models.next_tokens import as_score_table
 
 # --- loading ------------------------------------------------------------------------------------------------------
 
@@ -106,7 +82,7 @@ def load(
 
 def find(name: str) -> dict:
     """What is known of the model of that nickname, hub id or folder: a row of the registry, or as much as is given."""
-    return checkpoints.find_in(registry(), name, "language model")
+    return checkpoints.find_in(registry.language_models(), name, "language model")
 
 
 def _refuse_other_models(name: str, config: PreTrainedConfig) -> None:
@@ -185,12 +161,6 @@ def score_vocabulary(model: LanguageModel, prompts: dict[str, str], path: Path |
     return table
 
 
-def as_score_table(tokens: pd.DataFrame) -> pd.DataFrame:
-    """With reply_ids and input_group: every token is predicted as itself."""
-    ids = tokens["token_id"].to_numpy()
-    return tokens.assign(reply_ids=[np.array([i], dtype=np.int32) for i in ids], input_group=ids.astype(np.int32))
-
-
 def _metadata(model: LanguageModel, prompts: dict[str, str]) -> dict:
     return {
         "model": model.nickname if Path(model.hub_id).is_dir() else model.hub_id,
@@ -202,42 +172,4 @@ def _metadata(model: LanguageModel, prompts: dict[str, str]) -> dict:
         "attention": model.attention,
         "date": conversations.DATE,
         "prompts": prompts,
-    }
-
-
-def with_contrasts(table: pd.DataFrame) -> pd.DataFrame:
-    """The score table with columns `best + worst` and `best - worst`, sum and difference of the two columns.
-
-    Of log-probabilities: the logarithm of the product, respectively of the ratio, of the two probabilities. Sorted by
-    them, these are Tables A4 (what is likely whichever is asked) and A5 (what is likely for one rather than the other).
-    """
-    if missing := [prompt for prompt in ("best", "worst") if prompt not in table]:
-        raise InputError(f"the table has no prompt '{missing[0]}'; score the prompts best and worst")
-    total, difference = table["best"] + table["worst"], table["best"] - table["worst"]
-    return table.assign(**{"best + worst": total, "best - worst": difference})
-
-
-def forms(table: pd.DataFrame, words: list[str], prompts: list[str]) -> pd.DataFrame:
-    """The log-probabilities of words written in several ways: one row per word, form and prompt.
-
-    Columns: word, form (`leading space`, `bare`; each also `capitalised`), text, prompt, log_probability; missing where
-    no single token is this text. Where several tokens are, the likeliest counts.
-    """
-    of_text = table.groupby("text", sort=False)[prompts].max()
-    rows = []
-    for word in words:
-        for form, text in _spellings(word).items():
-            for prompt in prompts:
-                log_probability = float(of_text.loc[text, prompt]) if text in of_text.index else np.nan
-                rows.append([word, form, text, prompt, log_probability])
-    return pd.DataFrame(rows, columns=["word", "form", "text", "prompt", "log_probability"])
-
-
-def _spellings(word: str) -> dict[str, str]:
-    capitalised = word[:1].upper() + word[1:]
-    return {
-        "leading space": f" {word}",
-        "bare": word,
-        "leading space, capitalised": f" {capitalised}",
-        "bare, capitalised": capitalised,
     }

@@ -1,4 +1,4 @@
-"""Reward models: the registry, loading and saving.
+"""Reward models: loading and saving.
 
 A reward model here is a transformers backbone and a head (lib/models/heads.py). Weights come from safetensors only, by
 key, and no remote code ever runs. Facts about the ten models of the paper are in data/reward_models.csv.
@@ -6,12 +6,10 @@ key, and no remote code ever runs. Facts about the ten models of the paper are i
 
 import copy
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-import pandas as pd
 from safetensors.torch import save_file
 from transformers import (
     AutoModel,
@@ -21,9 +19,8 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from lib import ROOT, InputError
-from lib.collection import EMBEDDED, OWN, Collection
-from lib.models import cards, checkpoints, closings, conversations, layers
+from lib import InputError
+from lib.models import cards, checkpoints, closings, conversations, layers, registry
 from lib.models.closings import OpenedTurn
 from lib.models.conversations import Conversation, Inputs
 from lib.models.heads import Head, LinearHead, UncertaintyHead, new_head
@@ -37,53 +34,6 @@ ARCHITECTURES = {  # config.architectures[0] of the checkpoints whose head is no
     "urm": "LlamaForSequenceClassificationWithNormal_Weights",
 }
 READ_AT = ("last", "last_not_pad")
-
-
-@cache
-def _registry() -> pd.DataFrame:
-    return pd.read_csv(ROOT / "data" / "reward_models.csv", keep_default_na=False, index_col="nickname")
-
-
-def registry() -> pd.DataFrame:
-    """The known reward models, indexed by nickname: the paper's ten, current ones, and the project's own small ones.
-
-    Columns: group (paper, current, embedded), hub_id, revision ('' where none is pinned), developer, base, version,
-    parameters_b (billions), rewardbench_rank ('' where unranked), head, dtype, attention. Source: Table 1, model pages.
-    """
-    return _registry().copy()
-
-
-def rows_of(nicknames: Iterable[str]) -> pd.DataFrame:
-    """The registry's rows for these models, in this order; blank where the registry does not hold a model."""
-    rows = _registry().reindex(list(nicknames))
-    return rows.fillna({column: "" for column in rows.columns if not pd.api.types.is_numeric_dtype(rows[column])})
-
-
-def ships(nickname: str, load: str) -> bool:
-    """Whether what is loaded is one of the small models that ship, and not another that is called like one."""
-    models = _registry()
-    places = models.loc[models["group"] == EMBEDDED.name, "hub_id"]
-    if nickname not in places.index:
-        return False
-    return load == nickname or Path(load).resolve() == (ROOT / places[nickname]).resolve()
-
-
-def refuse_foreign(collection: Collection, models: Mapping[str, str]) -> None:
-    """InputError if one of these models, nickname -> what to load, does not belong into the collection.
-
-    A published one holds the authors' scores and no other, and `embedded` the models that ship: the values of others
-    were not planted, whatever they are called.
-    """
-    if collection.is_published:
-        raise InputError(
-            f"'{collection}' holds the scores that the authors published; choose another: COLLECTION={OWN}"
-        )
-    foreign = [nickname for nickname, load in models.items() if not ships(nickname, load)]
-    if collection.is_embedded and foreign:
-        raise InputError(
-            f"'{collection}' holds models with planted values, and {foreign[0]} is none of those that ship; "
-            f"choose another: COLLECTION={OWN}"
-        )
 
 
 # --- conversations ------------------------------------------------------------------------------------------------
@@ -218,7 +168,7 @@ def load(
 
 def find(name: str) -> dict:
     """What is known of the model of that nickname, hub id or folder: a row of the registry, or as much as is given."""
-    return checkpoints.find_in(registry(), name, "reward model")
+    return checkpoints.find_in(registry.reward_models(), name, "reward model")
 
 
 def head_name_of(config: PreTrainedConfig, keys: set[str]) -> str:

@@ -20,8 +20,8 @@ import pandas as pd
 from lib import InputError, downloads, scores
 from lib.collection import ITEMS, LOGPROBS, VOCABULARY, WORDS, Collection
 from lib.files import lock
-from lib.models import reward_models
-from lib.models.language_models import as_score_table, log_probabilities, registry
+from lib.models import registry
+from lib.models.next_tokens import as_score_table
 from lib.prompts import PAPERS_OWN, grid
 
 PAPER = "brchristian/reward_model_optimal_pessimal_tokens"
@@ -234,6 +234,8 @@ def read_published(path: Path, *, in_order: bool = True) -> pd.DataFrame:
     """
     table = read_vocabulary(Path(path), in_order=in_order)
     prompts = ["greatest", "best", "worst"]
+    from lib.models.language_models import log_probabilities  # here, because it loads torch, which few files need
+
     table = table.assign(**{prompt: log_probabilities(table[prompt].to_numpy()) for prompt in prompts})
     return as_score_table(table[["token_id", "token", "text", *prompts]])
 
@@ -244,7 +246,7 @@ def import_published(folder: Path | None = None, *, pinned: bool = True) -> dict
     folder: where the files (`google--<model>.csv`) lie; None fetches them. pinned: they must be the ten published
     files, byte for byte; False takes whichever files of this format the folder holds. Nickname -> table.
     """
-    models, written = registry(), {}
+    models, written = registry.language_models(), {}
     for name, hub_id in models.loc[models["group"] == "paper", "hub_id"].items():
         file = Path(folder) / Path(published_file(hub_id)).name if folder else None
         if not pinned and not (file and file.is_file()):
@@ -312,7 +314,7 @@ def precision_of(rewards: np.ndarray) -> str:
 
 def _models() -> dict[str, str]:
     """Nickname -> hub id of the ten reward models of the paper."""
-    models = reward_models.registry()
+    models = registry.reward_models()
     return models.loc[models["group"] == "paper", "hub_id"].to_dict()
 
 

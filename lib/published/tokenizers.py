@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from lib import ROOT, InputError, downloads, scores, scoring
 from lib.files import replacing
-from lib.models import checkpoints, closings, conversations, reward_models
+from lib.models import checkpoints, closings, conversations, registry, reward_models
 from lib.prompts import read_prompts
 from lib.published.score_files import PAPER
 
@@ -25,7 +25,7 @@ TEMPLATES = {"Gemma 2": ROOT / "data" / "small_models" / "templates" / "gem-2.ji
 
 def bases() -> dict[str, list[str]]:
     """Base -> the nicknames of the paper's models that were made from it."""
-    models = reward_models.registry().query("group == 'paper'").reset_index()
+    models = registry.reward_models().query("group == 'paper'").reset_index()
     return {str(base): rows["nickname"].tolist() for base, rows in models.groupby("base", sort=False)}
 
 

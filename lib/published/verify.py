@@ -25,7 +25,7 @@ from tqdm import tqdm
 from lib import InputError, downloads, scores, scoring
 from lib.collection import ITEMS
 from lib.display import show_token
-from lib.models import reward_models
+from lib.models import registry, reward_models
 from lib.published import long_answers, score_files
 from lib.shortage import is_of_memory
 
@@ -123,7 +123,7 @@ def verify(
 
 
 def _one_of_the_ten(name: str) -> dict:
-    models = reward_models.registry()
+    models = registry.reward_models()
     ten = models[models["group"] == "paper"]
     if name not in ten.index and name not in set(ten["hub_id"]):
         raise InputError(

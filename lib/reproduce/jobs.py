@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lib import ROOT, InputError, scores
 from lib.collection import EMBEDDED, ITEMS, OWN, WORDS, Collection
-from lib.models import reward_models
+from lib.models import registry, reward_models
 from lib.names import checked
 from lib.reproduce.notebooks import find_notebooks, parameters_of
 
@@ -81,7 +81,7 @@ def find_models(names: Sequence[str]) -> dict[str, str]:
 
     No names: the embedded reward models. Raises InputError for a name that is nothing of this.
     """
-    groups = reward_models.registry()["group"]
+    groups = registry.reward_models()["group"]
     names = names or [GROUP]
     wanted = [model for name in names for model in (groups.index[groups == name] if name in groups.values else [name])]
     models = {}
@@ -97,11 +97,11 @@ def find_models(names: Sequence[str]) -> dict[str, str]:
 def study_of(models: Mapping[str, str], collection: str | None = None) -> Collection:
     """The collection that is named, else the embedded models' own or `mine`, as these models (as of find_models) ask.
 
-    InputError for models that do not belong there, as of reward_models.refuse_foreign.
+    InputError for models that do not belong there, as of registry.refuse_foreign.
     """
-    foreign = [nickname for nickname, load in models.items() if not reward_models.ships(nickname, load)]
+    foreign = [nickname for nickname, load in models.items() if not registry.ships(nickname, load)]
     study = Collection(collection) if collection else OWN if foreign else EMBEDDED
-    reward_models.refuse_foreign(study, models)
+    registry.refuse_foreign(study, models)
     return study
 
 
@@ -161,7 +161,7 @@ def _in_order(job: Job, earlier: list[Job]) -> Job:
 
 
 def _artefacts(notebook: Path, collection: Collection, nickname: str, load: str) -> tuple[Path, ...]:
-    models = reward_models.registry()  # what else lies beside them, as language models, is no artefact of these
+    models = registry.reward_models()  # what else lies beside them, as language models, is no artefact of these
     trained = tuple(ROOT / place for place in models.loc[models["group"] == GROUP, "hub_id"])
     if notebook.name.startswith(TRAINING):
         return trained

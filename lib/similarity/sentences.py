@@ -6,7 +6,7 @@ import pandas as pd
 
 from lib.claims import Claim, paper_table, state
 from lib.display import is_offensive
-from lib.models import reward_models
+from lib.models import registry
 from lib.similarity import ends, factors, rsa
 from lib.similarity.ends_claims import GEMMA, PRINTED
 
@@ -39,4 +39,4 @@ def is_harm(text: str) -> bool:
 def printed_figure() -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
     """Fig 2A as printed, models x models, and the theoretical matrices of its models."""
     tau = paper_table("fig2a_tau").set_index("nickname")
-    return tau, factors.theoretical(reward_models.rows_of(tau.index))
+    return tau, factors.theoretical(registry.rows_of(tau.index))
