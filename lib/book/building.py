@@ -21,6 +21,7 @@ CONF: dict[str, Any] = {
     "nb_execution_mode": "off",
     "nb_ipywidgets_js": {},
     "nb_merge_streams": True,
+    "smartquotes": False,  # what pages say is what was written, and glossary terms are found
     "myst_enable_extensions": ["dollarmath"],
     "myst_heading_anchors": 3,
     "mathjax_path": MATHJAX[1],
