@@ -112,15 +112,9 @@ def draw_shares(summaries: pd.DataFrame, title: str) -> Chart:
     """
     figure = new_chart(11, 1.8 + 0.55 * len(summaries), title, DENSE_TITLE)
     axes = figure.subplots()
-    counts = summaries[[f"n_{side}" for side in SIDE_COLOURS]].to_numpy(dtype=float)
-    parts = counts / counts.sum(axis=1, keepdims=True)
-    starts = np.cumsum(parts, axis=1) - parts
-    for number, (side, colour) in enumerate(SIDE_COLOURS.items()):
-        axes.barh(
-            range(len(summaries)), parts[:, number], left=starts[:, number], color=colour, height=0.62, label=side
-        )
+    middle = _stack(axes, summaries[[f"n_{side}" for side in SIDE_COLOURS]].to_numpy(dtype=float))
     for row, claim in enumerate(summaries.itertuples()):
-        middles = dict(zip(SIDE_COLOURS, starts[row] + parts[row] / 2, strict=True))
+        middles = dict(zip(SIDE_COLOURS, middle[row], strict=True))
         _mark(axes, row - 0.12, claim.papers_path, middles, PAPERS)
         _mark(axes, row + 0.12, claim.our_path, middles, OURS)
         axes.text(1.01, row, f"{claim.paths:,} paths; {claim.deciding} decides", va="center", fontsize=11)
@@ -131,6 +125,15 @@ def draw_shares(summaries: pd.DataFrame, title: str) -> Chart:
     bars = [Patch(color=colour, label=side) for side, colour in SIDE_COLOURS.items()]
     figure.legend(handles=[*bars, *map(_as_mark, MARKS)], loc="outside lower center", ncols=5)
     return figure
+
+
+def _stack(axes: Axes, counts: np.ndarray) -> np.ndarray:
+    """Draws a stacked bar per row of counts (claims, sides), as shares; gives the middle of each part, its shape."""
+    parts = counts / counts.sum(axis=1, keepdims=True)
+    starts = np.cumsum(parts, axis=1) - parts
+    for share, start, colour in zip(parts.T, starts.T, SIDE_COLOURS.values(), strict=True):
+        axes.barh(range(len(counts)), share, left=start, color=colour, height=0.62)
+    return starts + parts / 2
 
 
 def _mark(axes: Axes, height: float, sides: str, middles: Mapping[str, float], name: str) -> None:
