@@ -27,6 +27,7 @@ CONF: dict[str, Any] = {
     "mathjax_path": MATHJAX[1],
     "mathjax3_config": {"svg": {"fontCache": "global"}, "options": {"enableMenu": False}},
     "html_theme": "pydata_sphinx_theme",
+    "html_sidebars": {page: [] for page in ("index", "GLOSSARY", "TEACHING", "downloads", "benchmarks/*")},
     "html_css_files": ["book.css"],
     "html_js_files": ["book.js"],
     "html_show_search_summary": False,  # it prints folded words in clear

@@ -19,16 +19,15 @@ FOLDED = {  # tag of a code cell -> what is folded of it, and what is written on
 KEPT_TAGS = {"hide-input", "hide-output", "prediction", "exercise"}
 
 
-def for_book(notebook: NotebookNode, opening: str = "", others: Sequence[str] = ()) -> NotebookNode:
+def for_book(notebook: NotebookNode, told: str = "", opening: str = "", others: Sequence[str] = ()) -> NotebookNode:
     """The notebook as a page of the book. Wrong answers, which metadata holds, are not in it.
 
-    opening: Markdown put below the title. others: pages of the same notebook on other scores, as the links of a
+    told: what is added to the title. opening: Markdown put below it. others: pages of the same notebook on other scores, as the links of a
     toctree; they stand below this one in the menu.
     """
     cells = [_for_book(cell) for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", [])]
-    if opening:
-        title, _, rest = cells[0].source.partition("\n")
-        cells[0].source = f"{title}\n\n{opening}\n{rest}"
+    title, _, rest = cells[0].source.partition("\n")
+    cells[0].source = "\n".join([f"{title}: {told}" if told else title, "", opening, rest])
     if others:
         cells.append(nbformat.v4.new_markdown_cell("\n".join(["```{toctree}", ":hidden:", "", *others, "```"])))
     language = {"name": "python", "pygments_lexer": "ipython3"}

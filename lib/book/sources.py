@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
+from urllib.parse import quote
 
 import nbformat
 
@@ -86,10 +87,12 @@ def _write_chapters(sources: Sources, versions: list[Chapter]) -> None:
     for chapter in versions:
         notebook = nbformat.read(chapter.path, 4)
         sources.picture_texts |= picture_texts(notebook)
-        others = [f"On {other.name} </{other.page}>" for other in versions[1:]] if chapter is versions[0] else []
+        first = chapter is versions[0]
+        others = [f"On {other.name} </{other.page}>" for other in versions[1:]] if first else []
+        told = "" if first else chapter.name
         target = sources.folder / chapter.place
         target.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(for_book(notebook, _beside(chapter, versions), others), target)
+        nbformat.write(for_book(notebook, told, _beside(chapter, versions), others), target)
 
 
 def _beside(chapter: Chapter, versions: list[Chapter]) -> str:
@@ -112,10 +115,9 @@ def _write_notebooks_page(sources: Sources, chapters: list[list[Chapter]]) -> No
 def _about(versions: list[Chapter]) -> str:
     """A notebook's heading, its question, and what each version of it answers."""
     first, (_, question) = versions[0], opening(versions[0].path)
-    lines = [f"## [{_numbered(first.path)}](/{first.place.as_posix()})", "", f"*{question}*", ""]
-    for chapter in versions:
-        if answer := kept_by(chapter.path).answer:
-            lines += [f"- [{chapter.name}](/{chapter.place.as_posix()}): <span>{html.escape(answer)}</span>"]
+    answers = [(chapter, kept_by(chapter.path).answer) for chapter in versions]
+    items = [f"{_link(f'{chapter.page}.html', chapter.name)}: {html.escape(answer)}" for chapter, answer in answers]
+    lines = [f"## [{_numbered(first.path)}](/{first.place.as_posix()})", "", f"*{question}*", "", _list(items)]
     found = next(filter(None, (exercises(nbformat.read(chapter.path, 4)) for chapter in versions)), [])
     if told := [f"{one['title']} ({one['minutes']} minutes, {'★' * one['difficulty']})" for one in found]:
         lines += ["", f"Exercises: {'; '.join(told)}."]
@@ -148,7 +150,16 @@ def _links(sources: Sources, files: Iterable[tuple[Path, str, str]], command: st
     if not there:
         sources.missing.append(f"not in the book yet: what `{command}` makes")
         return f"Not made yet when this book was built: `{command}`."
-    return "\n".join(f'- <a href="{place}"{attribute}>{html.escape(text)}</a>' for _, place, text in there)
+    return _list(_link(place, text, attribute) for _, place, text in there)
+
+
+def _list(items: Iterable[str]) -> str:
+    """A list as HTML, in which Markdown is not looked for."""
+    return "<ul>\n" + "\n".join(f"<li>{item}</li>" for item in items) + "\n</ul>"
+
+
+def _link(place: str, text: str, attribute: str = "") -> str:
+    return f'<a href="{quote(place)}"{attribute}>{html.escape(text)}</a>'
 
 
 def _write_index(sources: Sources, chapters: list[list[Chapter]]) -> None:
