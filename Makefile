@@ -10,7 +10,7 @@ TESTS := OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --no-loadscop
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce published calibrate explore book check card verify quick test drills score ls lab lint notebooks
+.PHONY: help install reproduce published calibrate explore book students class check card verify quick test drills score ls lab lint notebooks
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -36,6 +36,12 @@ explore: $(INSTALLED) ## one page of all rewards, to search in a browser: make e
 
 book: $(INSTALLED) ## the executed notebooks, a glossary and a teaching plan as pages that open from a folder (half a minute)
 	@$(PY) -m lib.run book
+
+students: $(INSTALLED) ## copies of the notebooks with exercises to solve, and the answers apart: make students [FOLDER=folder]
+	@$(PY) -m lib.run students $(if $(FOLDER),"$(FOLDER)")
+
+class: $(INSTALLED) ## all that a laptop needs in a class, in one folder: make class [FOLDER=folder]
+	@$(PY) -m lib.run class $(if $(FOLDER),"$(FOLDER)")
 
 quick: lint ## check style and types, and run the tests that load no notebook and train nothing (about a minute)
 	@$(TESTS) -m "not slow"

@@ -6,6 +6,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 
 from lib import InputError, shortage
 from lib.terminal import Visible
@@ -23,6 +24,8 @@ EXAMPLES = """examples:
   python -m lib.run calibrate --models 40                            do the intervals hold what was planted?
   python -m lib.run explore --collection published-words             all of its rewards on one page, for a browser
   python -m lib.run book                                             notebooks, glossary, teaching plan as pages
+  python -m lib.run students                                         notebooks with exercises to solve, and answers
+  python -m lib.run class                                            all that a laptop needs in a class, in one folder
   python -m lib.run notebooks 04 05                                  execute these committed notebooks again
   python -m lib.run ls models                                        models, collections, prompts or notebooks
 """
@@ -86,6 +89,10 @@ def _add_about_the_project(commands) -> None:
     added = commands.add_parser("tokenizers", help="count what the tokens of the paper's models are read as")
     added.add_argument("folder", nargs="?", help="holds gemma-2/, llama-3/, ... each with tokenizer.json; default: hub")
     added.add_argument("--write", action="store_true", help="keep the counts in data/tokenizers")
+    added = commands.add_parser("students", help="write copies of the notebooks with stubs, and the answer key")
+    added.add_argument("folder", nargs="?", help="where students/ and answers/ go (default: data/course)")
+    added = commands.add_parser("class", help="write a folder with all that a laptop needs in a class, without torch")
+    added.add_argument("folder", nargs="?", help="where it goes (default: data/course/class)")
     added = commands.add_parser("notebooks", help="execute the committed notebooks again, without run-time metadata")
     added.add_argument("names", nargs="*", metavar="NAME", help="how their names start (default: all)")
     added = commands.add_parser("ls", help="list models, collections, prompts and notebooks")
@@ -137,6 +144,14 @@ def _run(command: str, **given) -> int:
             from lib.explorer import page
 
             page.explore(**given)
+        case "students":
+            from lib.course import students
+
+            students.make(Path(given["folder"] or students.COURSE))
+        case "class":
+            from lib.course import classroom
+
+            classroom.make(Path(given["folder"] or classroom.CLASS))
         case "notebooks":
             from lib.reproduce import committed
 

@@ -16,7 +16,7 @@ from lib.files import hash_of_code, replacing
 from lib.reproduce.jobs import Job
 from lib.reproduce.notebooks import EXERCISE, to_execute
 
-MADE = ("scores", "models", "cache")  # the folders of data/ that runs make
+MADE = ("scores", "models", "cache", "explorer", "book", "course")  # the folders of data/ that runs make
 A_YEAR = 366 * 24 * 3600  # seconds; no job takes longer
 
 
