@@ -2,8 +2,7 @@
 
 import base64
 import hashlib
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import nbformat
 from nbformat import NotebookNode
@@ -22,8 +21,8 @@ KEPT_TAGS = {"hide-input", "hide-output", "prediction", "exercise"}
 def for_book(notebook: NotebookNode, told: str = "", opening: str = "", others: Sequence[str] = ()) -> NotebookNode:
     """The notebook as a page of the book. Wrong answers, which metadata holds, are not in it.
 
-    told: what is added to the title. opening: Markdown put below it. others: pages of the same notebook on other scores, as the links of a
-    toctree; they stand below this one in the menu.
+    told: what is added to the title. opening: Markdown put below it. others: pages of the same notebook on other
+    scores, as the links of a toctree; they stand below this one in the menu.
     """
     cells = [_for_book(cell) for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", [])]
     title, _, rest = cells[0].source.partition("\n")
@@ -61,12 +60,3 @@ def picture_texts(notebook: NotebookNode) -> dict[str, str]:
         if alt and "image/png" in output.get("data", {}):
             texts[hashlib.sha256(base64.b64decode(output.data["image/png"])).hexdigest()] = alt
     return texts
-
-
-def exercises(notebook: NotebookNode) -> list[Mapping]:
-    """Title, minutes and difficulty (1 to 3) of the notebook's exercises, in their order."""
-    begins = [cell for cell in notebook.cells if "exercise" in cell.metadata.get("tags", [])]
-    return [
-        {"title": re.search(r"^### Exercise: (.+)$", cell.source, re.MULTILINE)[1], **cell.metadata["exercise"]}
-        for cell in begins
-    ]

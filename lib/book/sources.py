@@ -11,15 +11,16 @@ from urllib.parse import quote
 import nbformat
 
 from lib import ROOT
-from lib.book.cells import exercises, for_book, picture_texts
+from lib.book.cells import for_book, picture_texts
 from lib.collection import EMBEDDED, ITEMS, PUBLISHED, WORDS, Collection
+from lib.course.exercises import read_section
+from lib.course.students import COURSE, STUDENTS
 from lib.explorer import page as explorer
 from lib.reproduce.front_page import kept_by
 from lib.reproduce.jobs import CARD_OF, SCORECARD
 from lib.reproduce.notebooks import find_notebooks, opening
 
 DOCUMENTS = ("GLOSSARY.md", "TEACHING.md", "benchmarks/calibration.md")
-STUDENTS = Path("data", "course", "students")
 NAMES = {EMBEDDED: "small models, planted values", PUBLISHED: "published scores",
          WORDS: "published scores of words", ITEMS: "published scores of items"}  # fmt: skip
 
@@ -118,9 +119,10 @@ def _about(versions: list[Chapter]) -> str:
     answers = [(chapter, kept_by(chapter.path).answer) for chapter in versions]
     items = [f"{_link(f'{chapter.page}.html', chapter.name)}: {html.escape(answer)}" for chapter, answer in answers]
     lines = [f"## [{_numbered(first.path)}](/{first.place.as_posix()})", "", f"*{question}*", "", _list(items)]
-    found = next(filter(None, (exercises(nbformat.read(chapter.path, 4)) for chapter in versions)), [])
-    if told := [f"{one['title']} ({one['minutes']} minutes, {'★' * one['difficulty']})" for one in found]:
-        lines += ["", f"Exercises: {'; '.join(told)}."]
+    [own] = [chapter for chapter in versions if chapter.collection == EMBEDDED]
+    found = read_section(own.path).exercises
+    if told := [f"{one.title} ({one.minutes} minutes, {'★' * one.difficulty})" for one in found]:
+        lines += ["", f"Exercises: {'; '.join(told)}"]
     return "\n".join([*lines, ""])
 
 
@@ -133,7 +135,7 @@ def _write_downloads_page(sources: Sources) -> None:
     card = EMBEDDED.figures / f"card-{CARD_OF}.html"
     pages = [(explorer.path_of(study), f"explorer/{study}.html", f"Rewards of {NAMES[study]}")
              for study in (EMBEDDED, WORDS, ITEMS)]  # fmt: skip
-    copies = [(path, f"students/{path.name}", path.name) for path in sorted((ROOT / STUDENTS).glob("*.ipynb"))]
+    copies = [(path, f"students/{path.name}", path.name) for path in sorted((COURSE / STUDENTS).glob("*.ipynb"))]
     _fill(
         sources,
         "downloads",
