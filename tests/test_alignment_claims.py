@@ -371,6 +371,30 @@ def test_sentences_about_kinds_and_paths():
     assert findings.paths_in_words("S4.asymmetry", paths).endswith("agreement is higher at the upper end")
 
 
+def test_sentences_for_whoever_cannot_see_the_figures():
+    names = ["a", "b", "c", "people"]
+    taus = [[1, 0.5, 0.7, 0.2], [0.5, 1, 0.6, 0.4], [0.7, 0.6, 1, 0.3], [0.2, 0.4, 0.3, 1]]
+    matrix = pd.DataFrame(taus, names, names)
+    assert findings.matrix_in_words(matrix) == (
+        "Two models agree at tau 0.50 to 0.70, models with people at 0.20 (a) to 0.40 (b)."
+    )
+    rows = pd.DataFrame({"cut": [50, 900], "high_tau": [0.1, 0.4], "low_tau": [-0.1, 0.2]})
+    assert findings.cuts_in_words({"GE": rows}) == (
+        "Mean tau with people at the upper and at the lower end, "
+        "GE: at 50 items 0.10 and -0.10, at 900 items 0.40 and 0.20."
+    )
+    items = pd.DataFrame({"surprise": [4.0, 6, -1, -3, 1]}, index=list("abcde"))
+    told = findings.strips_in_words(items, pd.Series({"a": "nature", "b": "nature", "c": ""}))
+    assert told.endswith("(above 0: undervalued): nature +5, no kind -1.")  # (4 + 6) / 2, and -1 of -3, -1, 1
+    ranked = pd.DataFrame({"people": [1.0, 3], "M": [5.0, 7], "N": [9.0, 8], "O": [6.0, 9]}, index=["x", "y"])
+    assert findings.moves_in_words(ranked, {"first": ["x", "y"]}).endswith("first: 2 to 7.")  # medians 6 and 8
+    paths = pd.DataFrame({"prompt": ["GE", "GE", "HP", "HP"], "scale": ["raw", "rank"] * 2})
+    paths = paths.assign(estimate=[1.0, 1.1, 3.0, 3.1], side=["for", "for", "undecided", "for"])
+    assert findings.sides_in_words(paths) == (
+        "Of 4 paths 75% for, 25% undecided, 0% against; the choice of prompt explains most."
+    )
+
+
 @pytest.mark.parametrize("low, high, side", [(0.1, 0.3, "Llama's lean more to agency"), (-0.1, 0.3, "undecided"),
                                              (-0.3, -0.1, "Gemma's do")])  # fmt: skip
 def test_sentences_about_words(low, high, side):

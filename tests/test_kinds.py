@@ -115,6 +115,8 @@ def test_by_kind_is_a_mean_over_items_and_models():
     assert found["above"].to_dict() == pytest.approx({"k": 0.8, "l": 0.35})
     assert found["models"].tolist() == [2, 0] and found["of_models"].tolist() == [2, 2]
     assert (found["these_high"] - found["these_low"] <= found["ci_high"] - found["ci_low"]).all()
+    assert found.loc["k", "ci_high"] == 1  # .8 and, for two items and two models, more than .2 to either side
+    assert found[["ci_low", "ci_high"]].isin([0, 1]).any(axis=1).all()
     assert kinds.by_kind(values.head(1), pd.Series(["k"], ["a"])).empty  # one item says nothing of a kind
     with pytest.raises(InputError, match="1 item of a kind says nothing"):
         kinds.mean_over_items(values.head(1))

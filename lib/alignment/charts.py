@@ -198,19 +198,13 @@ def draw_discrepancies(
     if not 0 < 2 * n <= len(ranks):
         raise InputError(f"{len(ranks)} items have no {n} at either end; choose n up to {len(ranks) // 2}")
     strips = [] if kinds is None else [*sorted(set(kinds) - {""}), ""]
+    heights = [9, 0.6 * len(strips)] if strips else [9]
     figure = new_chart(10, 9 + 0.45 * len(strips), title, DENSE_TITLE)
-    panels = figure.subplots(
-        1 + bool(strips), 1, squeeze=False, height_ratios=[9, 0.6 * len(strips)][: 1 + bool(strips)]
-    )
-    axes = panels[0, 0]
-    _draw_all_items(axes, ranks)
-    ordered = ranks.sort_values("position", kind="stable")
-    _name_items(axes, ordered.head(n), LOW, "left", blur)
-    _name_items(axes, ordered.tail(n), HIGH, "right", blur)
-    axes.invert_yaxis()
-    axes.set(xlabel="rank by people (1 = best)", ylabel="rank by models (1 = best)")
+    panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
+    _draw_all_items(panels[0], ranks)
+    _name_ends(panels[0], ranks.sort_values("position", kind="stable"), n, blur)
     if strips:
-        _draw_strips(panels[1, 0], ranks, kinds.reindex(ranks.index).fillna(""), strips)
+        _draw_strips(panels[1], ranks, kinds.reindex(ranks.index).fillna(""), strips)
     keys = [
         _key("models rank as people do", GREY, line="--"),
         _key("expected of an item that people rank so", "black"),
@@ -229,6 +223,7 @@ def _draw_all_items(axes: Axes, ranks: pd.DataFrame) -> None:
     axes.plot([1, items], [1, items], color=GREY, linestyle="--", linewidth=1.2)
     line = ranks.sort_values("people_rank")
     axes.plot(line["people_rank"], line["expected"], color="black", linewidth=2)
+    axes.set(xlabel="rank by people (1 = best)", ylabel="rank by models (1 = best)")
 
 
 def _draw_strips(axes: Axes, ranks: pd.DataFrame, kinds: pd.Series, strips: Sequence[str]) -> None:
@@ -244,6 +239,13 @@ def _draw_strips(axes: Axes, ranks: pd.DataFrame, kinds: pd.Series, strips: Sequ
     axes.set_yticks(range(len(strips)), names)
     axes.set_ylim(len(strips) - 0.4, -0.6)
     axes.set_xlabel("rank by models less what is expected (right: undervalued; diamond: median)")
+
+
+def _name_ends(axes: Axes, ordered: pd.DataFrame, n: int, blur: bool) -> None:
+    """Name the first n and the last n of the items, and turn the panel over: rank 1 is on top."""
+    _name_items(axes, ordered.head(n), LOW, "left", blur)
+    _name_items(axes, ordered.tail(n), HIGH, "right", blur)
+    axes.invert_yaxis()
 
 
 def _name_items(axes: Axes, rows: pd.DataFrame, colour: str, side: str, blur: bool) -> None:
@@ -315,18 +317,13 @@ def _draw_slopes(axes: Axes, ranks: pd.DataFrame, items: Sequence[str], blur: bo
     count, rows = len(ranks), ranks.loc[list(items)]
     people, of_models = rows.iloc[:, 0].to_numpy(dtype=float), rows.iloc[:, 1:]
     median, hues = of_models.median(axis=1).to_numpy(), model_colours(of_models.columns)
-    names = [item_label(item, 26, blur) for item in items]
-    ends = [(people, -0.06, -0.16, "right"), (median, 1.36, 1.46, "left")]
-    heights = [spread(wanted, 0.085 * count, 0.0, float(count)) for wanted, *_ in ends]
+    steps = np.linspace(1.06, 1.3, of_models.shape[1])
     for i, item in enumerate(items):
         axes.plot([0, 1], [people[i], median[i]], color="black", linewidth=1.6, marker=SHAPES[i], markersize=7)
-        steps = np.linspace(1.06, 1.3, of_models.shape[1])
         axes.scatter(steps, of_models.loc[item], s=22, marker=SHAPES[i], c=[hues[name] for name in of_models])
-        for (wanted, near, far, side), placed in zip(ends, heights, strict=True):
-            axes.plot([near, far], [wanted[i], placed[i]], color=GREY, linewidth=0.8, clip_on=False)
-            aside = (-4 if side == "right" else 4, 0)
-            axes.annotate(names[i], (far, placed[i]), aside, textcoords="offset points", ha=side, va="center",
-                          fontsize=12, annotation_clip=False)  # fmt: skip
+    names = [item_label(item, 26, blur) for item in items]
+    _name_lines(axes, names, people, (-0.06, -0.16), "right", count)
+    _name_lines(axes, names, median, (1.36, 1.46), "left", count)
     axes.set(ylim=(1.06 * count, -0.06 * count), xlim=(-1.2, 2.5))
     axes.set_xticks([0, 1.15], ["people", "models: median (black)\nand each one"])
     axes.spines[["left", "bottom"]].set_visible(False)
@@ -335,6 +332,17 @@ def _draw_slopes(axes: Axes, ranks: pd.DataFrame, items: Sequence[str], blur: bo
     axes.set_yticks(shown, [f"{rank:,}" for rank in shown], fontsize=11, color=GREY)
     for rank in shown:
         axes.axhline(rank, color="#dddddd", linewidth=0.8, zorder=0)
+
+
+def _name_lines(
+    axes: Axes, names: Sequence[str], heights: np.ndarray, leader: tuple[float, float], side: str, count: int
+) -> None:
+    """The names at one end of the lines, apart from each other, each with a thin leader from its line's height."""
+    placed = spread(heights, 0.085 * count, 0.0, float(count))
+    for name, height, at in zip(names, heights, placed, strict=True):
+        axes.plot(leader, [height, at], color=GREY, linewidth=0.8, clip_on=False)
+        axes.annotate(name, (leader[1], at), (-4 if side == "right" else 4, 0), textcoords="offset points", ha=side,
+                      va="center", fontsize=12, annotation_clip=False)  # fmt: skip
 
 
 def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:

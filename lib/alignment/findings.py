@@ -1,9 +1,14 @@
 """What was found about models and people, in sentences."""
 
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 import pandas as pd
 
+from lib import multiverse
 from lib.alignment import human, kinds
 from lib.alignment.claims import HOLOCAUST, LOWEST
+from lib.alignment.concordance import PEOPLE
 from lib.alignment.matched import Matched
 from lib.alignment.profiles import ByBase
 
@@ -153,3 +158,52 @@ def paths_in_words(claim: str, table: pd.DataFrame) -> str:
     if claim != "S4.asymmetry":
         said = f"{claim.rsplit('.', 1)[1]} is undervalued"
     return f"On {(table['side'] == 'for').mean():.0%} of {len(table)} paths {said}"
+
+
+# --- what a figure shows, for whoever cannot see it ---------------------------------------------------------------
+
+
+def matrix_in_words(matrix: pd.DataFrame) -> str:
+    """From which tau to which two models agree, and models with people; matrix: rankings.tau_matrix with people."""
+    models, theirs = matrix.drop(index=PEOPLE, columns=PEOPLE), matrix[PEOPLE].drop(PEOPLE)
+    pairs = models.to_numpy()[np.triu_indices(len(models), 1)]
+    return (
+        f"Two models agree at tau {pairs.min():.2f} to {pairs.max():.2f}, models with people at {theirs.min():.2f} "
+        f"({theirs.idxmin()}) to {theirs.max():.2f} ({theirs.idxmax()})."
+    )
+
+
+def cuts_in_words(at_ends: Mapping[str, pd.DataFrame]) -> str:
+    """For each prompt the mean tau at the two ends, with the fewest and with the most items; of human.at_ends."""
+    parts = []
+    for prompt, rows in at_ends.items():
+        few, many = (
+            f"{row['cut']:.0f} items {row['high_tau']:.2f} and {row['low_tau']:.2f}"
+            for _, row in rows.iloc[[0, -1]].iterrows()
+        )
+        parts.append(f"{prompt}: at {few}, at {many}")
+    return f"Mean tau with people at the upper and at the lower end, {'; '.join(parts)}."
+
+
+def strips_in_words(items: pd.DataFrame, kind_of: pd.Series) -> str:
+    """The median surprise of each kind of items, and of those of none; items: of human.discrepancies."""
+    names = kind_of.reindex(items.index).fillna("").replace("", "no kind")
+    medians = items["surprise"].groupby(names).median().sort_values(ascending=False)
+    told = ", ".join(f"{kind} {median:+,.0f}" for kind, median in medians.items())
+    return f"Median rank by models less what is expected (above 0: undervalued): {told}."
+
+
+def moves_in_words(ranked: pd.DataFrame, groups: Mapping[str, Sequence[str]]) -> str:
+    """From which mean rank by people to which by the median model each group of items goes; ranked: people first."""
+    parts = []
+    for name, items in groups.items():
+        rows = ranked.loc[list(items)]
+        parts.append(f"{name}: {rows.iloc[:, 0].mean():,.0f} to {rows.iloc[:, 1:].median(axis=1).mean():,.0f}")
+    return f"Mean rank of each panel's items by people, then by the median model: {'; '.join(parts)}."
+
+
+def sides_in_words(table: pd.DataFrame) -> str:
+    """On which sides the paths of a claim lie, and the choice that decides most; table: of multiverse.run."""
+    row = multiverse.shares(table).loc["all"]
+    told = f"{row['for']:.0%} for, {row['undecided']:.0%} undecided, {row['against']:.0%} against"
+    return f"Of {len(table)} paths {told}; the choice of {multiverse.deciding(table)['choice'].iloc[0]} explains most."

@@ -100,8 +100,8 @@ def by_kind(values: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
 
     values: items x models, as from `undervalued`; kinds: item -> kind. Columns: kind, items; above (mean over items and
     models), its 95% interval ci_low, ci_high and p against .5 (items and models both samples); these_low, these_high
-    (these very models); models that undervalue it (above .5), of how many (of_models), and the exact interval of that
-    count for models like these, count_low, count_high.
+    (these very models), cut off at 0 and 1, beyond which no share lies; models that undervalue it (above .5), of how
+    many (of_models), and the exact interval of that count for models like these, count_low, count_high.
     """
     rows = []
     for kind, group in values.groupby(kinds.loc[values.index], sort=True):
@@ -109,9 +109,10 @@ def by_kind(values: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
             continue
         found, count = mean_over_items(group), int((group.mean() > 0.5).sum())
         low, high = count_interval(count, group.shape[1])
+        ends = np.clip([found.ci_low, found.ci_high, found.these_low, found.these_high], 0.0, 1.0)
         rows.append({
-            "kind": kind, "items": len(group), "above": found.estimate, "ci_low": found.ci_low,
-            "ci_high": found.ci_high, "p": found.p, "these_low": found.these_low, "these_high": found.these_high,
+            "kind": kind, "items": len(group), "above": found.estimate, "ci_low": ends[0], "ci_high": ends[1],
+            "p": found.p, "these_low": ends[2], "these_high": ends[3],
             "models": count, "of_models": group.shape[1], "count_low": low, "count_high": high,
         })  # fmt: skip
     return pd.DataFrame(rows, columns=BY_KIND)

@@ -64,7 +64,7 @@ def named_ranks(ours: pd.DataFrame, unrated: pd.Index) -> pd.DataFrame:
     mine = ours.set_axis(ours.index.str.lower())
     rows = []
     for item in [*kinds.NAMED, *FIG_5C]:
-        printed = PRINTED_RANKS.get(item, "a rank that our copy of the text lacks")
+        printed = PRINTED_RANKS.get(item, "a rank, of which no number is transcribed")
         row = {"item": item, "named for": kinds.NAMED.get(item, "its place"), "the paper prints": printed}
         rows.append(row | _places(published, item, "published") | _places(mine, item.lower(), "ours"))
     return pd.DataFrame(rows)
