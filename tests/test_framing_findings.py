@@ -36,6 +36,21 @@ def test_a_step_between_grades_is_told_by_the_side_that_the_prompt_asks_for():
     assert findings.grade_steps(graded[::-1].set_axis(graded.index), "worst").endswith("words, the side asked for.")
 
 
+def test_titles_say_no_more_than_the_interval():
+    found = gaps(greatest=(0.1, 0.5), best=(-0.1, 0.9), worst=(-0.5, -0.1))
+    told = "Positive words score higher for greatest, lower for worst, neither higher nor lower for certain for best"
+    assert findings.apart(found) == told
+    prompts = ("greatest", "best")
+    assert findings.agree(found.loc["greatest"], prompts) == "Greatest and best agree: mean r 0.30 (0.10 to 0.50)"
+    assert findings.agree(found.loc["best"], prompts).startswith("Greatest and best do not agree for certain: mean r")
+
+
+def test_a_count_of_models_has_its_interval_and_the_papers_count_where_there_is_one():
+    counts = pd.DataFrame({"count": [8, 3], "ci_low": [2, 1], "ci_high": [9, 5], "models": 10}, ["greatest", "fine"])
+    told = "Models in which the side asked for is steeper: greatest 8 of 10 (2 to 9; paper: 8), fine 3 of 10 (1 to 5)"
+    assert findings.steeper(counts) == told
+
+
 def test_the_mean_of_a_grade_gives_every_model_one_voice():
     rows = pd.DataFrame(
         {

@@ -203,11 +203,11 @@ def draw_confounding(words: pd.DataFrame, prompt: str, slopes: pd.DataFrame, *, 
 def draw_density(
     tables: Mapping[str, pd.DataFrame], x: str, y: str, *, title: str, named: int = 0, blur: bool = True
 ) -> Chart:
-    """Rewards for prompt y over rewards for prompt x, a panel per model; darker = more tokens (Figs 4 and A2).
+    """Rewards for prompt y over rewards for prompt x, a panel per model; darker = more texts (Figs 4 and A2).
 
     tables: score tables, best with one row per distinct input; a single one is named by the title alone. named: that
-    many tokens of each corner are named; for more than one model, names do not fit. Counts are on a log scale, so that
-    single tokens stay visible.
+    many texts of each corner are named; for more than one model, names do not fit. Counts are on a log scale, so that
+    single texts stay visible.
     """
     columns = min(5, len(tables))
     rows = -(-len(tables) // columns)
@@ -229,13 +229,13 @@ def draw_density(
 
 
 def _count_bar(figure: Chart, axes: Axes, counts: mpl.collections.Collection) -> None:
-    bar = figure.colorbar(counts, ax=axes, label="tokens", shrink=0.6).ax.yaxis
+    bar = figure.colorbar(counts, ax=axes, label="texts", shrink=0.6).ax.yaxis
     bar.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
     bar.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.0f}"))
     bar.set_minor_formatter(mpl.ticker.NullFormatter())
 
 
-# Where the names of a corner stand: fraction of the panel, alignment. The panel is widened so that no token is there.
+# Where the names of a corner stand: fraction of the panel, alignment. The panel is widened so that no text is there.
 CORNER_PLACES = {"both": (0.99, 0.985, "right", "top"), "neither": (0.01, 0.015, "left", "bottom"),
                  "good only": (0.99, 0.015, "right", "bottom"), "bad only": (0.01, 0.985, "left", "top")}  # fmt: skip
 CORNER_NAMES = {"both": "rewarded for both", "neither": "for neither", "good only": "for {x} only",
@@ -243,7 +243,7 @@ CORNER_NAMES = {"both": "rewarded for both", "neither": "for neither", "good onl
 
 
 def _name_corners(axes: Axes, corners: pd.DataFrame, x: str, y: str, blur: bool) -> None:
-    """Number the tokens of the corners, and list their names beside them."""
+    """Number the texts of the corners, and list their names beside them."""
     for (low, high), widen in ((axes.get_xlim(), axes.set_xlim), (axes.get_ylim(), axes.set_ylim)):
         widen(low - 0.27 * (high - low), high + 0.27 * (high - low))
     for number, (corner, rows) in enumerate(corners.groupby("corner", sort=False)):

@@ -43,6 +43,18 @@ def more_or_less(slopes: pd.DataFrame) -> str:
     return _by_side(slopes, {1: "more", -1: "less", 0: "neither more nor less for certain"})
 
 
+def apart(gaps: pd.DataFrame) -> str:
+    """Under which prompts positive words score higher than negative ones; gaps: effects.mean_of of mean gaps."""
+    told = _by_side(gaps, {1: "higher", -1: "lower", 0: "neither higher nor lower for certain"})
+    return f"Positive words score {told}"
+
+
+def agree(both: Mapping, prompts: Sequence[str]) -> str:
+    """Whether rewards for two prompts go together; both: the row of their mean correlation, with its interval."""
+    told = "agree" if side_of(both) > 0 else "do not agree for certain"
+    return f"{listed(prompts).capitalize()} {told}: mean r {said(both)}"
+
+
 def _by_side(rows: pd.DataFrame, told: Mapping[int, str]) -> str:
     prompts = {word: [prompt for prompt, row in rows.iterrows() if side_of(row) == side] for side, word in told.items()}
     return ", ".join(f"{word} for {listed(of_side)}" for word, of_side in prompts.items() if of_side)
@@ -57,9 +69,9 @@ def steeper(counts: pd.DataFrame) -> str:
     """In how many models the side asked for is steeper, beside what the paper prints; counts: effects.counts."""
     told = []
     for prompt, row in counts.iterrows():
-        printed = f" (paper: {STEEPER[prompt]} of 10)" if prompt in STEEPER else ""
-        told.append(f"{row['count']} of {row['models']} models for {prompt}{printed}")
-    return "The side asked for is steeper in " + ", ".join(told)
+        printed = f"; paper: {STEEPER[prompt]}" if prompt in STEEPER else ""
+        told.append(f"{prompt} {row['count']} of {row['models']} ({row['ci_low']} to {row['ci_high']}{printed})")
+    return "Models in which the side asked for is steeper: " + ", ".join(told)
 
 
 def by_choice(gaps: pd.DataFrame) -> str:
