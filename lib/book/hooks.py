@@ -1,6 +1,5 @@
 """What the book adds to Sphinx: texts for pictures, links to the glossary, and a search that knows no folded word."""
 
-import re
 from pathlib import Path
 
 from docutils import nodes
@@ -9,17 +8,17 @@ from sphinx.builders.html import StandaloneHTMLBuilder
 
 from lib.book.glossary import link_first_uses, terms_of
 
-FOLDED = re.compile(r'<details class="offensive".*?</details>', re.DOTALL)
+TOKENS = 'class="token'  # of whatever shows tokens (see lib.display), folded ones among them
 GLOSSARY = "GLOSSARY"
 
 
 class Book(StandaloneHTMLBuilder):
-    """Sphinx's pages, but the index of the search holds no word that a page folds away."""
+    """Sphinx's pages; their search leaves out what shows tokens, where words that a page folds away stand in clear."""
 
     def index_page(self, pagename: str, doctree: nodes.document, title: str) -> None:
         searched = doctree.deepcopy()
-        for raw in list(searched.findall(nodes.raw)):
-            raw.replace_self(nodes.raw("", FOLDED.sub(" ", raw.astext()), format="html"))
+        for raw in [raw for raw in searched.findall(nodes.raw) if TOKENS in raw.astext()]:
+            raw.parent.remove(raw)
         super().index_page(pagename, searched, title)
 
 

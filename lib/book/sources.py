@@ -1,6 +1,7 @@
 """The book's sources, laid out as the repository is, so that links between its pages hold in both."""
 
 import html
+import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from lib.reproduce.jobs import CARD_OF, SCORECARD
 from lib.reproduce.notebooks import find_notebooks, opening
 
 DOCUMENTS = ("GLOSSARY.md", "TEACHING.md", "benchmarks/calibration.md")
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 NAMES = {EMBEDDED: "small models, planted values", PUBLISHED: "published scores",
          WORDS: "published scores of words", ITEMS: "published scores of items"}  # fmt: skip
 
@@ -63,8 +65,7 @@ def assemble(folder: Path, notebooks: Path = ROOT / "notebooks") -> Sources:
     for versions in chapters:
         _write_chapters(sources, versions)
     for name in DOCUMENTS:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / name, folder / name)
+        _write_document(sources, Path(name))
     _write_notebooks_page(sources, chapters)
     _write_downloads_page(sources)
     _write_index(sources, chapters)
@@ -100,6 +101,19 @@ def _beside(chapter: Chapter, versions: list[Chapter]) -> str:
     """The line under a title that says whose scores these are, and links to the same notebook on others."""
     links = [f"[{other.name}](/{other.place.as_posix()})" for other in versions if other is not chapter]
     return f"*This page: {chapter.name}.*" + (f" The same on {', '.join(links)}." if links else "")
+
+
+def _write_document(sources: Sources, place: Path) -> None:
+    """A page that the repository holds too; its links to what is not in the book become plain text."""
+
+    def kept(link: re.Match) -> str:
+        text, target = link.groups()
+        there = (sources.folder / place.parent / target.partition("#")[0]).is_file() or target.startswith("#")
+        return link[0] if there else text
+
+    text = LINK.sub(kept, (ROOT / place).read_text(encoding="utf-8"))
+    (sources.folder / place).parent.mkdir(parents=True, exist_ok=True)
+    (sources.folder / place).write_text(text, encoding="utf-8")
 
 
 # --- pages about the notebooks and the files beside them ----------------------------------------------------------
