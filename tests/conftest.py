@@ -24,6 +24,7 @@ SLOW_FILES = {
     "notebooks",
     "checkpoints",
     "checks",
+    "classroom",
     "cores",
     "embedded_language_models",
     "embedded_reward_models",

@@ -1,0 +1,87 @@
+"""The folder for a class: student notebooks, library, tables, explorer and book, to be copied to laptops as it is."""
+
+import re
+import shutil
+import tomllib
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+import nbformat
+
+from lib import ROOT, InputError
+from lib.collection import EMBEDDED
+from lib.course.students import COURSE, student_copy
+from lib.explorer import page as explorer
+from lib.reproduce.notebooks import find_notebooks
+from lib.reproduce.record import tables
+
+CLASS = COURSE / "class"
+BOOK = ROOT / "data" / "book" / "html"  # where make book leaves it
+START = "START.md"
+MB = 1_000_000
+LARGEST_ZIP = 100 * MB  # what a school's mail or learning platform still takes
+INSTALLED = "900 MB"  # by pip, without byte code: 824 MB were measured on Linux
+
+
+def make(folder: Path = CLASS, notebooks: Path = ROOT / "notebooks") -> None:
+    """Write the folder, and the same as a zip beside it where that is small, and say where.
+
+    What `make class` wrote there before is replaced. InputError where something else is there, or nothing was scored.
+    """
+    if not (EMBEDDED.models and EMBEDDED.logprobs.models):
+        raise InputError(
+            f"a class needs the scores of the small models, and {EMBEDDED.scores} has none; run: make reproduce"
+        )
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / START).is_file():
+        raise InputError(f"{folder} holds something else; name an empty folder: make class FOLDER=...")
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    _fill(part, notebooks)
+    shutil.rmtree(folder, ignore_errors=True)
+    part.rename(folder)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    print(f"{folder}: {size / MB:.0f} MB for each laptop; begin with its {START}.")
+    if size < LARGEST_ZIP:
+        print(shutil.make_archive(str(folder), "zip", folder.parent, folder.name))
+    if not BOOK.is_dir():
+        print("Without the book, which is not built: make book, then this again.")
+
+
+def _fill(folder: Path, notebooks: Path) -> None:
+    shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    for path in _read_by_notebooks():
+        place = folder / path.relative_to(ROOT)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, place)
+    for path in find_notebooks(notebooks):  # beside lib, so that their kernels import it without an installation
+        nbformat.write(student_copy(path), folder / path.name)
+    explorer.write(EMBEDDED, folder / "explorer.html")
+    if BOOK.is_dir():
+        shutil.copytree(BOOK, folder / "book")
+    (folder / "requirements.txt").write_text("\n".join([*requirements(), ""]), encoding="utf-8")
+    told = resources.files("lib.course").joinpath(START).read_text(encoding="utf-8")
+    told = told.replace("{size}", INSTALLED).replace("{book}", "" if BOOK.is_dir() else " (not in this copy)")
+    (folder / START).write_text(told, encoding="utf-8")
+
+
+def _read_by_notebooks() -> Iterator[Path]:
+    """The project's own tables and versions, score tables, and what earlier runs kept for later notebooks."""
+    yield from tables()
+    for study in (EMBEDDED, EMBEDDED.logprobs):
+        yield from study.scores.glob("*.parquet")
+    yield from EMBEDDED.claims.glob("*.csv")
+    kept = (ROOT / "figures").rglob("*.csv")
+    yield from (path for path in kept if "_paths_" not in path.name)  # every single path of an analysis is large
+
+
+def requirements() -> list[str]:
+    """The packages of the light installation, as `name==version` with the versions of requirements.lock."""
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").split()
+    pinned = {_canonical(line.partition("==")[0]): line for line in lines}
+    return [pinned[_canonical(name)] for name in wanted]
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
