@@ -181,11 +181,19 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         print("\ninterrupted; the same command goes on from here", file=sys.stderr)
         return 130
     except Exception as error:
-        if not (line := shortage.told(error, given["command"])) and not isinstance(error, InputError | OSError):
+        line = shortage.told(error, given["command"]) or _not_installed(error)
+        if not line and not isinstance(error, InputError | OSError):
             traceback.print_exc()  # a mistake of ours: told whole, but by way of the stream on which nothing acts
             return 1
         print(f"error: {' '.join((line or str(error)).split())}", file=sys.stderr)
         return 2
+
+
+def _not_installed(error: Exception) -> str | None:
+    """The line for a package that is not there, as torch in the light installation; None for any other error."""
+    if not isinstance(error, ModuleNotFoundError) or (error.name or "lib").partition(".")[0] == "lib":
+        return None
+    return f"{error.name} is not installed; run: {sys.executable} -m pip install -c requirements.lock -e '.[dev]'"
 
 
 if __name__ == "__main__":

@@ -624,6 +624,12 @@ def test_exit_codes_tell_failure_from_bad_input(monkeypatch, capsys):
     monkeypatch.setattr(runs, "reproduce", raising(ValueError("a mistake")))
     assert run.main(["reproduce"]) == 1
     assert "Traceback" in capsys.readouterr().err
+    monkeypatch.setattr(runs, "reproduce", raising(ModuleNotFoundError("No module named 'torch'", name="torch")))
+    assert run.main(["reproduce"]) == 2  # as in the light installation
+    assert capsys.readouterr().err.startswith("error: torch is not installed; run: ")
+    monkeypatch.setattr(runs, "reproduce", raising(ModuleNotFoundError("No module named 'lib.x'", name="lib.x")))
+    assert run.main(["reproduce"]) == 1
+    assert "Traceback" in capsys.readouterr().err
     monkeypatch.setattr(runs, "reproduce", raising(KeyboardInterrupt()))
     assert run.main(["reproduce"]) == 130
     assert "interrupted" in capsys.readouterr().err
