@@ -270,6 +270,17 @@ def ranked_table(table: pd.DataFrame, prompt: str, n: int = 22, blur: bool = Tru
     return table_html(pd.DataFrame(shown), ["optimal", "pessimal"], blur, caption)
 
 
+def p_value(p: float) -> str:
+    """A p-value of four decimals, `< .0001` where these would be zeros, '' where there is none."""
+    return "" if pd.isna(p) else "< .0001" if p < 0.0001 else f"{p:.4f}"
+
+
+def with_p_values(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with its columns of p-values (p, p_published, p (Mantel)) as text, as of `p_value`."""
+    columns = [name for name in frame.columns if re.fullmatch(r"p([ _].*)?", str(name))]
+    return frame.assign(**{name: frame[name].map(p_value) for name in columns})
+
+
 def content_warning(blur: bool = True) -> Shown:
     """The line at the top of a notebook that shows tokens."""
     line = "Content warning: the tokens below include slurs, profanities and other harmful text. They are data here."

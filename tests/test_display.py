@@ -23,10 +23,12 @@ from lib.display import (
     answer,
     content_warning,
     is_offensive,
+    p_value,
     ranked_table,
     show_token,
     table_html,
     token_html,
+    with_p_values,
     word_hash,
 )
 
@@ -411,3 +413,12 @@ def test_an_answer_is_shown_and_kept_and_nothing_in_it_acts(monkeypatch):
     sentence = "In 8 of 10 models (mean 0.3 [0.1, 0.5]) ␣love <b>leads</b> ▒▒▒⟨7⟩ ⟨U+001B⟩[31m."
     assert shown[0][ANSWER_TYPE] == shown[0]["text/plain"] == sentence
     assert set(Page(shown[0]["text/html"]).tags) == {"p", "strong"} and not unsafe(shown[0]["text/html"])
+
+
+def test_p_values_never_read_as_zero():
+    assert [p_value(p) for p in (0.0079365, 0.0001, 0.00009999, 5.5e-6, 1.0, float("nan"))] == [
+        "0.0079", "0.0001", "< .0001", "< .0001", "1.0000", ""]  # fmt: skip
+    frame = pd.DataFrame({"b": [0.0], "p": [1e-9], "p_reml": [0.25], "p (Mantel)": [1e-9], "planted": [0.0]})
+    shown = with_p_values(frame)
+    assert shown.iloc[0].tolist() == [0.0, "< .0001", "0.2500", "< .0001", 0.0]
+    assert frame["p"].tolist() == [1e-9]  # the frame itself keeps its numbers

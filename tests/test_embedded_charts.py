@@ -33,3 +33,13 @@ def test_values_are_drawn_where_they_were_planted_and_found():
     assert planted.get_xdata().tolist() == [1.2, 0.0] and found.get_xdata().tolist() == [0.5, 0.1]
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["k_hi", "identity"]
     assert overlaps(figure) == [] and outside(figure) == []
+
+
+def test_skews_are_drawn_from_the_least_planted_to_the_most():
+    table = pd.DataFrame({"planted": [1.5, 0.5], "recovered": [0.25, 0.75]}, ["A-Gem-96", "F-Lla-64"])
+    figure = charts.draw_skews(table, TITLE)
+    planted, found, _ = figure.axes[0].collections[1:]  # behind them, the lines between the two
+    assert planted.get_offsets().tolist() == [[0.5, 0], [1.5, 1]]
+    assert found.get_offsets().tolist() == [[0.75, 0], [0.25, 1]]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["F-Lla-64", "A-Gem-96"]
+    assert overlaps(figure) == [] and outside(figure) == []

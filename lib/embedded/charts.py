@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from lib.figures import DENSE_TITLE, GREY, Chart, new_chart, styled
+from lib.figures import DENSE_TITLE, GREY, Chart, model_colours, model_label, new_chart, styled
 
 GUESSING = float(np.log(2))  # the loss of equal rewards
 STEPS_IN_A_MEAN = 10
@@ -47,4 +47,24 @@ def draw_values(recovered: pd.DataFrame, title: str) -> Chart:
     axes.set_ylim(len(recovered) - 0.5, -0.5)
     axes.set_xlabel("utility, in logits of preference")
     figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+@styled
+def draw_skews(skews: pd.DataFrame, title: str) -> Chart:
+    """The skewness that was planted in each model and the one that came back, from the least planted to the most.
+
+    skews: model -> planted, recovered. An open circle and a full one in the model's colour, a line between them.
+    """
+    ordered = skews.astype(float).sort_values("planted")
+    figure = new_chart(9, 2.1 + 0.45 * len(ordered), title, DENSE_TITLE)
+    axes, rows, colours = figure.subplots(), np.arange(len(ordered)), model_colours(ordered.index)
+    axes.axvline(0, color=GREY, linewidth=0.8)
+    axes.hlines(rows, ordered["planted"], ordered["recovered"], color="#bdbdbd", linewidth=1.5)
+    axes.scatter(ordered["planted"], rows, s=64, facecolors="white", edgecolors="black", label="planted", zorder=2)
+    axes.scatter(ordered["recovered"], rows, s=64, c=list(colours.values()), zorder=3)
+    axes.scatter([], [], s=64, color="black", label="found in its rewards")  # in black, since a legend names no model
+    axes.set_yticks(rows, [model_label(name) for name in ordered.index])
+    axes.set(xlabel="skewness", ylim=(-0.5, len(ordered) - 0.5))
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return figure

@@ -266,25 +266,27 @@ def rsa_claims(name: str, found: rsa.Analyses, models: int, here: Scope) -> list
     """
     where = source(name, here)
     common = {"own": where.own, "population": where.population, "n": _pairs(models), "note": where.note}
-    claims = []
+    stated = []
     for analysis, table in {"simple": found.simple, "multiple": found.multiple}.items():
         for factor, row in table.iterrows():
             claim, old = f"S2.rsa.{analysis}", float(row["b_published"])
             if analysis == "simple" or factor in rsa.FINAL:  # of the others the sentence says p > .10, no more
-                claims.append(state(claim, f"b_{factor}", here.prompt, as_published=old, **_coefficient(row), **common))
+                stated.append(state(claim, f"b_{factor}", here.prompt, as_published=old, **_coefficient(row), **common))
             p = {"as_published": float(row["p_published"]), "corrected": float(row["p"])}
-            claims.append(state(claim, f"p_{factor}", here.prompt, **p, **common))
-    final = found.final
-    if set(final.index) == set(rsa.FINAL):
-        r2 = {"as_published": found.published.r2, "corrected": found.corrected.r2}
-        claims.append(state("S2.rsa.final", "r2", here.prompt, **r2, **common))
-        for factor, row in final.iterrows():
-            old = {"as_published": float(row["b_published"])}
-            claims.append(state("S2.rsa.final", f"b_{factor}", here.prompt, **old, **_coefficient(row), **common))
-            told = f"{where.note}; exact permutation p {row['p']:.4f}"
-            claims.append(state("S2.rsa.beyond", f"b_{factor}", here.prompt, **_coefficient(row),
-                                **(common | {"note": told})))  # fmt: skip
-    return claims
+            stated.append(state(claim, f"p_{factor}", here.prompt, **p, **common))
+    return stated + (_final_claims(found, here, common) if set(found.final.index) == set(rsa.FINAL) else [])
+
+
+def _final_claims(found: rsa.Analyses, here: Scope, common: Mapping) -> list[Claim]:
+    """S2.rsa.final and S2.rsa.beyond: base and rank together, and what each adds to the other."""
+    r2 = {"as_published": found.published.r2, "corrected": found.corrected.r2}
+    stated = [state("S2.rsa.final", "r2", here.prompt, **r2, **common)]
+    for factor, row in found.final.iterrows():
+        old, b = float(row["b_published"]), _coefficient(row)
+        stated.append(state("S2.rsa.final", f"b_{factor}", here.prompt, as_published=old, **b, **common))
+        told = {"note": f"{common['note']}; exact permutation p {row['p']:.4f}"}
+        stated.append(state("S2.rsa.beyond", f"b_{factor}", here.prompt, **b, **(common | told)))
+    return stated
 
 
 def developer_claims(name: str, matrix: pd.DataFrame, traits: Mapping[str, pd.DataFrame], here: Scope) -> list[Claim]:
