@@ -109,6 +109,8 @@ def test_what_the_paper_prints_stands_beside_the_published_scores_and_ours():
     assert table["quantity"].tolist() == ["gap", "t"]  # what the paper neither asks nor prints is left out
     assert table[printed.PAPER].tolist() == ["", "2.6"]
     assert table[printed.HERE].tolist() == ["0.25 (0.1 to 0.4)", "3"]
+    counted = printed.side_by_side(ours.assign(paper=[8.0, np.nan, np.nan]))
+    assert counted[printed.PAPER].tolist() == ["8", ""]  # a count as the paper prints it
     assert table[printed.SCORES].str.match(r"-?[\d.]+").all()  # as committed
 
 

@@ -131,7 +131,8 @@ def side_by_side(ours: pd.DataFrame) -> pd.DataFrame:
     committed, on moral words), these models: see told(); side and verdict, of these models.
     """
     keys = ["claim", "quantity", "prompt"]
-    paper = ours["paper"].map(lambda printed: "" if pd.isna(printed) else str(printed))
+    paper = ours["paper"].map(lambda printed: f"{printed:g}" if isinstance(printed, float) else str(printed))
+    paper = paper.where(ours["paper"].notna(), "")
     rows = ours[ours["role"].isin(["primary", "printed"]) | (paper != "")]
     table = rows[keys].assign(**{PAPER: paper[rows.index]})
     written = PUBLISHED.figures / "claims.csv"
