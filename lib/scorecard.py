@@ -96,6 +96,21 @@ def one_page(card: pd.DataFrame, tried: pd.DataFrame) -> pd.DataFrame:
     )  # fmt: skip
 
 
+def in_detail(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of claims.gather to be read: claim, quantity (with its prompt and model), paper, as published, corrected,
+    interval (95%), n, p, side, verdict, on (what it was computed on); texts, '' where there is nothing to say."""
+    named = rows[["quantity", "prompt", "model"]].apply(lambda row: ", ".join(filter(None, row)), axis=1)
+    ends = zip(rows["ci_low"], rows["ci_high"], strict=True)
+    table = claims.readable(rows).rename(columns={"as_published": "as published", "population": "on"})
+    table = table.assign(
+        quantity=named.str.replace("_", " ") if len(named) else "",
+        interval=["" if pd.isna(low) else f"[{_short(low)}, {_short(high)}]" for low, high in ends],
+        p=["" if pd.isna(p) else _short(p) for p in rows["p"]],
+    )
+    numbers = ["paper", "as published", "corrected", "interval", "n", "p"]
+    return table[["claim", "quantity", *numbers, "side", "verdict", "on"]]
+
+
 def _found(claim: str, row: pd.Series) -> str:
     """`mean gap in slope, worst: -0.02 [-0.05, 0.01], n = 640`; '' where nothing was computed."""
     if pd.isna(row["estimate"]):

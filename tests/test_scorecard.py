@@ -8,7 +8,7 @@ import pytest
 from lib import claims
 from lib.claims import Claim
 from lib.collection import Collection
-from lib.scorecard import one_page, paths, scorecard
+from lib.scorecard import in_detail, one_page, paths, scorecard
 
 
 def card(*rows: Claim) -> pd.DataFrame:
@@ -96,6 +96,16 @@ def test_the_page_says_what_was_found_where_and_how_many_paths_agree():
     assert row["paths"] == "60% for, 35% undecided, 5% against of 100"
     assert (row["p (Holm)"], row["on"], row["side"], row["verdict"]) == ("0.01", "moral words", "for", "on other texts")
     assert page.loc["S5.objective", ["found", "paths", "side"]].tolist() == ["", "", ""]
+
+
+def test_quantities_are_read_with_their_intervals_and_a_missing_number_is_blank():
+    rows = [Claim("S2.tau", "n_positive", "best", "R-Gem-2B", 10, 9, n=10, side="for", verdict="reproduced"),
+            primary("S3.spread", "undecided", p=0.00012345, population="moral words")]  # fmt: skip
+    table = in_detail(pd.DataFrame([asdict(row) for row in rows]).astype(dict.fromkeys(claims.NUMBERS, float)))
+    assert table["quantity"].tolist() == ["n positive, best, R-Gem-2B", "gap"]
+    assert table["interval"].tolist() == ["", "[0.1, 0.2]"] and table["p"].tolist() == ["", "0.00012"]
+    assert table["as published"].tolist() == ["9", ""] and table["on"].tolist() == ["", "moral words"]
+    assert in_detail(pd.DataFrame(columns=claims.COLUMNS)).empty
 
 
 def test_paths_are_gathered_from_all_parts_of_the_published_scores(tmp_path, monkeypatch):
