@@ -59,6 +59,8 @@ SLOW_TESTS = {
     "test_published_words_are_2260",
     "test_golden_rows_of_the_published_items",
     "test_the_card_of_a_small_model_is_made_from_nothing",
+    "test_a_book_of_two_notebooks_is_built_without_a_warning_and_without_executing",
+    "test_a_page_that_cannot_be_built_is_an_error_that_names_it_and_the_book_of_before_stays",
 }
 
 

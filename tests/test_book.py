@@ -135,7 +135,7 @@ def test_a_book_of_two_notebooks_is_built_without_a_warning_and_without_executin
     [of_02] = [text for stem, text in html.items() if stem.startswith("02_")]
     assert '<details class="offensive"' in of_02 and "GLOSSARY.html#" in of_02 and '<img alt="' in of_02
     assert "cdn" not in " ".join(re.findall(r'(?:src|href)="([^"]+)"', of_02))
-    assert not list(tmp_path.glob("html/_sources")) and not list(tmp_path.glob(".building"))
+    assert not list(tmp_path.glob("html/_sources/*")) and not list(tmp_path.glob(".building"))
 
 
 def test_a_page_that_cannot_be_built_is_an_error_that_names_it_and_the_book_of_before_stays(two_notebooks, tmp_path):

@@ -15,7 +15,6 @@ FOLDED = {  # tag of a code cell -> what is folded of it, and what is written on
     "solution": ("hide-input", "Show an answer"),
     "check": ("hide-output", "Show what the check prints"),
 }
-KEPT_TAGS = {"hide-input", "hide-output", "prediction", "exercise"}
 
 
 def for_book(notebook: NotebookNode, told: str = "", opening: str = "", others: Sequence[str] = ()) -> NotebookNode:
@@ -37,7 +36,7 @@ def for_book(notebook: NotebookNode, told: str = "", opening: str = "", others: 
 
 def _for_book(cell: NotebookNode) -> NotebookNode:
     tags = list(cell.metadata.get("tags", []))
-    shown = nbformat.from_dict({**cell, "metadata": {"tags": [tag for tag in tags if tag in KEPT_TAGS]}})
+    shown = nbformat.from_dict({**cell, "metadata": {"tags": tags}})
     if cell.cell_type != "code":
         return shown
     for tag in FOLDED.keys() & set(tags):

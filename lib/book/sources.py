@@ -1,5 +1,6 @@
 """The book's sources, laid out as the repository is, so that links between its pages hold in both."""
 
+import base64
 import html
 import re
 import shutil
@@ -149,24 +150,34 @@ def _write_downloads_page(sources: Sources) -> None:
     card = EMBEDDED.figures / f"card-{CARD_OF}.html"
     pages = [(explorer.path_of(study), f"explorer/{study}.html", f"Rewards of {NAMES[study]}")
              for study in (EMBEDDED, WORDS, ITEMS)]  # fmt: skip
-    copies = [(path, f"students/{path.name}", path.name) for path in sorted((COURSE / STUDENTS).glob("*.ipynb"))]
     _fill(
         sources,
         "downloads",
         card=_links(sources, [(card, card.name, f"Value card of {CARD_OF}")], "make reproduce"),
         explorers=_links(sources, pages, "make explore"),
-        copies=_links(sources, copies, "make students", " download"),
+        copies=_copies(sources),
     )
 
 
-def _links(sources: Sources, files: Iterable[tuple[Path, str, str]], command: str, attribute: str = "") -> str:
+def _links(sources: Sources, files: Iterable[tuple[Path, str, str]], command: str) -> str:
     """A list of links to those of the files that are there, and takes these in; a sentence where there is none."""
     there = [(path, place, text) for path, place, text in files if path.is_file()]
     sources.extra += [(path, place) for path, place, _ in there]
-    if not there:
-        sources.missing.append(f"not in the book yet: what `{command}` makes")
-        return f"Not made yet when this book was built: `{command}`."
-    return _list(_link(place, text, attribute) for _, place, text in there)
+    return _list(_link(place, text) for _, place, text in there) if there else _not_made(sources, command)
+
+
+def _copies(sources: Sources) -> str:
+    """Students' copies, each inside its link: of a folder's page, browsers save such files only, and show others."""
+    items = []
+    for path in sorted((COURSE / STUDENTS).glob("*.ipynb")):
+        content = base64.b64encode(path.read_bytes()).decode()
+        items.append(f'<a download="{path.name}" href="data:application/x-ipynb+json;base64,{content}">{path.name}</a>')
+    return _list(items) if items else _not_made(sources, "make students")
+
+
+def _not_made(sources: Sources, command: str) -> str:
+    sources.missing.append(f"not in the book yet: what `{command}` makes")
+    return f"Not made yet when this book was built: `{command}`."
 
 
 def _list(items: Iterable[str]) -> str:
@@ -174,8 +185,8 @@ def _list(items: Iterable[str]) -> str:
     return "<ul>\n" + "\n".join(f"<li>{item}</li>" for item in items) + "\n</ul>"
 
 
-def _link(place: str, text: str, attribute: str = "") -> str:
-    return f'<a href="{quote(place)}"{attribute}>{html.escape(text)}</a>'
+def _link(place: str, text: str) -> str:
+    return f'<a href="{quote(place)}">{html.escape(text)}</a>'
 
 
 def _write_index(sources: Sources, chapters: list[list[Chapter]]) -> None:

@@ -1,0 +1,171 @@
+"""The book in a real browser, opened from a folder: warning, menu, search, formulas, folded words, downloads."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from browser.conftest import check_width
+from lib import ROOT
+from lib.book import building
+from lib.course import students
+from lib.course.exercises import read_section
+
+pytestmark = pytest.mark.slow
+FORMULAS, TOKENS, SCORECARD = "00_small_reward_models", "02_optimal_and_pessimal_tokens", "09_scorecard"
+CLEAR = "rgba(0, 0, 0, 0)"
+PAGES = ["index", f"notebooks/{FORMULAS}", f"notebooks/{TOKENS}", f"notebooks/{SCORECARD}", "notebooks", "GLOSSARY",
+         "TEACHING", "downloads", "benchmarks/calibration", "search"]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def book(browser, tmp_path_factory) -> Path:
+    """The folder of a book of three notebooks, with students' copies."""
+    folder = tmp_path_factory.mktemp("a book")
+    for name in (FORMULAS, TOKENS, SCORECARD):
+        (folder / "notebooks").mkdir(exist_ok=True)
+        shutil.copyfile(ROOT / "notebooks" / f"{name}.ipynb", folder / "notebooks" / f"{name}.ipynb")
+    students.make(folder, folder / "notebooks")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lib.book.sources.COURSE", folder)
+        return building.make(folder / "notebooks", folder / "html").parent
+
+
+@pytest.fixture
+def opened(open_page, book):
+    """Opens a page of the book, and goes on past the content warning."""
+
+    def open_it(page: str, query: str = "", **settings):
+        opened = open_page(book / f"{page}.html", query, **settings)
+        opened.click("#content-warning button")
+        return opened
+
+    return open_it
+
+
+def address(book: Path, page: str) -> str:
+    return (book / f"{page}.html").resolve().as_uri()
+
+
+# --- every page ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1280])
+def test_no_page_is_wider_than_its_window_or_asks_for_anything(opened, book, wrong, width):
+    page = opened("index", width=width)
+    for name in PAGES:
+        page.goto(address(book, name))
+        assert page.locator("h1").first.is_visible(), name
+        check_width(page, wrong)
+        assert wrong == [], name
+
+
+def test_the_content_warning_comes_once_on_whichever_page_one_enters_and_goes_by_keyboard(open_page, book):
+    page = open_page(book / "GLOSSARY.html")
+    assert page.locator("#content-warning").is_visible()
+    page.keyboard.press("Enter")  # its button has the focus
+    assert page.locator("#content-warning").count() == 0
+    page.goto(address(book, "index"))
+    assert page.locator("#content-warning").count() == 0
+    assert "slurs" in page.inner_text("article")  # the first page says it too, without a script
+
+
+def test_in_dark_mode_a_table_of_tokens_is_light_on_dark(opened):
+    page = opened(f"notebooks/{TOKENS}", color_scheme="dark")
+    lightness = """(element, what) => {
+        const channels = getComputedStyle(element)[what].match(/[\\d.]+/g).map(Number);
+        return (channels[0] + channels[1] + channels[2]) / 765;
+    }"""
+    text = page.eval_on_selector(".tokens td", lightness, "color")
+    behind = page.eval_on_selector("body", lightness, "backgroundColor")
+    assert page.eval_on_selector(".cell_output .text_html", "box => getComputedStyle(box).backgroundColor") == CLEAR
+    assert text - behind > 0.6
+
+
+# --- finding one's way --------------------------------------------------------------------------------------------
+
+
+def test_the_menu_of_a_phone_leads_to_every_part(opened):
+    page = opened("index", width=390)
+    menu = page.locator("#pst-primary-sidebar-modal")
+    assert not menu.is_visible()
+    page.click("button.primary-toggle")
+    assert [name for name in ("Scorecard", "Notebooks", "Glossary", "Teaching")
+            if not menu.get_by_role("link", name=name, exact=True).is_visible()] == []  # fmt: skip
+    menu.get_by_role("link", name="Glossary", exact=True).click()
+    assert page.inner_text("h1").startswith("Glossary")
+
+
+def test_a_search_finds_a_word_of_the_prose_and_no_folded_one(opened, book):
+    page = opened("index")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("skewness")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#search-results li a")
+    assert "Glossary" in page.inner_text("#search-results")
+    page.goto(address(book, f"notebooks/{TOKENS}"))
+    hidden = {word for word in page.locator("details.offensive bdi").all_text_contents() if word.isalpha()}
+    assert len(hidden) > 5
+    page.goto(f"{address(book, 'search')}?q={sorted(hidden)[0]}")
+    page.wait_for_selector("#search-results p", state="attached")
+    page.wait_for_function("!/Searching|Preparing/.test(document.querySelector('#search-results').innerText)")
+    assert page.locator("#search-results li").count() == 0
+
+
+def test_the_first_use_of_a_term_leads_to_its_place_in_the_glossary(opened):
+    page = opened(f"notebooks/{FORMULAS}")
+    page.locator("a.term", has_text="reward model").first.click()
+    assert page.url.endswith("GLOSSARY.html#reward-model")
+    assert page.locator("section#reward-model h2").is_visible()
+
+
+# --- what a page shows --------------------------------------------------------------------------------------------
+
+
+def test_every_formula_is_set(opened):
+    page = opened(f"notebooks/{FORMULAS}")
+    page.wait_for_function("document.querySelectorAll('.math mjx-container svg').length > 0")
+    formulas = page.locator(".math").count()
+    assert formulas >= 5 and page.locator(".math:has(mjx-container svg)").count() == formulas
+    assert page.locator("[data-mml-node='merror']").count() == 0
+
+
+def test_folded_words_open_by_mouse_and_keyboard_and_stay_folded_on_paper(opened):
+    page = opened(f"notebooks/{TOKENS}")
+    words = page.locator("details.offensive")
+    first, second = (words.nth(i).locator("bdi") for i in (0, 1))
+    assert words.count() > 5 and not first.is_visible() and not second.is_visible()
+    words.nth(0).locator("summary").click()
+    assert first.is_visible() and not second.is_visible()
+    words.nth(1).locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert second.is_visible()
+    page.emulate_media(media="print")
+    assert not first.is_visible() and not second.is_visible()
+
+
+def test_every_picture_of_a_notebook_has_its_text(opened):
+    page = opened(f"notebooks/{TOKENS}")
+    texts = page.eval_on_selector_all(".cell_output img", "pictures => pictures.map(picture => picture.alt)")
+    assert len(texts) >= 2 and all(len(text) > 20 for text in texts)
+
+
+def test_answers_are_folded_and_wrong_ones_nowhere(opened):
+    exercises = read_section(ROOT / "notebooks" / f"{FORMULAS}.ipynb").exercises
+    page = opened(f"notebooks/{FORMULAS}")
+    folds = page.locator(".tag_solution details")
+    assert folds.count() == len(exercises)
+    assert not folds.first.locator("pre").is_visible()
+    folds.first.locator("summary").click()
+    assert "def " in folds.first.locator("pre").inner_text()
+    told = " ".join(page.locator("article").text_content().split())
+    mistakes = [" ".join(wrong.answer.split()) for one in exercises for wrong in one.wrong]
+    assert len(mistakes) >= 2 * len(exercises) and [mistake for mistake in mistakes if mistake in told] == []
+
+
+def test_a_students_copy_is_downloaded_as_it_was_written(opened, book):
+    page, copy = opened("downloads"), book.parent / "students" / f"{FORMULAS}.ipynb"
+    with page.expect_download() as download:
+        page.get_by_role("link", name=f"{FORMULAS}.ipynb").click()
+    assert Path(download.value.path()).read_bytes() == copy.read_bytes()
+    assert "your turn" in copy.read_text()
