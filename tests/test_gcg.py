@@ -3,6 +3,7 @@
 import unicodedata
 from dataclasses import replace
 from functools import cache, partial
+from itertools import chain, islice, product
 
 import numpy as np
 import oracle
@@ -15,7 +16,7 @@ from safetensors.torch import load_file
 
 from lib import InputError, scoring
 from lib.models.reward_models import load
-from lib.search import longer_replies, searches
+from lib.search import gcg, longer_replies, searches
 from lib.search.as_text import texts_of
 from lib.search.gcg import METHODS, Settings
 from lib.search.objective import DIRECTIONS, Objective, allowed_ids
@@ -373,19 +374,6 @@ def merged_by_hand(reply, swaps, values):
     return made[1:]
 
 
-def test_long_replies_also_try_the_best_swaps_of_a_step_together(models):
-    objective = Recorded(models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama")))
-    reply = tuple(starts(objective.allowed, 1, length=9)[0].tolist())
-    search(objective, reply, Settings(budget=1 + 2 * (27 + 8), width=36, patience=100))
-    assert [len(batch) for batch in objective.batches] == [1, 27, 8, 27, 8]  # nine positions make eight merged replies
-    for swaps, merged in (objective.batches[1:3], objective.batches[3:5]):
-        assert ((swaps != np.array(reply)).sum(1) == 1).all()  # single swaps of the best of the step before
-        values = Objective.values(objective, swaps)
-        assert list(map(tuple, merged.tolist())) == merged_by_hand(reply, swaps, values)
-        both = np.concatenate([swaps, merged])
-        reply = tuple(both[Objective.values(objective, both).argmax()].tolist())
-
-
 def combinations_by_hand(scored):
     """Of each position the six tokens whose best reply is worth most; all replies of these. scored: reply -> value."""
     tops = []
@@ -394,28 +382,77 @@ def combinations_by_hand(scored):
         for reply, value in scored.items():
             best_with.setdefault(reply[position], []).append(value)
         tops.append(sorted(best_with, key=lambda token: -max(best_with[token]))[:6])  # noqa: B023
-    return [(a, b, c) for a in tops[0] for b in tops[1] for c in tops[2]]
+    return product(*tops)
 
 
-def test_short_replies_also_try_the_best_tokens_so_far_together(models):
+@pytest.mark.parametrize("length", [3, 9])
+def test_a_quarter_of_a_step_merges_its_best_swaps_and_then_the_best_tokens_so_far(models, length):
     objective = Recorded(models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama")))
-    reply, scored = tuple(starts(objective.allowed, 1, length=3)[0].tolist()), {}
+    reply, scored = tuple(starts(objective.allowed, 1, length)[0].tolist()), {}
     search(objective, reply, Settings(budget=1 + 3 * 40, width=40, patience=100))
     assert [len(batch) for batch in objective.batches] == [1, 30, 10, 30, 10, 30, 10]
 
     def note(replies):
-        values = Objective.values(objective, replies).tolist()
-        scored.update(zip(map(tuple, replies.tolist()), values, strict=True))
+        values = Objective.values(objective, replies)
+        scored.update(zip(map(tuple, replies.tolist()), values.tolist(), strict=True))
+        return values
 
     note(objective.batches[0])
     for swaps, combined in zip(objective.batches[1::2], objective.batches[2::2], strict=True):
         assert ((swaps != np.array(reply)).sum(1) == 1).all()  # single swaps of the best of the step before
-        note(swaps)
-        unseen = [made for made in combinations_by_hand(scored) if made not in scored]
-        assert list(map(tuple, combined.tolist())) == unseen[:10]
+        merged = merged_by_hand(reply, swaps, note(swaps))
+        unseen = (made for made in chain(merged, combinations_by_hand(scored)) if made not in scored)
+        assert list(map(tuple, combined.tolist())) == list(islice(dict.fromkeys(islice(unseen, 30)), 10))
+        assert len(merged) <= length - 1 < 10  # so both kinds are among them
         note(combined)
         step = [*map(tuple, swaps.tolist()), *map(tuple, combined.tolist())]
         reply = max(step, key=scored.get)
+
+
+def test_swaps_are_the_best_in_turn_and_after_a_step_without_a_new_best_drawn_from_the_best(models, monkeypatch):
+    monkeypatch.setattr(gcg, "TRIED", 16)
+    objective = Recorded(models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama")))
+    reply = tuple(starts(objective.allowed, 1, length=3)[0].tolist())
+    search(objective, reply, Settings(budget=1 + 12 * 16, width=16, patience=100))
+    highest, stale, seen, kinds = Objective.values(objective, np.array([reply]))[0], False, {reply}, []
+    for swaps, combined in zip(objective.batches[1::2], objective.batches[2::2], strict=True):
+        gains, distances = objective.gains(reply), objective.distances(reply)
+        losses = 0.5 * distances * gains.std() / distances.std() - gains  # (3, allowed)
+        order = np.argsort(losses, axis=1)
+        ranks = np.argsort(order, axis=1)  # 0: the best of its place
+        best_first = [(*reply[:p], int(objective.allowed[order[p, rank]]), *reply[p + 1 :])
+                      for rank in range(order.shape[1]) for p in range(3)]  # fmt: skip
+        in_turn = [swap for swap in best_first if swap not in seen and swap != reply][:12]
+        places = (swaps != np.array(reply)).argmax(1)
+        columns = np.searchsorted(objective.allowed, swaps[np.arange(len(swaps)), places])
+        kinds.append(stale)
+        if stale:
+            assert (ranks[places, columns] < 16).all()
+            assert list(map(tuple, swaps.tolist())) != in_turn
+        else:
+            assert list(map(tuple, swaps.tolist())) == in_turn
+        step = np.concatenate([swaps, combined])
+        seen |= set(map(tuple, step.tolist()))
+        values = Objective.values(objective, step)
+        stale = not values.max() > highest
+        highest, reply = max(highest, values.max()), tuple(step[values.argmax()].tolist())
+    assert set(kinds) == {False, True}
+
+
+@pytest.mark.parametrize("method", ["round robin", "Faster-GCG"])
+@pytest.mark.parametrize("reply_mode", ["text", "ids"])
+def test_how_many_swaps_are_put_in_order_at_once_changes_nothing(models, monkeypatch, method, reply_mode):
+    found = []
+    for looked_at in (512, 3):
+        monkeypatch.setattr(gcg, "LOOKED_AT", looked_at)
+        objective = Recorded(
+            models("linear_llama"), PROMPT, "pessimal", alphabet(models("linear_llama"), 48), reply_mode=reply_mode
+        )
+        start = objective.draw(3, np.random.default_rng(0))
+        search(objective, start, Settings(method, budget=150, width=12))
+        found.append(objective.asked)
+    assert found[0] == found[1]
+    assert len(found[0]) == 150
 
 
 @pytest.mark.parametrize("length", [4, 9])

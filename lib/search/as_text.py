@@ -130,15 +130,17 @@ class RoundTrip:
     def _between_control_tokens(self) -> "Between | None":
         """What stands between the control tokens next to the reply; None if there are none, or they do not cut."""
         tokenizer, conversation = self.model.tokenizer, self.conversation
+        if not tokenizer.is_fast:
+            return None
         control = [str(token) for token in tokenizer.added_tokens_decoder.values()]
         ends = [conversation.before.rfind(token) + len(token) for token in control if token in conversation.before]
         if not tokenizer.chat_template or not ends or not conversation.after.startswith(tuple(control)):
             return None
         opening = conversation.before[max(ends) :]
-        opening_ids = tuple(tokenizer(opening, add_special_tokens=False)["input_ids"])
-        between = Between(max(ends), len(conversation.after), opening, opening_ids)
+        (opening_ids,) = self._tokenise([opening])
+        between = Between(max(ends), len(conversation.after), opening, tuple(opening_ids))
         rendered = conversations.render(tokenizer, conversation.prompt, PROBES)
-        parts = tokenizer([between.of(text) for text in rendered], add_special_tokens=False)["input_ids"]
+        parts = self._tokenise([between.of(text) for text in rendered])
         before, after = conversation.prefix_ids[: -len(opening_ids) or None], conversation.closing_ids
         same = all(
             whole == (*before, *part, *after) for whole, part in zip(self.inputs_of(list(PROBES)), parts, strict=True)
@@ -148,8 +150,12 @@ class RoundTrip:
     def _come_back(self, texts: list[str], replies: np.ndarray) -> np.ndarray:
         """Whether each text between the control tokens is read as what opens the reply and the reply, (texts,) bool."""
         self.tokenised += len(texts)
-        inputs = self.model.tokenizer(texts, add_special_tokens=False, return_attention_mask=False)["input_ids"]
-        return _are(inputs, self.between.opening_ids if self.between else (), replies)
+        return _are(self._tokenise(texts), self.between.opening_ids if self.between else (), replies)
+
+    def _tokenise(self, texts: list[str]) -> list[list[int]]:
+        """The ids of parts of a conversation. Past what transformers does around it, which takes as long again."""
+        encode = self.model.tokenizer.backend_tokenizer.encode
+        return [encode(text, add_special_tokens=False).ids for text in texts]
 
 
 @lru_cache(maxsize=16)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from heapq import nlargest
-from itertools import product
+from itertools import chain, product
 from operator import itemgetter
 
 import numpy as np
@@ -19,7 +19,9 @@ import torch
 
 from lib.search.objective import MOST_DRAWS, Objective, Reply, as_reply
 
-LONG = 8  # tokens from which a step's swaps are merged, and the best reply is altered rather than left for another
+LONG = 8  # tokens from which the best reply is altered, rather than left for another, when the search stalls
+LOOKED_AT = 512  # best swaps of a place that are put in order at once; hardly a step needs the others
+TRIED = 64  # best swaps of each place that ours draws from after a step without a new best
 DRAWS = 10  # of a step's swaps, until one satisfies the conditions
 COMBINED = 6  # tokens of each position of a short reply that are combined, the best so far
 Proposals = Generator[np.ndarray, np.ndarray, None]  # yields (replies, n) ids, is sent (replies,) values
@@ -38,7 +40,7 @@ class Settings:
     width: int = 32
     top_k: int = 256
     distance_weight: float = 0.5
-    patience: int = 4
+    patience: int = 6
     seed: int = 0
 
 
@@ -83,9 +85,10 @@ def faster_gcg(
     while True:
         slope = 2 * (objective.sign * value - target) * objective.sign  # of (r - t)^2 by the value
         loss = slope * objective.gains(reply, centred=False) + 4.5 * objective.distances(reply)
-        lowest = _lowest(loss.reshape(1, -1), _most(objective, settings) + len(reply))[0]  # staying is no swap
-        positions, columns = np.unravel_index(lowest, loss.shape)
-        replies = objective.take(_swaps(objective, reply, positions, columns), seen, settings.width)
+        most = _most(objective, settings) + len(reply)  # staying is no swap
+        parts = (np.unravel_index(part[0], loss.shape) for part in _lowest_first(loss.reshape(1, -1), most))
+        proposed = chain.from_iterable(_swaps(objective, reply, *part) for part in parts)
+        replies = objective.take(proposed, seen, settings.width)
         if not len(replies):
             return
         values = yield replies
@@ -115,6 +118,16 @@ def _lowest(losses: np.ndarray, most: int) -> np.ndarray:
     return torch.topk(torch.from_numpy(losses), most, dim=1, largest=False).indices.numpy()
 
 
+def _lowest_first(losses: np.ndarray, most: int) -> Iterator[np.ndarray]:
+    """As _lowest, in two parts, the second put in order only if it is asked for."""
+    first = _lowest(losses, min(most, LOOKED_AT))
+    yield first
+    if most > LOOKED_AT:
+        rest = losses.copy()
+        np.put_along_axis(rest, first, -np.inf, axis=1)  # so that they come first again, and are left out
+        yield _lowest(rest, most)[:, LOOKED_AT:]
+
+
 # --- ours ---------------------------------------------------------------------------------------------------------
 
 
@@ -140,16 +153,18 @@ def round_robin(
 ) -> Proposals:
     """Ours: the best unvisited swaps of each position in turn, by gain less distance; starts afresh when it stalls.
 
-    A quarter of a step's replies combine what scored well: in a short reply the best tokens so far of every position,
-    in one of LONG tokens and more the best swaps of the step. No reply is scored twice. After `patience` steps without
-    a new best since it last started, a short reply starts over from a random one, a long one from the best so far with
-    one or two tokens drawn anew.
+    After a step without a new best, any of each position's TRIED best swaps instead, drawn at random: in turn, they
+    would be those next to the ones that have just failed. A quarter of a step's replies combine what scored well: the
+    best swaps of the step, then the best tokens so far of every position. No reply is scored twice. After `patience`
+    steps without a new best since it last started, a short reply starts over from a random one, one of LONG tokens and
+    more from the best so far with one or two tokens drawn anew.
     """
     reply, seen, best = start, {start}, (start, value)
     highest, stale = value, 0  # since the last start
     tokens = TokensSoFar(start, value)
     while True:
-        replies, values = yield from _step(objective, reply, seen, tokens, settings)
+        proposed = _promising(objective, reply, settings, rng if stale else None)
+        replies, values = yield from _step(objective, reply, proposed, seen, tokens, settings)
         if len(replies):
             reply, value = as_reply(replies[values.argmax()]), float(values.max())
             highest, stale = (value, 0) if value > highest else (highest, stale + 1)
@@ -163,33 +178,47 @@ def round_robin(
 
 
 def _step(
-    objective: Objective, reply: Reply, seen: set[Reply], tokens: TokensSoFar, settings: Settings
-) -> Generator[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    objective: Objective, reply: Reply, proposed: Iterator[Reply], seen: set[Reply], tokens: TokensSoFar,
+    settings: Settings,
+) -> Generator[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:  # fmt: skip
     """Proposes swaps of the reply, then combinations; returns them all and their values, none if no swap is left."""
     combined = settings.width // 4
-    replies = objective.take(_in_turn(objective, reply, settings), seen, settings.width - combined)
+    replies = objective.take(proposed, seen, settings.width - combined)
     if not len(replies):
         return replies, np.array([])
     values = yield replies
     tokens.note(replies, values)
-    proposed = _merged(reply, replies, values) if len(reply) >= LONG else tokens.combinations()
-    if not len(mixed := objective.take(proposed, seen, combined)):
+    if not len(mixed := objective.take(_combined(reply, replies, values, tokens), seen, combined)):
         return replies, values
     values_of_mixed = yield mixed
     tokens.note(mixed, values_of_mixed)
     return np.concatenate([replies, mixed]), np.append(values, values_of_mixed)
 
 
-def _in_turn(objective: Objective, reply: Reply, settings: Settings) -> Iterator[Reply]:
+def _promising(
+    objective: Objective, reply: Reply, settings: Settings, rng: np.random.Generator | None
+) -> Iterator[Reply]:
     """Swaps of the reply: the best of every position, then the second best of every position, and so on.
 
-    Best by gain less distance, the latter scaled to the gains' spread: a far swap is predicted worst.
+    Best by gain less distance, the latter scaled to the gains' spread: a far swap is predicted worst. rng: if given,
+    the TRIED best of every position come first, in random order.
     """
     gains, distances = objective.gains(reply), objective.distances(reply)  # (n, allowed)
     scaled = gains.std() / max(distances.std(), 1e-12) * distances
+    losses = settings.distance_weight * scaled - gains
+    if rng is not None:
+        tried = _lowest(losses, TRIED)
+        drawn = rng.permutation(tried.size)
+        yield from _swaps(objective, reply, drawn // tried.shape[1], tried.ravel()[drawn])
     of_each = _most(objective, settings) // len(reply) + 2  # one for the remainder, one because staying is no swap
-    order = _lowest(settings.distance_weight * scaled - gains, of_each)
-    return _swaps(objective, reply, np.tile(np.arange(len(reply)), order.shape[1]), order.T.ravel())
+    for order in _lowest_first(losses, of_each):
+        yield from _swaps(objective, reply, np.tile(np.arange(len(reply)), order.shape[1]), order.T.ravel())
+
+
+def _combined(reply: Reply, replies: np.ndarray, values: np.ndarray, tokens: TokensSoFar) -> Iterator[Reply]:
+    """What scored well put together: the swaps of a step, then the tokens so far."""
+    yield from _merged(reply, replies, values)
+    yield from tokens.combinations()
 
 
 def _merged(reply: Reply, replies: np.ndarray, values: np.ndarray) -> Iterator[Reply]:

@@ -97,11 +97,13 @@ class Exhausted(Objective):
         """A random reply, of all that survive alike if it is about text; () if none does."""
         if self.reply_mode == "ids":
             return super().draw(n, rng)
-        surviving = np.flatnonzero(self.survives)
-        places = (
-            np.unravel_index(surviving[rng.integers(len(surviving))], self.survives.shape) if len(surviving) else ()
-        )
-        return as_reply(self.allowed[[int(place) for place in places]])
+        surviving = self.surviving
+        return as_reply(self.allowed[surviving[rng.integers(len(surviving))]]) if len(surviving) else ()
+
+    @cached_property
+    def surviving(self) -> np.ndarray:
+        """Where the replies that survive are in `truth`, (survivors, n)."""
+        return np.argwhere(self.survives)
 
     def _places(self, replies: np.ndarray) -> tuple[np.ndarray, ...]:
         return tuple(np.searchsorted(self.allowed, replies).T)
@@ -307,7 +309,7 @@ def landscape(exhausted: Exhausted, replies: int = 50, seed: int = 0) -> dict[st
     """
     values, rng = np.where(exhausted.survives, exhausted.sign * exhausted.truth, -np.inf), np.random.default_rng(seed)
     correlations, ranks = [], []
-    surviving = np.argwhere(exhausted.survives)
+    surviving = exhausted.surviving
     for places in surviving[rng.integers(len(surviving), size=replies)]:
         gains = exhausted.gains(as_reply(exhausted.allowed[places])).ravel()
         swaps = [values[(*places[:at], slice(None), *places[at + 1 :])] for at in range(len(places))]
