@@ -25,11 +25,12 @@ def draw_reward_histogram(
     panels = figure.subplots(len(prompts), sharex=True, squeeze=False)[:, 0]
     edges = np.histogram_bin_edges(table[prompts].to_numpy(dtype=float), bins=80)
     colour, texts = model_colours([nickname])[nickname], []
+    counted = "distinct inputs" if table["input_group"].is_unique else "tokens"
     for axes, prompt in zip(panels, prompts, strict=True):
         counts, _, _ = axes.hist(table[prompt], bins=edges, color=colour)
         axes.set_ylim(0, counts.max() / BARS)
         axes.set_yticks([tick for tick in axes.get_yticks() if tick <= counts.max()])
-        axes.set(title=f"{model_label(nickname)}, prompt: {prompt}", ylabel="tokens")
+        axes.set(title=f"{model_label(nickname)}, prompt: {prompt}", ylabel=counted)
         texts += _mark_ends(axes, rankings.ends(table, prompt, n), prompt, blur)
     panels[-1].set_xlabel("\n".join(["reward, model's own scale", *_legend((text.get_text() for text in texts), 85)]))
     _make_room(figure, panels[0], edges, texts)

@@ -43,6 +43,10 @@ def test_histogram_marks_the_ends_and_counts_each_reply_once(score_table):
     marked = {text.get_text(): text.xy[0] for text in axes.texts}
     assert marked == {"f": 3, "e": 2, "a": 0, "d": 1}  # of b, c, d, which are tied, the highest id comes last
     assert sum(bar.get_height() for bar in axes.patches) == 6
+    assert axes.get_ylabel() == "distinct inputs"
+    twins = table.assign(input_group=[0, 1, 1, 3, 4, 5])
+    figure = token_charts.draw_reward_histogram(twins, ["greatest"], nickname="R-Gem-2B", title="", n=2)
+    assert figure.axes[0].get_ylabel() == "tokens"
 
 
 @pytest.mark.parametrize("names, n", [(TEN[:2], 5), (TEN, 10)])
