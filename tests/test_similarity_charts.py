@@ -71,6 +71,8 @@ def test_matrices_have_a_scale_each_so_that_differences_within_one_are_seen():
     one, other = (axes.collections[0] for axes in figure.axes)
     assert np.allclose(one.get_facecolors(), other.get_facecolors())  # the same order within, so the same shades
     assert len(set(map(tuple, one.get_facecolors()))) == 3 + 1  # and the pair that is left out
+    assert figure.get_supxlabel() == "tau; dark is high, each panel on its own scale"
+    assert similarity_charts.draw_matrix(near, title=TITLE, measure="tau").get_supxlabel() == "tau; dark is high"
     assert [label.get_color() for label in figure.axes[0].get_xticklabels()] == ["black"] * 2
     assert overlaps(figure) == [] and outside(figure) == []
 

@@ -41,7 +41,8 @@ def draw_matrices(frames: Mapping[str, pd.DataFrame], *, title: str, measure: st
     for axes, (name, frame) in zip(figure.subplots(1, len(frames), squeeze=False)[0], frames.items(), strict=True):
         _draw_triangle(axes, frame)
         axes.set_title(name)
-    figure.supxlabel(f"{measure}; dark is high, each panel on its own scale", fontsize=12)
+    scales = ", each panel on its own scale" if len(frames) > 1 else ""
+    figure.supxlabel(f"{measure}; dark is high{scales}", fontsize=12)
     return figure
 
 
