@@ -35,12 +35,14 @@ def draw_specification_curve(
     every = {name: list(dict.fromkeys(table[name])) for name in choices or multiverse.choices_of(table)}
     shown = {name: options for name, options in every.items() if len(options) > 1}
     lines = sum(map(len, shown.values())) + len(shown)
-    figure = new_chart(11, 4.6 + 0.24 * lines, title, DENSE_TITLE)
+    figure = new_chart(11, 4.8 + 0.24 * lines, title, DENSE_TITLE)
     curve, board = figure.subplots(2, 1, sharex=True, height_ratios=(3.6, 0.24 * lines))
     _draw_curve(curve, ordered, {PAPERS: papers, OURS: ours})
     curve.set_ylabel(ylabel)
     _draw_board(board, ordered, shown)
     board.set_xlabel(f"{len(table):,} paths, from the lowest estimate to the highest")
+    # Below: inside the curve it would lie on the intervals of the first paths wherever these are high.
+    figure.legend(*curve.get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=11, frameon=False)
     return figure
 
 
@@ -60,7 +62,6 @@ def _draw_curve(axes: Axes, ordered: pd.DataFrame, marked: Mapping[str, Mapping 
                       markersize=9, label=name, zorder=4)  # fmt: skip
     axes.axhline(0, color=GREY, linewidth=0.8)
     _show_middle(axes, ordered)
-    axes.legend(loc="upper left", fontsize=11, frameon=False)
 
 
 def _show_middle(axes: Axes, ordered: pd.DataFrame) -> None:
@@ -68,7 +69,7 @@ def _show_middle(axes: Axes, ordered: pd.DataFrame) -> None:
     low, high = (ordered[end].dropna() for end in ("ci_low", "ci_high"))
     if len(low):
         bottom, top = min(low.quantile(0.01), 0), max(high.quantile(0.99), 0)
-        axes.set_ylim(bottom - 0.05 * (top - bottom), top + 0.25 * (top - bottom))  # the legend is above
+        axes.set_ylim(bottom - 0.05 * (top - bottom), top + 0.05 * (top - bottom))
 
 
 def _draw_board(axes: Axes, ordered: pd.DataFrame, shown: Mapping[str, list]) -> None:
@@ -117,7 +118,7 @@ def draw_shares(summaries: pd.DataFrame, title: str) -> Chart:
         middles = dict(zip(SIDE_COLOURS, middle[row], strict=True))
         _mark(axes, row - 0.12, claim.papers_path, middles, PAPERS)
         _mark(axes, row + 0.12, claim.our_path, middles, OURS)
-        axes.text(1.01, row, f"{claim.paths:,} paths; {claim.deciding} decides", va="center", fontsize=11)
+        axes.text(1.03, row, f"{claim.paths:,} paths; {claim.deciding} decides", va="center", fontsize=11)
     axes.set_yticks(range(len(summaries)), summaries["name" if "name" in summaries else "claim"])
     axes.set_ylim(len(summaries) - 0.5, -0.5)
     axes.xaxis.set_major_formatter("{x:.0%}")
@@ -139,7 +140,9 @@ def _stack(axes: Axes, counts: np.ndarray) -> np.ndarray:
 def _mark(axes: Axes, height: float, sides: str, middles: Mapping[str, float], name: str) -> None:
     marker, face, edge = MARKS[name]
     places = [middles[side] for side in str(sides).split("/") if side in middles]
-    axes.plot(places, [height] * len(places), marker, markerfacecolor=face, markeredgecolor=edge, markersize=9)
+    # Whole even where the part of its side is a sliver at the edge.
+    axes.plot(places, [height] * len(places), marker, markerfacecolor=face, markeredgecolor=edge, markersize=9,
+              clip_on=False, in_layout=False)  # fmt: skip
 
 
 def _as_mark(name: str) -> Line2D:
