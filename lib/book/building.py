@@ -13,6 +13,8 @@ from lib.book.sources import Sources
 HTML = ROOT / "data" / "book" / "html"
 MATHJAX = ("sphinx-mathjax-offline", "tex-svg.js")  # the wheel that brings MathJax 3, and its file
 TITLE = "Seeing what reward models value"
+# Pages with nothing below them, and the scorecards, whose tables need the room: these show no menu of their part.
+WITHOUT_MENU = ("index", "GLOSSARY", "TEACHING", "downloads", "benchmarks/*", "**/09_*")
 CONF: dict[str, Any] = {
     "project": TITLE,
     "html_title": TITLE,
@@ -27,7 +29,7 @@ CONF: dict[str, Any] = {
     "mathjax_path": MATHJAX[1],
     "mathjax3_config": {"svg": {"fontCache": "global"}, "options": {"enableMenu": False}},
     "html_theme": "pydata_sphinx_theme",
-    "html_sidebars": {page: [] for page in ("index", "GLOSSARY", "TEACHING", "downloads", "benchmarks/*")},
+    "html_sidebars": {page: [] for page in WITHOUT_MENU},
     "html_css_files": ["book.css"],
     "html_js_files": ["book.js"],
     "html_show_search_summary": False,  # it prints folded words in clear
