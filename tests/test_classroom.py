@@ -84,6 +84,8 @@ def test_what_is_to_be_installed_is_pinned_and_loads_no_models(folder):
     assert set(lines) <= set((ROOT / "requirements.lock").read_text().split())
     names = {line.partition("==")[0] for line in lines}
     assert "jupyterlab" in names and not names & {*LOADERS, "safetensors", "tokenizers"}
+    more = {line.partition("==")[0] for line in (folder / "requirements-models.txt").read_text().split()}
+    assert {*LOADERS, "safetensors", "tokenizers"} <= more and not more & names
 
 
 def test_the_first_page_fits_a_screen_and_names_files_that_are_there(folder):

@@ -59,7 +59,8 @@ def _fill(folder: Path, notebooks: Path) -> None:
     explorer.write(EMBEDDED, folder / "explorer.html")
     if BOOK.is_dir():
         shutil.copytree(BOOK, folder / "book")
-    (folder / "requirements.txt").write_text("\n".join([*requirements(), ""]), encoding="utf-8")
+    for name, extra in (("requirements.txt", ""), ("requirements-models.txt", "models")):
+        (folder / name).write_text("\n".join([*requirements(extra), ""]), encoding="utf-8")
     told = resources.files("lib.course").joinpath(START).read_text(encoding="utf-8")
     told = told.replace("{size}", INSTALLED).replace("{book}", "" if BOOK.is_dir() else " (not in this copy)")
     (folder / START).write_text(told, encoding="utf-8")
@@ -75,9 +76,10 @@ def _read_by_notebooks() -> Iterator[Path]:
     yield from (path for path in kept if "_paths_" not in path.name)  # every single path of an analysis is large
 
 
-def requirements() -> list[str]:
-    """The packages of the light installation, as `name==version` with the versions of requirements.lock."""
-    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+def requirements(extra: str = "") -> list[str]:
+    """The packages of the light installation, or of an extra, as `name==version`, as requirements.lock has them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = project["optional-dependencies"][extra] if extra else project["dependencies"]
     lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").split()
     pinned = {_canonical(line.partition("==")[0]): line for line in lines}
     return [pinned[_canonical(name)] for name in wanted]
