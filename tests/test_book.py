@@ -61,6 +61,14 @@ def test_what_a_notebook_keeps_for_programs_is_left_out_and_pictures_are_known_b
     assert set(for_book(made).cells[1].outputs[0].data) == {"image/png", "text/plain"}
 
 
+def test_no_page_names_a_folder_of_this_machine():
+    path = str(ROOT / "figures" / "a.png")
+    outputs = [v4.new_output("stream", text=f"wrote {path}\n"), v4.new_output("display_data", {"text/html": path})]
+    made = v4.new_notebook(cells=[v4.new_markdown_cell("# A"), v4.new_code_cell("", outputs=outputs)])
+    told, shown = for_book(made).cells[1].outputs
+    assert told.text == "wrote figures/a.png\n" and shown.data == {"text/html": "figures/a.png"}
+
+
 # --- glossary -----------------------------------------------------------------------------------------------------
 
 
@@ -143,7 +151,7 @@ def test_a_page_that_cannot_be_built_is_an_error_that_names_it_and_the_book_of_b
     (tmp_path / "html" / "index.html").write_text("as before")
     path = next(two_notebooks.glob("02_*"))
     notebook = nbformat.read(path, 4)
-    notebook.cells.append(v4.new_markdown_cell("See [this](nowhere.md)."))
+    notebook.cells[0].source += "\n\nSee [this](nowhere.md)."
     nbformat.write(notebook, path)
     with pytest.raises(InputError, match=r"02_optimal.*nowhere\.md"):
         building.make(two_notebooks, tmp_path / "html")

@@ -74,6 +74,8 @@ def make(notebooks: Path = ROOT / "notebooks", html: Path = HTML) -> Path:
 def _run_sphinx(taken: Sources, work: Path) -> None:
     from sphinx.application import Sphinx
     from sphinx.errors import SphinxError
+    from sphinx.util.console import strip_escape_sequences
+    from sphinx.util.docutils import docutils_namespace, patch_docutils
 
     warnings = io.StringIO()
     static = work / "static"
@@ -81,12 +83,13 @@ def _run_sphinx(taken: Sources, work: Path) -> None:
     shutil.copyfile(_mathjax(), static / MATHJAX[1])
     conf = CONF | {"html_static_path": [str(static)], "picture_texts": taken.picture_texts}
     try:
-        app = Sphinx(taken.folder, None, work / "html", work / "doctrees", "html", conf, status=None,
-                     warning=warnings, warningiserror=True)  # fmt: skip
-        app.build(force_all=True)
+        with patch_docutils(), docutils_namespace():  # so that a second build in a process is as the first
+            app = Sphinx(taken.folder, None, work / "html", work / "doctrees", "html", conf, status=None,
+                         warning=warnings, warningiserror=True)  # fmt: skip
+            app.build(force_all=True)
     except SphinxError as error:
         raise InputError(f"the book cannot be built: {error}") from error
-    if told := warnings.getvalue().strip():
+    if told := strip_escape_sequences(warnings.getvalue()).strip():
         raise InputError(f"the book cannot be built: {told}")
     for file, place in taken.extra:
         (work / "html" / place).parent.mkdir(parents=True, exist_ok=True)

@@ -43,12 +43,19 @@ def _for_book(cell: NotebookNode) -> NotebookNode:
         hide, prompt = FOLDED[tag]
         shown.metadata["tags"].append(hide)
         shown.metadata["mystnb"] = {"code_prompt_show": prompt, "code_prompt_hide": "Fold it away"}
-    for output in shown.outputs:
-        for kept_for_programs in (ANSWER_TYPE, RECORD_TYPE):
-            output.get("data", {}).pop(kept_for_programs, None)
-        if "text" in output:
-            output.text = without_folders(output.text)
+    shown.outputs = [_plain(output) for output in shown.outputs]
     return shown
+
+
+def _plain(output: NotebookNode) -> NotebookNode:
+    """The output without what is kept for programs, and without the folders of this machine."""
+    if "text" in output:
+        output.text = without_folders(output.text)
+    if "data" in output:
+        for_readers = {kind: value for kind, value in output.data.items() if kind not in (ANSWER_TYPE, RECORD_TYPE)}
+        texts = {kind: without_folders(value) for kind, value in for_readers.items() if kind.startswith("text/")}
+        output.data = for_readers | texts
+    return output
 
 
 def picture_texts(notebook: NotebookNode) -> dict[str, str]:
