@@ -83,30 +83,36 @@ class RoundTrip:
         """A random reply of n of these tokens, each of those that can stand behind the one before; () if none can."""
         reply = [FIRST]
         for _ in range(n):
-            order = rng.permutation(allowed)
-            for part in (order[:8], order[8:64], order[64:]):  # the first eight mostly hold one
-                can = self._can([(reply[-1], token) for token in part.tolist()])
-                if can.any():
-                    reply.append(int(part[can.argmax()]))
-                    break
-            else:
+            tokens = rng.permutation(allowed).tolist()
+            if (at := self._first_that_can(reply[-1], tokens)) is None:
                 return ()
+            reply.append(tokens[at])
         return tuple(reply[1:])
 
     def first_together(self, ids: Sequence[int], n: int) -> tuple[int, ...]:
         """A reply of n of these ids, each the first that can stand behind the one before, used anew if all are used."""
         reply, left = [FIRST], list(ids)
         while len(reply) <= n:
-            for part in (left[:16], left[16:]):
-                if part and (can := self._can([(reply[-1], token) for token in part])).any():
-                    reply.append(part[can.argmax()])
-                    left.remove(reply[-1])
-                    break
+            if (at := self._first_that_can(reply[-1], left)) is not None:
+                reply.append(left.pop(at))
+            elif len(left) == len(ids):
+                return ()
             else:
-                if len(left) == len(ids):
-                    return ()
                 left = list(ids)
         return tuple(reply[1:])
+
+    def _first_that_can(self, before: int, tokens: list[int]) -> int | None:
+        """The place of the first of the tokens that can stand behind this one; None if none can.
+
+        Asked of few at first, as most often one of them can.
+        """
+        at, count = 0, 8
+        while at < len(tokens):
+            can = self._can([(before, token) for token in tokens[at : at + count]])
+            if can.any():
+                return at + int(can.argmax())
+            at, count = at + count, 4 * count
+        return None
 
     def _can(self, pairs: list[Pair]) -> np.ndarray:
         """Whether the second token of each pair can stand behind the first, (pairs,) bool, as known or asked now.
