@@ -289,6 +289,8 @@ def test_what_is_unchanged_is_not_run_again(project, executed):
     kept.parent.mkdir(parents=True)
     kept.write_text("printed beside ours")
     assert again() == ["02_compare"]
+    (project / "figures/published/claims.csv").write_text("what they come to")
+    assert again() == ["02_compare"]
     (project / "tiny-b" / "config.json").write_text("{}")  # another checkpoint
     assert again() == ["01_score-tiny-b"]
     notebook = nbformat.read(notebooks / "02_compare.ipynb", 4)

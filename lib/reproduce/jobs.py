@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lib import ROOT, InputError, scores
-from lib.collection import EMBEDDED, ITEMS, OWN, WORDS, Collection
+from lib.collection import EMBEDDED, ITEMS, OWN, PUBLISHED, WORDS, Collection
 from lib.models import registry, reward_models
 from lib.names import checked
 from lib.reproduce.notebooks import find_notebooks, parameters_of
@@ -167,7 +167,8 @@ def _artefacts(notebook: Path, collection: Collection, nickname: str, load: str)
         return trained
     if notebook.name.startswith(SCORECARD):
         tried = (path for part in collection.parts for path in sorted(part.figures.glob("*_paths.csv")))
-        return collection.scores, *(part.claims for part in collection.parts), *tried
+        beside = () if collection.is_published else [_published_claims()]  # about which its exercises ask
+        return collection.scores, *(part.claims for part in collection.parts), *tried, *beside
     if nickname:
         own = [Path(load)] if Path(load).is_dir() else []
         read = (study.figures / name for study, names in CARD_READS.items() for name in names)
@@ -180,4 +181,8 @@ def _artefacts(notebook: Path, collection: Collection, nickname: str, load: str)
 def _kept_of_published() -> list[Path]:
     """The tables of the published scores that are kept beside the figures: "paper | published | ours" reads them."""
     tables = (path for part in (WORDS, ITEMS) for path in part.figures.glob("*.csv"))
-    return sorted(path for path in tables if "_paths" not in path.name)
+    return [_published_claims(), *sorted(path for path in tables if "_paths" not in path.name)]
+
+
+def _published_claims() -> Path:
+    return PUBLISHED.figures / "claims.csv"
