@@ -2,6 +2,7 @@
 
 import io
 import shutil
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from lib import ROOT, InputError
 from lib.book import sources
 from lib.book.sources import Sources
+from lib.files import lock
 
 HTML = ROOT / "data" / "book" / "html"
 MATHJAX = ("sphinx-mathjax-offline", "tex-svg.js")  # the wheel that brings MathJax 3, and its file
@@ -58,30 +60,30 @@ def make(notebooks: Path = ROOT / "notebooks", html: Path = HTML) -> Path:
     InputError if a page cannot be built, with what Sphinx says of it.
     """
     work = html.parent / ".building"
-    shutil.rmtree(work, ignore_errors=True)
-    (work / "source").mkdir(parents=True)
-    try:
-        taken = sources.assemble(work / "source", notebooks)
-        _run_sphinx(taken, work)
-        _replace(html, work / "html")
-    finally:
+    with lock(html):
         shutil.rmtree(work, ignore_errors=True)
+        (work / "source").mkdir(parents=True)
+        try:
+            taken = sources.assemble(work / "source", notebooks)
+            _run_sphinx(taken, work)
+            _copy(taken.extra, work / "html")
+            _replace(html, work / "html")
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
     size = sum(path.stat().st_size for path in html.rglob("*") if path.is_file()) / 1e6
     print(*taken.missing, f"Open {_shown(html / 'index.html')} by double click: {size:.0f} MB, no network.", sep="\n")
     return html / "index.html"
 
 
 def _run_sphinx(taken: Sources, work: Path) -> None:
+    """Write the pages of these sources into work/html; a warning is an error."""
     from sphinx.application import Sphinx
     from sphinx.errors import SphinxError
     from sphinx.util.console import strip_escape_sequences
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
     warnings = io.StringIO()
-    static = work / "static"
-    shutil.copytree(Path(__file__).parent / "static", static)
-    shutil.copyfile(_mathjax(), static / MATHJAX[1])
-    conf = CONF | {"html_static_path": [str(static)], "picture_texts": taken.picture_texts}
+    conf = CONF | {"html_static_path": [str(_static(work))], "picture_texts": taken.picture_texts}
     try:
         with patch_docutils(), docutils_namespace():  # so that a second build in a process is as the first
             app = Sphinx(taken.folder, None, work / "html", work / "doctrees", "html", conf, status=None,
@@ -91,9 +93,20 @@ def _run_sphinx(taken: Sources, work: Path) -> None:
         raise InputError(f"the book cannot be built: {error}") from error
     if told := strip_escape_sequences(warnings.getvalue()).strip():
         raise InputError(f"the book cannot be built: {told}")
-    for file, place in taken.extra:
-        (work / "html" / place).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, work / "html" / place)
+
+
+def _static(work: Path) -> Path:
+    """A folder with the book's style and script, and the script that sets formulas."""
+    shutil.copytree(Path(__file__).parent / "static", work / "static")
+    shutil.copyfile(_mathjax(), work / "static" / MATHJAX[1])
+    return work / "static"
+
+
+def _copy(files: Iterable[tuple[Path, str]], folder: Path) -> None:
+    """Copy each file to its place in the folder."""
+    for file, place in files:
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, folder / place)
 
 
 def _mathjax() -> Path:
