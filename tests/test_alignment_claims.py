@@ -10,6 +10,7 @@ from lib.alignment import concordance, findings, human, kinds, matched, profiles
 from lib.alignment.claims import HOLOCAUST, THIRD
 from lib.claims import THE_PAPER
 from lib.collection import ITEMS
+from lib.crossed import Crossed
 from lib.rules import OTHER, UNTESTABLE
 
 LOVE = "Unconditional love"
@@ -344,6 +345,14 @@ def test_sentences_about_agreement():
     rewards = pd.DataFrame({"M": [8, 7, 6, 5, 1, 2, 3, 4], "N": [8, 7, 6, 5, 1, 2, 3, 4]})
     told = findings.matched_in_words({"GE": matched.matched(people, rewards, distances=1)})
     assert told.startswith("GE: +1.000 [") and told.endswith("] for these 2.")
+
+
+@pytest.mark.parametrize("low, high, how", [(0.01, 0.03, "do more often"), (-0.03, -0.01, "do less often"),
+                                            (-0.01, 0.03, "do is undecided")])  # fmt: skip
+def test_a_title_says_more_often_only_where_the_interval_does(low, high, how):
+    found = Crossed((low + high) / 2, 0.01, 9, low, high, 0.5, low, high, low, high, 100, 10)
+    told = findings.halves_in_words(found, "people")
+    assert f"ordered as people {how}: " in told and told.endswith(f"[{low:.3f}, {high:.3f}]")
 
 
 def test_sentences_about_items():

@@ -11,6 +11,7 @@ from lib.alignment.claims import HOLOCAUST, LOWEST
 from lib.alignment.concordance import PEOPLE
 from lib.alignment.matched import Matched
 from lib.alignment.profiles import ByBase
+from lib.crossed import Crossed
 
 
 def people_in_words(summaries: pd.DataFrame, taus: pd.DataFrame) -> str:
@@ -116,6 +117,18 @@ def matched_in_words(matched: dict[str, Matched]) -> str:
         lines.append(f"{prompt}: {found.estimate:+.3f} [{found.ci_low:.3f}, {found.ci_high:.3f}] for models like "
                      f"these, [{found.these_low:.3f}, {found.these_high:.3f}] for these {found.models}.")  # fmt: skip
     return "\n".join(lines)
+
+
+def halves_in_words(found: Crossed, who: str) -> str:
+    """Whether pairs of the upper half are ordered as people order them more often, if that is sure, for a title.
+
+    found: upper less lower half, Matched.mean. who: the people, as `people`.
+    """
+    interval = f"{found.estimate:+.3f} [{found.ci_low:.3f}, {found.ci_high:.3f}]"
+    if found.ci_low <= 0 <= found.ci_high:
+        return f"Equally far apart, which half's pairs are more often ordered as {who} do is undecided: {interval}"
+    how = "more" if found.ci_low > 0 else "less"
+    return f"Equally far apart, pairs of the upper half are ordered as {who} do {how} often: {interval}"
 
 
 def planted_in_words(alone: pd.DataFrame, planted: pd.DataFrame) -> str:
