@@ -89,6 +89,12 @@ def test_the_first_use_of_a_term_on_a_page_is_linked_in_any_form_and_no_other():
     assert linked("Tokens and tau-b.", "A token, Kendall's tau.") == [("Tokens", "g#token"), ("tau-b", "g#tau")]
 
 
+def test_a_term_that_is_all_of_a_bold_word_is_linked():
+    page = nodes.paragraph("", "", nodes.strong("", "tau"), nodes.Text(" of a token"))
+    link_first_uses(page, terms_of(GLOSSARY), ADDRESS)
+    assert [link.astext() for link in page.findall(nodes.reference)] == ["tau", "token"]
+
+
 def test_a_part_of_a_word_is_no_use_of_a_term():
     assert linked("Tokenise, tau-like, taut, subtoken.") == []
 

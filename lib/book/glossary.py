@@ -40,7 +40,7 @@ def link_first_uses(page: nodes.Node, terms: Mapping[str, str], address: Mapping
     seen: set[str] = set()
     for text in [text for text in page.findall(nodes.Text) if _is_prose(text)]:
         parts = list(_linked(str(text), terms, address, seen))
-        if len(parts) > 1:
+        if any(isinstance(part, nodes.reference) for part in parts):
             text.parent.replace(text, parts)
 
 
