@@ -50,27 +50,33 @@ def read_whole(model: RewardModel, prompt: str, replies: np.ndarray, batch: int 
     return torch.cat(rewards).numpy()
 
 
-def compare(model: RewardModel, prefix: int, length: int, ours: int, theirs: int) -> dict:
-    """One row of the report: `ours` candidates with the prefix read once, the first `theirs` of them read whole."""
-    prompt = prompt_of(model, prefix)
-    objective = _objective(model, prompt)
-    replies = np.random.default_rng(0).choice(objective.allowed, size=(ours, length))
+def timed(objective: Objective, replies: np.ndarray, theirs: int) -> tuple[list[float], np.ndarray, np.ndarray]:
+    """Median seconds of four ways, and the rewards of the first two.
+
+    The replies with the prefix read once; the first `theirs` of them read whole; five gradients; a search that scores
+    as many replies as were given.
+    """
+    model, prompt = objective.model, objective.prompt
     objective.values(replies[:128]), read_whole(model, prompt, replies[:128]), objective.gains(replies[0])  # warm up
     ways = [
         lambda: objective.values(replies),
         lambda: read_whole(model, prompt, replies[:theirs]),
         lambda: [objective.gains(tuple(reply)) for reply in replies[:5].tolist()],
-        lambda: search(objective, replies[0], Settings(budget=ours)),
+        lambda: search(objective, replies[0], Settings(budget=len(replies))),
     ]
     runs = [[seconds(way) for way in ways] for _ in range(REPEATS)]
-    shared, whole, gradients, searched = np.median([[run[0] for run in one] for one in runs], axis=0)
     (_, rewards), (_, expected) = runs[0][:2]
+    return np.median([[run[0] for run in one] for one in runs], axis=0).tolist(), rewards, expected
+
+
+def compare(model: RewardModel, prefix: int, length: int, ours: int, theirs: int) -> dict:
+    """One row of the report: `ours` candidates with the prefix read once, the first `theirs` of them read whole."""
+    objective = _objective(model, prompt_of(model, prefix))
+    replies = np.random.default_rng(0).choice(objective.allowed, size=(ours, length))
+    (shared, whole, gradients, searched), rewards, expected = timed(objective, replies, theirs)
     read = length + len(objective.closing)
-    return {
-        "model": model.name.removeprefix("random-"),
-        "dtype": model.dtype,
-        "prefix": prefix,
-        "reply": length,
+    shape = {"model": model.name.removeprefix("random-"), "dtype": model.dtype, "prefix": prefix, "reply": length}
+    return shape | {
         "ours, candidates/s": ours / shared,
         "read whole, candidates/s": theirs / whole,
         "speed-up": (whole / theirs) / (shared / ours),
