@@ -1,4 +1,4 @@
-"""Sentences of section 5 that its printed replies decide, Tables 4 and 5; their scores are not in our copy."""
+"""Sentences of section 5 that its printed replies decide, Tables 4 and 5; their scores are not transcribed here."""
 
 from collections.abc import Callable, Mapping, Set
 
@@ -36,7 +36,7 @@ def _count(claim: str, quantity: str, prompt: str, hits: pd.Series, table: str, 
     """So many of these replies; sampled: as one of the replies that the search might have found."""
     low, high = (len(hits) * float(end) for end in proportion_confint(int(hits.sum()), len(hits), method="beta"))
     ends = (low, high) if sampled else (None, None)
-    note = f"{table}; our copy has no scores: pessimal and optimal by the direction of the search"
+    note = f"{table}; scores are not transcribed: pessimal and optimal by the direction of the search"
     return state(claim, quantity, prompt, as_published=int(hits.sum()), n=len(hits), population=PRINTED, note=note,
                  ci_low=ends[0], ci_high=ends[1])  # fmt: skip
 
@@ -52,5 +52,5 @@ def single_word_claims(rewards: Mapping[str, pd.DataFrame], own: Set[str], popul
     return [
         state("S5.lower", "models", own=own, corrected=below, ci_low=low, ci_high=high, n=len(highest),
               population=population,
-              note="single words; the scores of longer replies are not in our copy of Tables 4 and 5")
+              note="single words; the scores in Tables 4 and 5 are not transcribed")
     ]  # fmt: skip
