@@ -40,8 +40,8 @@ book: $(INSTALLED) ## the executed notebooks, a glossary and a teaching plan as 
 students: $(INSTALLED) ## copies of the notebooks with exercises to solve, and the answers apart: make students [FOLDER=folder]
 	@$(PY) -m lib.run students $(if $(FOLDER),"$(FOLDER)")
 
-class: $(INSTALLED) ## all that a laptop needs in a class, in one folder: make class [FOLDER=folder]
-	@$(PY) -m lib.run class $(if $(FOLDER),"$(FOLDER)")
+class: $(INSTALLED) ## all that a laptop needs in a class, in one folder: make class [FOLDER=folder] [WHEELS=1]
+	@$(PY) -m lib.run class $(if $(FOLDER),"$(FOLDER)") $(if $(WHEELS),--wheels)
 
 quick: lint ## check style and types, and run the tests that load no notebook and train nothing (about a minute)
 	@$(TESTS) -m "not slow"

@@ -93,6 +93,7 @@ def _add_about_the_project(commands) -> None:
     added.add_argument("folder", nargs="?", help="where students/ and answers/ go (default: data/course)")
     added = commands.add_parser("class", help="write a folder with all that a laptop needs in a class, without torch")
     added.add_argument("folder", nargs="?", help="where it goes (default: data/course/class)")
+    added.add_argument("--wheels", action="store_true", help="with the packages, for laptops like this machine")
     added = commands.add_parser("notebooks", help="execute the committed notebooks again, without run-time metadata")
     added.add_argument("names", nargs="*", metavar="NAME", help="how their names start (default: all)")
     added = commands.add_parser("ls", help="list models, collections, prompts and notebooks")
@@ -151,7 +152,7 @@ def _run(command: str, **given) -> int:
         case "class":
             from lib.course import classroom
 
-            classroom.make(Path(given["folder"] or classroom.CLASS))
+            classroom.make(Path(given["folder"] or classroom.CLASS), wheels=given["wheels"])
         case "notebooks":
             from lib.reproduce import committed
 

@@ -102,6 +102,23 @@ def test_another_folder_is_not_replaced(tmp_path):
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
+def test_packages_are_taken_along_with_their_pinned_versions_and_a_failure_is_told(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(classroom, "_fill", lambda folder, notebooks: folder.mkdir(parents=True))
+    monkeypatch.setattr(classroom.subprocess, "run", lambda command, **options: seen.append((command, options["cwd"])))
+    classroom.make(tmp_path / "class", wheels=True)
+    [(command, place)] = seen
+    assert command[1:4] == ["-m", "pip", "wheel"] and command[-6:-4] == ["-c", "requirements.lock"]
+    assert place == tmp_path / ".class.part"
+
+    def fails(command, **options):
+        raise subprocess.CalledProcessError(1, command)
+
+    monkeypatch.setattr(classroom.subprocess, "run", fails)
+    with pytest.raises(InputError, match="pip could not get all packages"):
+        classroom.make(tmp_path / "other", wheels=True)
+
+
 def test_the_book_is_taken_from_where_it_is_built():
     assert classroom.BOOK == building.HTML
 

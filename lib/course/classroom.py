@@ -2,6 +2,8 @@
 
 import re
 import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from importlib import resources
@@ -24,10 +26,11 @@ LARGEST_ZIP = 100 * MB  # what a school's mail or learning platform still takes
 INSTALLED = "1 GB"  # by pip: 824 MB without byte code were measured on Linux, which Python adds as it runs
 
 
-def make(folder: Path = CLASS, notebooks: Path = ROOT / "notebooks") -> None:
+def make(folder: Path = CLASS, notebooks: Path = ROOT / "notebooks", *, wheels: bool = False) -> None:
     """Write the folder, and the same as a zip beside it where that is small, and say where.
 
-    What `make class` wrote there before is replaced. InputError where something else is there, or nothing was scored.
+    wheels: with the packages to install, for laptops of this system and this version of Python. What `make class` wrote
+    there before is replaced. InputError where something else is there, or nothing was scored.
     """
     if not (EMBEDDED.models and EMBEDDED.logprobs.models):
         raise InputError(
@@ -38,6 +41,8 @@ def make(folder: Path = CLASS, notebooks: Path = ROOT / "notebooks") -> None:
     part = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     _fill(part, notebooks)
+    if wheels:
+        _add_wheels(part)
     shutil.rmtree(folder, ignore_errors=True)
     part.rename(folder)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -64,6 +69,18 @@ def _fill(folder: Path, notebooks: Path) -> None:
     told = resources.files("lib.course").joinpath(START).read_text(encoding="utf-8")
     told = told.replace("{size}", INSTALLED).replace("{book}", "" if BOOK.is_dir() else " (not in this copy)")
     (folder / START).write_text(told, encoding="utf-8")
+
+
+def _add_wheels(folder: Path) -> None:
+    """Get the packages of requirements.txt into the folder, so that laptops install them without a network."""
+    given = ["-c", "requirements.lock", "-r", "requirements.txt", "-w", "wheels"]
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", *given]
+    try:
+        subprocess.run(command, cwd=folder, check=True)
+    except subprocess.CalledProcessError as error:
+        raise InputError(
+            "pip could not get all packages (see above); run this with a network, or without WHEELS"
+        ) from error
 
 
 def _read_by_notebooks() -> Iterator[Path]:
