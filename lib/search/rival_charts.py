@@ -16,6 +16,7 @@ def draw_against_rivals(curves: pd.DataFrame, won: pd.DataFrame) -> Chart:
     A row per length of replies, a column per method. curves: of standings.curves; won: of standings.won, whose last
     budget is told above each panel; both of one mode and one kind of budget.
     """
+    curves, won = (rows[rows["n"] == rows["n"].max()] for rows in (curves, won))  # budgets that all instances reach
     lengths, rivals = list(curves["length"].unique()), [name for name in curves["method"].unique() if name != OURS]
     figure = new_chart(2.1 * len(rivals), 1 + 2.6 * len(lengths), _finding(curves), DENSE_TITLE)
     panels = figure.subplots(len(lengths), len(rivals), sharex=True, sharey="row", squeeze=False)
@@ -49,7 +50,8 @@ def _finding(curves: pd.DataFrame) -> str:
     last = curves[curves.groupby(["length", "method"])["budget"].transform("max") == curves["budget"]]
     best = last.loc[last.groupby("length", sort=False)["share"].idxmax()]
     heads = [
-        f"{row.method} leads at {row.length} tokens ({row.share:.3f}, {row.n} instances)" for row in best.itertuples()
+        f"{row.length} tokens: highest mean share {row.share:.3f}, {row.method} ({row.n} instances)"
+        for row in best.itertuples()
     ]
     return (
         "; ".join(heads) + "\nours black, the other grey; bands: 95% over instances; "
