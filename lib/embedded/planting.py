@@ -5,16 +5,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import wordfreq
-from torch import Tensor
-from torch.nn.functional import softplus
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from lib import ROOT, InputError
 from lib.words import is_nonword, is_word
+
+if TYPE_CHECKING:  # only the loss needs torch, which the light installation comes without
+    from torch import Tensor
 
 SHIPPED = ROOT / "data" / "small_models"  # tokenizers, embedding tables, profiles, word lists
 COMMON_ZIPF = 3.5  # words of this frequency (3 in a million) get neither bonus nor malus
@@ -172,8 +174,10 @@ def draw_preferences(utility: np.ndarray, pairs: int, rng: np.random.Generator) 
     return np.where(prefers_a, a, b), np.where(prefers_a, b, a)
 
 
-def preference_loss(preferred: Tensor, rejected: Tensor) -> Tensor:
+def preference_loss(preferred: "Tensor", rejected: "Tensor") -> "Tensor":
     """Mean negative log-likelihood of the preferences under Bradley-Terry with these rewards, (pairs,) each."""
+    from torch.nn.functional import softplus
+
     return softplus(rejected - preferred).mean()
 
 
