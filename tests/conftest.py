@@ -24,6 +24,7 @@ SLOW_FILES = {
     "notebooks",
     "checkpoints",
     "checks",
+    "cluster",
     "cores",
     "embedded_language_models",
     "embedded_reward_models",
@@ -35,6 +36,7 @@ SLOW_FILES = {
     "streaming",
     "templates",
     "true_tokenizers",
+    "without_ray",
 }
 SLOW_TESTS = {
     "test_whole_awkward_vocabulary_equals_the_oracle",
