@@ -8,13 +8,10 @@ The way of a prompt: `run score` calls `score_vocabulary`, which goes down once 
 model reads (`inputs_for`), and then runs backbone and head itself (`Scorer`).
 """
 
-import datetime
-import hashlib
 import itertools
-import json
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -44,6 +41,9 @@ from lib.models.shared_prefix import (
     smaller,
     states_after,
 )
+from lib.streaming import Block
+from lib.unscored import Unscored, complete, hash_of, lacking
+from lib.unscored import with_inputs as with_inputs  # what is read for each token, as the lessons call it
 
 REPLIES_PER_SHARD = 8192  # rewards that are written to disk together
 
@@ -176,7 +176,7 @@ def score_replies(
     replies: strings (reply_mode="text") or sequences of token ids (reply_mode="ids"). bos: "single" or "double".
     """
     inputs = inputs_for(model, prompt, replies, reply_mode=reply_mode, bos=bos)
-    parts = shards.split(list(map(len, inputs.suffixes)), REPLIES_PER_SHARD)
+    parts = shards_of(inputs)
     rewards = np.empty(len(inputs.suffixes), dtype=np.float32)
     if model.layers:
         blocks = [streaming.block_of(inputs, pieces) for pieces in parts]
@@ -208,31 +208,25 @@ def score_vocabulary(
     [names.checked(name, "a prompt") for name in prompts]
     if collection := scores.collection_of(path):  # here, where all ways meet: a notebook opened by hand too
         refuse_foreign(collection, {model.nickname: model.hub_id})
-    tokens = conversations.vocabulary(model.tokenizer)
-    if token_ids is not None:
-        tokens = tokens[tokens["token_id"].isin(token_ids)].reset_index(drop=True)
-    settings = _settings(model, reply_mode, bos, tokens)
+    tokens = tokens_of(model, token_ids)
     with lock(path):
-        table, scored = _table_so_far(path, settings, prompts, overwrite)
-        missing = {name: prompt for name, prompt in prompts.items() if name not in scored}
-        folder = path.with_name(f"{path.stem}.{_hash(settings)}.shards")
-        if missing and model.layers:
-            _stream_into_shards(
-                model, missing, tokens, folder, tokens_per_batch, progress, reply_mode=reply_mode, bos=bos
-            )
-        if missing:
-            columns: dict[str, np.ndarray] = {}
-            with tqdm(unit=" replies", desc=model.nickname, disable=not progress) as bar:
-                for done, (name, prompt) in enumerate(missing.items()):
-                    inputs = inputs_for(model, prompt, _replies(tokens, reply_mode), reply_mode=reply_mode, bos=bos)
-                    bar.total = bar.n + len(inputs.suffixes) * (len(missing) - done)
-                    table = with_inputs(table if len(table) else tokens, inputs)
-                    rewards = _score_in_shards(model, inputs, tokens, folder, tokens_per_batch, bar)
-                    columns[name] = rewards[inputs.group]
-            table = pd.concat([table, pd.DataFrame(columns, index=table.index)], axis=1)
-            scores.write(table, path, settings | _run_metadata(model, scored | prompts, started))
-        shards.remove(folder, (scored | prompts).values())
-    return scores.read(path) if missing else table
+        lacks = lacking(path, settings_of(model, tokens, reply_mode, bos), tokens, prompts, overwrite)
+        if lacks.missing and model.layers:
+            _stream_into_shards(model, lacks, tokens_per_batch, progress, reply_mode=reply_mode, bos=bos)
+        with tqdm(unit=" replies", desc=model.nickname, disable=not (progress and lacks.missing)) as bar:
+            found = _prompt_by_prompt(model, lacks, tokens_per_batch, bar, reply_mode=reply_mode, bos=bos)
+            return complete(lacks, found, about_run(model), started)
+
+
+def tokens_of(model: RewardModel, token_ids: Sequence[int] | None = None) -> pd.DataFrame:
+    """The tokens that are scored as replies, a row each: token_id, token, text. token_ids: None for all of them."""
+    tokens = conversations.vocabulary(model.tokenizer)
+    return tokens if token_ids is None else tokens[tokens["token_id"].isin(token_ids)].reset_index(drop=True)
+
+
+def shards_of(inputs: Inputs) -> list[list[np.ndarray]]:
+    """The inputs in shards, in pieces of one length, by their indices: the same ones wherever they are scored."""
+    return shards.split(list(map(len, inputs.suffixes)), REPLIES_PER_SHARD)
 
 
 def sample(model: RewardModel, tokens: int, seed: int = 0) -> list[int]:
@@ -246,11 +240,12 @@ def sample(model: RewardModel, tokens: int, seed: int = 0) -> list[int]:
     return sorted(vocabulary["token_id"].sample(min(tokens, len(vocabulary)), random_state=seed).tolist())
 
 
-def _replies(tokens: pd.DataFrame, reply_mode: str) -> list:
+def replies_of(tokens: pd.DataFrame, reply_mode: str) -> list:
+    """The tokens as replies: their texts (reply_mode="text") or their ids, each a tuple of one."""
     return tokens["text"].tolist() if reply_mode == "text" else [(i,) for i in tokens["token_id"].tolist()]
 
 
-def _settings(model: RewardModel, reply_mode: str, bos: str, tokens: pd.DataFrame) -> dict:
+def settings_of(model: RewardModel, tokens: pd.DataFrame, reply_mode: str, bos: str) -> dict:
     """Everything that a reward depends on, other than the prompt."""
     return {
         "model": model.nickname if Path(model.hub_id).is_dir() else model.hub_id,
@@ -262,64 +257,29 @@ def _settings(model: RewardModel, reply_mode: str, bos: str, tokens: pd.DataFram
         "reply_mode": reply_mode,
         "bos": bos,
         "date": conversations.DATE,
-        "chat_template": _hash(model.tokenizer.chat_template or ""),
-        "vocabulary": f"{len(tokens)} tokens, {_hash(tokens['token'].tolist())}",
+        "chat_template": hash_of(model.tokenizer.chat_template or ""),
+        "vocabulary": f"{len(tokens)} tokens, {hash_of(tokens['token'].tolist())}",
     } | ({"closing": model.closing} if model.opened else {})
 
 
-def _run_metadata(model: RewardModel, prompts: dict[str, str], started: float) -> dict:
+def about_run(model: RewardModel) -> dict:
+    """How and with what this process scores: device, cards, whether streamed, versions. Rewards do not depend on it."""
     libraries = ("torch", "transformers", "tokenizers", "numpy")
     return {
-        "prompts": prompts,
         "streamed": model.layers is not None,
         "device": f"{model.device} ({torch.cuda.get_device_name() if model.device == 'cuda' else platform.machine()})",
         "cards": sorted(set(getattr(model.backbone, "hf_device_map", {}).values())),  # that the model is laid over
         "versions": {"python": platform.python_version()} | {name: version(name) for name in libraries},
-        "start": datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(timespec="seconds"),
-        "seconds": round(time.time() - started, 1),
     }
 
 
-def _hash(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def _table_so_far(path: Path, settings: dict, prompts: dict, overwrite: bool) -> tuple[pd.DataFrame, dict]:
-    """The table at `path` and its prompts, if they are of these settings; else an empty one."""
-    if not path.exists():
-        return pd.DataFrame(), {}
-    try:
-        table = scores.read(path)
-    except InputError as error:
-        if not overwrite:
-            raise
-        tqdm.write(f"scored again, because {error}")
-        return pd.DataFrame(), {}
-    metadata = table.attrs["metadata"]
-    scored = metadata.get("prompts", {})
-    differ = [key for key, value in settings.items() if metadata.get(key) != value]
-    differ += [name for name, prompt in scored.items() if prompts.get(name, prompt) != prompt]
-    differ += ["prompts"] * (set(scored) != set(scores.prompt_names(table)))
-    if not differ:
-        return table, scored
-    if overwrite:
-        return pd.DataFrame(), {}
-    raise InputError(
-        f"{path} holds scores of other settings ({', '.join(differ)}); score into another collection, or delete it"
-    )
-
-
-def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
-    """The table with `reply_ids` and `input_group`: what is fed for each token, the same for every prompt.
-
-    InputError if a prompt merges other replies than the first did; no template that ends in control tokens does.
-    """
-    if "input_group" in table:
-        if not np.array_equal(table["input_group"], inputs.group):
-            raise InputError(f"the prompt {inputs.conversation.prompt!r} merges other replies; score it by itself")
-        return table
-    reply_ids = [np.array(inputs.reply_ids[group], dtype=np.int32) for group in inputs.group]
-    return table.assign(reply_ids=reply_ids, input_group=inputs.group)
+def _prompt_by_prompt(
+    model: RewardModel, lacks: Unscored, tokens_per_batch: int | None, bar: tqdm, **how: str
+) -> Iterator[tuple[str, Inputs, np.ndarray]]:
+    for done, (name, prompt) in enumerate(lacks.missing.items()):
+        inputs = inputs_for(model, prompt, replies_of(lacks.tokens, how["reply_mode"]), **how)
+        bar.total = bar.n + len(inputs.suffixes) * (len(lacks.missing) - done)
+        yield name, inputs, _score_in_shards(model, inputs, lacks.tokens, lacks.folder, tokens_per_batch, bar)
 
 
 def _score_in_shards(
@@ -328,44 +288,59 @@ def _score_in_shards(
     """Rewards of the distinct inputs, (inputs,) float32; shards that an earlier run finished are read, not scored."""
     scorer = None
     rewards = np.empty(len(inputs.suffixes), dtype=np.float32)
-    for number, pieces in enumerate(shards.split(list(map(len, inputs.suffixes)), REPLIES_PER_SHARD)):
+    for number, pieces in enumerate(shards_of(inputs)):
         shard = np.concatenate(pieces)
         file = shards.path_of(folder, inputs.conversation.prompt, number)
         finished = shards.read(file, len(shard))
-        if finished is not None:
-            rewards[shard] = finished
-        else:
-            scorer = scorer or _announced(Scorer(model, inputs, tokens_per_batch))
-            for piece in pieces:
-                rewards[piece] = scorer([inputs.suffixes[i] for i in piece])
-            _refuse_non_finite(model, rewards, shard, inputs, tokens)
-            shards.write(file, rewards[shard])
+        if finished is None:
+            scorer = scorer or announced(Scorer(model, inputs, tokens_per_batch))
+            finished = score_shard(scorer, pieces, tokens)
+            shards.write(file, finished)
+        rewards[shard] = finished
         bar.update(len(shard))
     return rewards
 
 
+def score_shard(scorer: Scorer, pieces: list[np.ndarray], tokens: pd.DataFrame) -> np.ndarray:
+    """Rewards of one of shards_of(scorer.inputs), (inputs,) float32; InputError where one is not finite."""
+    suffixes = scorer.inputs.suffixes
+    rewards = np.concatenate([scorer([suffixes[i] for i in piece]) for piece in pieces])
+    _refuse_non_finite(scorer.model, rewards, np.concatenate(pieces), scorer.inputs, tokens)
+    return rewards
+
+
 def _stream_into_shards(
-    model: RewardModel, prompts: dict[str, str], tokens: pd.DataFrame, folder: Path, tokens_per_batch: int | None,
-    progress: bool, **how: str,
-) -> None:  # fmt: skip
+    model: RewardModel, lacks: Unscored, tokens_per_batch: int | None, progress: bool, **how: str
+) -> None:
     """Score the shards of all prompts that no earlier run finished, together."""
     blocks = []
-    for prompt in prompts.values():
-        inputs = inputs_for(model, prompt, _replies(tokens, how["reply_mode"]), **how)
-        for number, pieces in enumerate(shards.split(list(map(len, inputs.suffixes)), REPLIES_PER_SHARD)):
-            file = shards.path_of(folder, prompt, number)
+    for prompt in lacks.missing.values():
+        inputs = inputs_for(model, prompt, replies_of(lacks.tokens, how["reply_mode"]), **how)
+        for number, pieces in enumerate(shards_of(inputs)):
+            file = shards.path_of(lacks.folder, prompt, number)
             if shards.read(file, sum(map(len, pieces))) is None:
                 blocks.append(streaming.block_of(inputs, pieces, file))
-    if blocks:
-        _tell_readings(model, inputs)
-    for block, rewards in streaming.rewards(model, blocks, tokens_per_batch=tokens_per_batch, progress=progress):
-        whole = np.zeros(block.inputs.group.max() + 1, dtype=np.float32)
-        whole[block.shard] = rewards
-        _refuse_non_finite(model, whole, block.shard, block.inputs, tokens)
+    for block, rewards in stream_shards(model, blocks, lacks.tokens, tokens_per_batch, progress):
         shards.write(block.file, rewards)  # type: ignore[arg-type]  # it was given above
 
 
-def _announced(scorer: Scorer) -> Scorer:
+def stream_shards(
+    model: RewardModel, blocks: list[Block], tokens: pd.DataFrame, tokens_per_batch: int | None = None,
+    progress: bool = True,
+) -> Iterator[tuple[Block, np.ndarray]]:  # fmt: skip
+    """Each shard, as of streaming.block_of, and its rewards, (inputs,) float32: all in one pass over the weights.
+
+    InputError where one is not finite.
+    """
+    if blocks:
+        _tell_readings(model, blocks[-1].inputs)
+    for block, rewards in streaming.rewards(model, blocks, tokens_per_batch=tokens_per_batch, progress=progress):
+        _refuse_non_finite(model, rewards, block.shard, block.inputs, tokens)
+        yield block, rewards
+
+
+def announced(scorer: Scorer) -> Scorer:
+    """The scorer, once it is told how it reads conversations, where that is to be told."""
     if not scorer.shares_prefix:
         tqdm.write(f"{scorer.model.nickname}: every conversation is read whole, which is exact but slower")
     _tell_readings(scorer.model, scorer.inputs)
@@ -380,9 +355,9 @@ def _tell_readings(model: RewardModel, inputs: Inputs) -> None:
 def _refuse_non_finite(
     model: RewardModel, rewards: np.ndarray, shard: np.ndarray, inputs: Inputs, tokens: pd.DataFrame
 ) -> None:
-    bad = shard[~np.isfinite(rewards[shard])]
+    bad = np.flatnonzero(~np.isfinite(rewards))
     if len(bad):
-        token = tokens.iloc[int(np.flatnonzero(inputs.group == bad[0])[0])]
+        token = tokens.iloc[int(np.flatnonzero(inputs.group == shard[bad[0]])[0])]
         raise InputError(
             f"the reward of token {token['token_id']} ({token['token']!r}) for the prompt "
             f"{inputs.conversation.prompt!r} is {rewards[bad[0]]}; {_remedy_for_non_finite(model)}"

@@ -61,7 +61,7 @@ FLOORS = [
     {"collection"},
     {"downloads", "lexicons", "prompts", "scores", "shards", "rankings", "display"},
     {"models"},
-    {"scoring", "streaming"},
+    {"scoring", "streaming", "unscored"},
     {
         "figures",
         "token_charts",
