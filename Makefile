@@ -20,15 +20,16 @@ help: ## show this list
 
 install: $(INSTALLED) ## make .venv with the pinned versions (about 2 minutes, 2 GB)
 
-reproduce: $(INSTALLED) ## score and analyse: make reproduce [MODELS="R-Gem-2B R-Lla-3B" | MODELS=paper] [COLLECTION=mine]
-	@$(PY) -m lib.run reproduce $(if $(MODELS),--models $(MODELS)) $(if $(COLLECTION),--collection $(COLLECTION))
+reproduce: $(INSTALLED) ## score and analyse: make reproduce [MODELS="R-Gem-2B R-Lla-3B" | MODELS=paper] [COLLECTION=mine] [ON=auto]
+	@$(PY) -m lib.run reproduce $(if $(MODELS),--models $(MODELS)) $(if $(COLLECTION),--collection $(COLLECTION)) \
+		$(if $(ON),--on "$(ON)")
 
 published: $(INSTALLED) ## the notebooks on the scores that the authors published: make published [DATA_MIRROR=folder]
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run published
 
-calibrate: $(INSTALLED) ## train models of known values, see what intervals hold: make calibrate [MODELS=40] [FOLDER=folder] [PUBLISH=1]
+calibrate: $(INSTALLED) ## train models of known values, see what intervals hold: make calibrate [MODELS=40] [FOLDER=folder] [PUBLISH=1] [ON=auto]
 	@$(PY) -m lib.run calibrate $(if $(MODELS),--models $(MODELS)) $(if $(FOLDER),--folder "$(FOLDER)") \
-		$(if $(PUBLISH),--publish)
+		$(if $(PUBLISH),--publish) $(if $(ON),--on "$(ON)")
 
 explore: $(INSTALLED) ## one page of all rewards, to search in a browser: make explore [COLLECTION=published-words]
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run explore \
@@ -52,10 +53,11 @@ test: $(INSTALLED) ## run the whole test suite (15 to 20 minutes; 3 more where t
 drills: $(INSTALLED) ## kill runs, fill their disk and take their memory: the same table each time (about 4 minutes)
 	@$(PY) -m pytest -q -o python_files='drill_*.py' tests/drills
 
-score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLY=text|ids] [TOKENS=500] [STREAM=1] [COLLECTION=mine]
+score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLY=text|ids] [TOKENS=500] [STREAM=1] [COLLECTION=mine] [ON=auto [SHARED=place]]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make score MODEL=<nickname, hub id or folder>" >&2; exit 2; }
 	@$(PY) -m lib.run score "$(MODEL)" $(if $(PROMPTS),--prompts "$(PROMPTS)") $(if $(REPLY),--reply-mode $(REPLY)) \
-		$(if $(TOKENS),--tokens $(TOKENS)) $(if $(STREAM),--stream $(STREAM)) $(if $(COLLECTION),--collection $(COLLECTION))
+		$(if $(TOKENS),--tokens $(TOKENS)) $(if $(STREAM),--stream $(STREAM)) $(if $(COLLECTION),--collection $(COLLECTION)) \
+		$(if $(ON),--on "$(ON)") $(if $(SHARED),--shared "$(SHARED)")
 
 check: $(INSTALLED) ## is a model scored as its makers meant: make check MODEL=path/to/model [JSON=1]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make check MODEL=<nickname, hub id or folder>" >&2; exit 2; }

@@ -21,6 +21,7 @@ EXAMPLES = """examples:
   python -m lib.run verify R-Gem-2B --sample 200 --dtype float32
   python -m lib.run tokenizers path/to/tokenizers                    what the paper's tokens are read as; no weights
   python -m lib.run published                                        the notebooks on the authors' released scores
+  python -m lib.run score A-Gem-96,B-Gem-64 --on auto                by Ray, on all cards or cores of this machine
   python -m lib.run calibrate --models 40                            do the intervals hold what was planted?
   python -m lib.run explore --collection published-words             all of its rewards on one page, for a browser
   python -m lib.run book                                             notebooks, glossary, teaching plan as pages
@@ -30,6 +31,7 @@ EXAMPLES = """examples:
   python -m lib.run ls models                                        models, collections, prompts or notebooks
 """
 WHERE = "where scores and figures go (default: embedded, or mine for other models)"
+ON = "run by Ray (CLUSTER.md): auto, for all cards of this machine, or the address of a head; default: without Ray"
 LISTS = ("models", "collections", "prompts", "notebooks")
 
 
@@ -50,11 +52,13 @@ def _add_about_many_models(commands) -> None:
         "--models", nargs="+", default=[], metavar="MODEL", help="nicknames, hub ids, folders, or: paper"
     )
     added.add_argument("--collection", help=WHERE)
+    added.add_argument("--on", metavar="WHERE", help=ON)
     commands.add_parser("published", help="import published scores and run the notebooks that are about them")
     added = commands.add_parser("calibrate", help="train small models on known values and see what intervals hold")
     added.add_argument("--models", type=int, default=400, help="how many of the plan (default: all 400)")
     added.add_argument("--folder", help="where rewards and report go (default: data/cache/calibration)")
     added.add_argument("--publish", action="store_true", help="make it the report that the notebooks read")
+    added.add_argument("--on", metavar="WHERE", help=ON)
     commands.add_parser("book", help="write the executed notebooks as pages that open from a folder")
     added = commands.add_parser("explore", help="write the page on which a collection's rewards can be searched")
     added.add_argument("--collection", default="embedded", help="which scores (default: embedded)")
@@ -73,6 +77,8 @@ def _add_about_one_model(commands) -> None:
     added.add_argument("--collection", help=WHERE)
     added.add_argument("--stream", type=int, choices=[0, 1], help="1: read weights layer by layer, with little memory; "
                        "0: hold them; default: what fits")  # fmt: skip
+    added.add_argument("--on", metavar="WHERE", help=f"{ON}; MODEL may then be several, by commas, or: paper")
+    added.add_argument("--shared", metavar="PLACE", help="with --on: a folder or URI that all nodes see, for shards")
     added = commands.add_parser("check", parents=[loading], help="tell whether a model is scored as its makers meant")
     added.add_argument("--json", action="store_true", dest="as_json", help="the same for machines")
     added = commands.add_parser("card", parents=[loading], help="one page on what it values, beside published models")
@@ -100,8 +106,14 @@ def _add_about_the_project(commands) -> None:
     added.add_argument("what", nargs="?", choices=LISTS, help="default: all")
 
 
-def _run(command: str, **given) -> int:
+def _run(command: str, on: str | None = None, **given) -> int:
     """The exit code of a command. Each imports what it needs, so that none waits for models or charts of another."""
+    if on:
+        from lib.cluster import commands
+
+        return commands.run(command, on, **given)
+    if given.pop("shared", None):
+        raise InputError("--shared is for runs of Ray; say --on auto too, or leave it out")
     match command:
         case "reproduce":
             from lib.reproduce import runs

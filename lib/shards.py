@@ -37,14 +37,16 @@ def path_of(folder: Path, prompt: str, number: int) -> Path:
     return folder / f"{_prompt_hash(prompt)}-{number:05d}.npy"
 
 
+def inputs_path_of(folder: Path, prompt: str) -> Path:
+    """Where the inputs of a prompt are kept beside its shards, for processes that did not prepare them."""
+    return folder / f"{_prompt_hash(prompt)}-inputs.npz"
+
+
 def write(file: Path, rewards: np.ndarray) -> None:
     """Write the rewards, and after them a digest. InputError when the disk is full or the folder cannot be written."""
-    content = io.BytesIO()
-    np.save(content, rewards)
-    with replacing(
-        file, size=len(content.getvalue()), durable=False
-    ) as part:  # thousands of them for many prompts, and a digest in each
-        part.write_bytes(content.getvalue() + hashlib.sha256(content.getvalue()).digest())
+    content = to_bytes(rewards)
+    with replacing(file, size=len(content), durable=False) as part:  # thousands of them for many prompts, and a digest
+        part.write_bytes(content)
 
 
 def read(file: Path, length: int) -> np.ndarray | None:
@@ -54,14 +56,38 @@ def read(file: Path, length: int) -> np.ndarray | None:
     """
     if not file.exists():
         return None
-    content = file.read_bytes()
-    saved, digest = content[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
-    if hashlib.sha256(saved).digest() == digest:
+    rewards = from_bytes(file.read_bytes(), length)
+    if rewards is None:
+        tqdm.write(f"{file} is damaged, or of another size; its {length} replies are scored again")
+    return rewards
+
+
+def to_bytes(rewards: np.ndarray) -> bytes:
+    """The content of a shard's file."""
+    content = io.BytesIO()
+    np.save(content, rewards)
+    return sealed(content.getvalue())
+
+
+def from_bytes(content: bytes, length: int) -> np.ndarray | None:
+    """The rewards in a shard's file, (length,) float32; None if it is not what was written, or of another length."""
+    saved = unsealed(content)
+    if saved is not None:
         rewards = np.load(io.BytesIO(saved), allow_pickle=False)
         if rewards.shape == (length,) and rewards.dtype == np.float32 and np.isfinite(rewards).all():
             return rewards
-    tqdm.write(f"{file} is damaged, or of another size; its {length} replies are scored again")
     return None
+
+
+def sealed(content: bytes) -> bytes:
+    """The content with its digest behind it, by which it shows whether it is whole."""
+    return content + hashlib.sha256(content).digest()
+
+
+def unsealed(content: bytes) -> bytes | None:
+    """What was sealed; None if these bytes are not whole."""
+    saved, digest = content[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
+    return saved if hashlib.sha256(saved).digest() == digest else None
 
 
 def remove(folder: Path, prompts: Iterable[str]) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -59,12 +59,13 @@ class _Job:
 
 def measure(
     plan: Sequence[Planned], folder: Path = FOLDER, *, steps: int = small_models.STEPS, processes: int = 1,
-    progress: bool = True,
+    progress: bool = True, each: Callable = each,
 ) -> None:  # fmt: skip
     """Train each model that the folder has no rewards of, score the words, and keep the rewards: one file per model.
 
     Killed at any time, the same call goes on with the next model; a file is there whole or not at all. processes: how
-    many models at once, each on one thread. InputError where another process is writing into the folder.
+    many models at once, each on one thread; each: what runs them, as of lib.cores.each. InputError where another
+    process is writing into the folder.
     """
     jobs = [_Job(one, steps, folder) for one in plan]
     with lock(folder / "models"):

@@ -1,6 +1,7 @@
 """`make calibrate`: train and measure, report, and make the report the committed one."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from lib import ROOT, InputError, figures
@@ -8,6 +9,7 @@ from lib.calibration import charts, findings, measuring, plan, report
 from lib.calibration.measuring import FOLDER
 from lib.calibration.report import GROUPS, Report
 from lib.collection import Collection
+from lib.cores import each
 from lib.embedded.reward_models import STEPS
 from lib.files import replacing
 
@@ -40,23 +42,26 @@ less certain than their intervals say; a study has at most half of the models of
 
 def calibrate(
     models: int = plan.MODELS, seeds: int = plan.SEEDS, folder: Path = FOLDER, *, steps: int = STEPS,
-    processes: int = 1, groups: int = GROUPS, progress: bool = True,
+    processes: int = 1, groups: int = GROUPS, progress: bool = True, each: Callable = each,
 ) -> Report:  # fmt: skip
     """Train and measure so many models of the plan and the controls, and report; what the folder holds is not repeated.
 
-    The tables of the report go to `folder`/report.
+    The tables of the report go to `folder`/report. each: as of measuring.measure.
     """
     asked = plan.planned(models, seeds)
-    measuring.measure(asked, folder, steps=steps, processes=processes, progress=progress)
+    measuring.measure(asked, folder, steps=steps, processes=processes, progress=progress, each=each)
     made = report.of(measuring.read(asked, folder, steps=steps), measuring.words(), groups=groups)
     report.write(made, folder / "report")
     return made
 
 
-def run(models: int = plan.MODELS, folder: str | None = None, publish: bool = False) -> None:
-    """The command: calibrate on every core, say what was found and where; publish: make it the committed report."""
+def run(models: int = plan.MODELS, folder: str | None = None, publish: bool = False, each: Callable = each) -> None:
+    """The command: calibrate on every core, say what was found and where; publish: make it the committed report.
+
+    each: as of measuring.measure.
+    """
     place = Path(folder) if folder else FOLDER
-    made = calibrate(models, folder=place, processes=os.cpu_count() or 1)
+    made = calibrate(models, folder=place, processes=os.cpu_count() or 1, each=each)
     print(findings.in_words(made))
     print(f"The tables are in {place / 'report'}.")
     if publish:

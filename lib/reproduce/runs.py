@@ -10,26 +10,30 @@ from lib import ROOT, InputError, downloads, lexicons, scores
 from lib.collection import ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
 from lib.files import lock
 from lib.published import score_files
+from lib.reproduce import side_by_side
 from lib.reproduce.front_page import write_index
 from lib.reproduce.jobs import CARD, Job, find_models, plan, study_of
 from lib.reproduce.notebooks import NUMBER
 from lib.reproduce.pages import outcome, shown_path, summary
 from lib.reproduce.progress import Progress
 from lib.reproduce.record import Result, is_unchanged, keep_results, key_of, read_results, state_of, written
-from lib.reproduce.side_by_side import Running, ending, first_to_end, next_of, start
+from lib.reproduce.side_by_side import Running
 
 # --- reproduce ----------------------------------------------------------------------------------------------------
 
 
-def reproduce(models: Sequence[str] = (), collection: str | None = None, folder: Path = ROOT / "notebooks") -> int:
+def reproduce(
+    models: Sequence[str] = (), collection: str | None = None, folder: Path = ROOT / "notebooks", where=side_by_side,
+    processes: int | None = None,
+) -> int:  # fmt: skip
     """Run the notebooks for these reward models; the number of jobs that failed. Unchanged jobs are not run again.
 
     collection: None takes `embedded` for the embedded reward models and `mine` for others. A notebook that fails is
-    named at the end, and those that do not need it still run.
+    named at the end, and those that do not need it still run. where, processes: as of run_all.
     """
     to_load = find_models(models)
     study = study_of(to_load, collection)
-    jobs, results = _run_collection(study, plan(folder, study, to_load))
+    jobs, results = _run_collection(study, plan(folder, study, to_load), where, processes)
     print(summary(study, list(to_load), jobs, results))
     return sum(result.status in ("failed", "skipped") for result in results.values())
 
@@ -56,9 +60,11 @@ def reproduce_published(folder: Path = ROOT / "notebooks") -> int:
     return failed
 
 
-def _run_collection(study: Collection, jobs: list[Job]) -> tuple[list[Job], dict[str, Result]]:
+def _run_collection(
+    study: Collection, jobs: list[Job], where=side_by_side, processes: int | None = None
+) -> tuple[list[Job], dict[str, Result]]:
     with lock(state_of(study)):
-        results = run_all(study, jobs)
+        results = run_all(study, jobs, processes, where)
         _told(functools.partial(write_index, study, [(job, results[job.name]) for job in jobs]))
     return jobs, results
 
@@ -121,25 +127,28 @@ def _first_of(name: str, instead: str) -> str:
 # --- all jobs of a collection -------------------------------------------------------------------------------------
 
 
-def run_all(study: Collection, jobs: list[Job], processes: int | None = None) -> dict[str, Result]:
+def run_all(
+    study: Collection, jobs: list[Job], processes: int | None = None, where=side_by_side
+) -> dict[str, Result]:  # fmt: skip
     """Run the jobs, side by side where they do not wait for each other; how each went, by name, in their order.
 
-    processes: how many at once, None for as many as there are cores. The record is written as each job ends.
+    processes: how many at once, None for as many as there are cores. where: what they are started by, with the
+    functions of lib.reproduce.side_by_side. The record is written as each job ends.
     """
     record, results, running = read_results(study), {}, []
     progress = Progress(jobs, record, processes or os.cpu_count() or 1)
     waiting = progress.longest_first(jobs)
-    with ending(running):
+    with where.ending(running):
         while waiting or running:
-            job = next_of(waiting, running, results, progress.processes)
+            job = where.next_of(waiting, running, results, progress.processes)
             if job:
                 waiting.remove(job)
                 result = _without_running(job, record.get(job.name), results)
                 if not result:
-                    running.append(start(job, written(study)))
+                    running.append(where.start(job, written(study)))
                     continue
             else:
-                one = first_to_end(running)
+                one = where.first_to_end(running)
                 running.remove(one)
                 job, result = one.job, _result_of(one, jobs)
             results[job.name] = result
