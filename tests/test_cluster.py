@@ -1,0 +1,367 @@
+"""Runs by Ray: what is placed where, what nodes share, and drills on two nodes of one machine, each ending the same."""
+
+import dataclasses
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+import tiny
+import torch
+from safetensors.torch import load_file, save_file
+
+from lib import ROOT, InputError, scores, scoring, shards
+from lib.models import reward_models
+from lib.prompts import read_prompts
+
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -c requirements.lock -e '.[cluster]'")
+
+from ray.cluster_utils import Cluster as Nodes  # noqa: E402
+
+from lib.calibration import measuring, plan  # noqa: E402
+from lib.cluster import commands, engine, storage, tables  # noqa: E402
+from lib.cluster.placement import Asks, Needs, Node, NoRoom, place  # noqa: E402
+from lib.cluster.storage import Store  # noqa: E402
+from lib.cluster.tables import Request  # noqa: E402
+from lib.embedded import planting  # noqa: E402
+from lib.embedded import reward_models as small_models  # noqa: E402
+
+GB = 10**9
+NAMES = {"one": "A-Gem-48", "two": "D-Lla-48", "three": "E-Gem-64"}  # folder -> whose profile; weights are random
+CAN_MOUNT = bool(shutil.which("unshare")) and subprocess.run(["unshare", "-rm", "true"], check=False).returncode == 0
+PATIENCE = 240  # seconds, on a machine on which others compute too
+
+
+# --- placement ----------------------------------------------------------------------------------------------------
+
+CARDS = Node("cards", cpus=64, gpus=8, memory=512 * GB, card_memory=80 * GB)
+SERVER = Node("server", cpus=16, gpus=0, memory=64 * GB)
+
+
+@pytest.mark.parametrize(
+    "memory, models, gpus",
+    [
+        (10, 1, 1),  # alone it has a whole card
+        (10, 8, 1),  # 8 cards for 8 models
+        (10, 40, 0.2),  # 8 cards for 40 models, a fifth each, of 16 GB
+        (10, 400, 0.15),  # 10 of 76 usable GB, in twentieths
+        (65, 400, 0.9),
+        (77, 1, 2),  # 77 > 0.95 * 80
+        (300, 1, 4),  # 300 / 76 = 3.9
+    ],
+)
+def test_a_model_takes_a_fraction_of_a_card_one_or_several_by_its_memory(memory, models, gpus):
+    asks = place("M", Needs(memory * GB, small=False, streams=True), [CARDS, SERVER], models)
+    assert (asks.gpus, asks.memory, asks.stream) == (gpus, 0, None)
+
+
+def test_what_fits_nowhere_is_streamed_or_refused():
+    assert place("M", Needs(700 * GB, False, streams=True), [CARDS], 1) == Asks(cpus=1, gpus=1, stream=True)
+    with pytest.raises(NoRoom, match="^M takes 700.0 GB, the cards of one node hold 608.0 GB, .*larger cards$"):
+        place("M", Needs(700 * GB, False, streams=False), [CARDS], 1)
+    assert place("M", Needs(70 * GB, False, streams=True), [SERVER], 1) == Asks(cpus=16, stream=True)
+    with pytest.raises(NoRoom, match="^M takes 71.0 GB, the largest node has 64.0 GB, .*; add a larger node$"):
+        place("M", Needs(70 * GB, False, streams=False), [SERVER], 1)
+    with pytest.raises(NoRoom, match="no node of the cluster has a card; leave device out"):
+        place("M", Needs(GB, False, streams=True), [SERVER], 1, device="cuda")
+
+
+def test_on_cpus_a_small_model_takes_one_core_and_a_large_one_its_node():
+    assert place("M", Needs(GB, True, True), [SERVER], 3) == Asks(cpus=1, memory=2 * GB)  # and 1 GB beside the weights
+    assert place("M", Needs(GB, False, True), [SERVER], 3) == Asks(cpus=16, memory=2 * GB)
+    assert place("M", Needs(GB, True, True), [CARDS], 1, device="cpu").gpus == 0
+
+
+def test_what_is_free_is_compared_with_what_is_asked():
+    asks = Asks(cpus=1, gpus=0.5)
+    assert asks.fit_into({"CPU": 2, "GPU": 0.5, "memory": 1}) and not asks.fit_into({"CPU": 2})
+    assert asks.options() == {"num_cpus": 1, "num_gpus": 0.5}
+    assert Asks(1, memory=5).options() == {"num_cpus": 1, "num_gpus": 0, "memory": 5}
+
+
+# --- what nodes share ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["folder", "uri"])
+def store(request, tmp_path) -> Store:
+    return Store(str(tmp_path / "shared") if request.param == "folder" else f"file://{tmp_path}/shared")
+
+
+@pytest.fixture(scope="module")
+def some_model(tmp_path_factory):
+    return reward_models.load(tiny.make_checkpoint(tmp_path_factory.mktemp("tiny"), "armorm"), device="cpu")
+
+
+def test_inputs_come_back_as_they_were_kept(store, some_model):
+    tokens = scoring.tokens_of(some_model)
+    inputs = scoring.inputs_for(some_model, "Why, then?", tokens["text"].tolist())
+    assert storage.read_inputs(store, "Why, then?") is None
+    storage.write_inputs(store, inputs)
+    back = storage.read_inputs(store, "Why, then?")
+    assert dataclasses.replace(back, group=None) == dataclasses.replace(inputs, group=None)
+    assert np.array_equal(back.group, inputs.group) and back.group.dtype == inputs.group.dtype
+    assert storage.read_inputs(store, "Why not?") is None
+    store.remove(["Why, then?"])
+    assert storage.read_inputs(store, "Why, then?") is None
+
+
+def test_a_damaged_file_is_as_good_as_none(store):
+    store.write(storage.shard_name("p", 3), shards.to_bytes(np.arange(5, dtype=np.float32)))
+    assert storage.read_shard(store, "p", 3, 5).tolist() == [0, 1, 2, 3, 4]
+    assert storage.read_shard(store, "p", 3, 6) is None and storage.read_shard(store, "p", 4, 5) is None
+    for name in (storage.shard_name("p", 3), shards.inputs_path_of(Path(), "p").name):
+        store.write(name, shards.to_bytes(np.arange(5, dtype=np.float32))[:-1])
+    assert storage.read_shard(store, "p", 3, 5) is None and storage.read_inputs(store, "p") is None
+
+
+def test_a_shard_is_where_a_run_in_one_process_looks_for_it(tmp_path):
+    Store(str(tmp_path)).write(storage.shard_name("p", 7), shards.to_bytes(np.ones(2, dtype=np.float32)))
+    assert shards.read(shards.path_of(tmp_path, "p", 7), 2).tolist() == [1, 1]
+
+
+def test_a_place_that_cannot_be_opened_is_one_line():
+    with pytest.raises(InputError, match="^nonsense://x is no place that pyarrow can open .*; name a folder"):
+        Store("nonsense://x").read("a")
+
+
+# --- bad input ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", ["head", "ray://head", "head:port"])
+def test_an_address_without_a_port_is_refused(address):
+    with pytest.raises(InputError, match="ON= is 'auto' or the address of a Ray head"):
+        engine.refuse_unreachable(address)
+
+
+def test_an_unreachable_head_is_told_at_once():
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound and not listening: nothing answers
+        with pytest.raises(InputError, match="^no Ray head answers at ray://127.0.0.1:.*ray start --head"):
+            engine.refuse_unreachable(f"ray://127.0.0.1:{closed.getsockname()[1]}")
+
+
+def test_a_node_of_other_versions_or_another_folder_is_refused(tmp_path):
+    Store(str(tmp_path)).write("seen", b"yes")
+    here = engine.look(str(tmp_path), "seen")
+    engine.refuse_other("n1", here, here, str(tmp_path))  # nothing to say
+    others = {
+        "node n1 has Python 3.99": {"python": "3.99"},
+        "node n1 has another version of the project": {"project": "0"},
+        "node n1 has torch 0, this process": {"libraries": here.libraries | {"torch": "0"}},
+        f"node n1 does not see what is written to {tmp_path}; .*SHARED=": {"seen": None},
+    }
+    for told, differs in others.items():
+        with pytest.raises(InputError, match=told):
+            engine.refuse_other("n1", dataclasses.replace(here, **differs), here, str(tmp_path))
+
+
+# --- a model without its weights ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["linear_gemma2", "armorm", "urm", "deberta"])
+def test_what_is_known_without_the_weights_is_what_the_model_has(kind, tmp_path):
+    folder = str(tiny.make_checkpoint(tmp_path / kind, kind))
+    model = reward_models.load(folder, device="cpu")
+    about = tables.about(Request("M", folder, (("device", "cpu"),)))
+    assert about.settings == scoring.settings_of(model, scoring.tokens_of(model), "text", "single")
+    in_file = sum(tensor.numel() for tensor in load_file(f"{folder}/model.safetensors").values())
+    assert about.needs.memory == pytest.approx(in_file * 4 * 1.2, abs=1)  # float32, and a fifth beside the weights
+    assert (about.needs.small, about.needs.streams) == (True, kind != "deberta")
+
+
+# --- two nodes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    """A copy of what the commands need of the project, without notebooks; scores go into it."""
+    folder = tmp_path_factory.mktemp("project")
+    shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "data", folder / "data", ignore=shutil.ignore_patterns("scores", "cache", "models"))
+    shutil.copy(ROOT / "requirements.lock", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> dict[str, str]:
+    """Three embedded models before they are trained: name -> folder. A fourth has a head that holds no numbers."""
+    folder, made = tmp_path_factory.mktemp("models"), {}
+    for seed, (name, of) in enumerate(NAMES.items()):
+        profile = planting.profile(of)
+        model = small_models.new_model(profile, seed)
+        reward_models.save(folder / name, model.backbone, model.head, profile.head, model.tokenizer)
+        made[name] = str(folder / name)
+    shutil.copytree(folder / "one", folder / "bad")
+    tensors = load_file(folder / "bad" / "model.safetensors")
+    tensors["score.weight"] = torch.full_like(tensors["score.weight"], torch.nan)
+    save_file(tensors, folder / "bad" / "model.safetensors", metadata={"format": "pt"})
+    return made | {"bad": str(folder / "bad")}
+
+
+@pytest.fixture(scope="module")
+def alone(models, tmp_path_factory) -> dict[str, pd.DataFrame]:
+    """The tables of the three models, each scored in one process."""
+    folder, made = tmp_path_factory.mktemp("alone"), {}
+    for name in NAMES:
+        model = reward_models.load(models[name], device="cpu")
+        made[name] = scoring.score_vocabulary(model, read_prompts(None), folder / f"{name}.parquet", progress=False)
+    return made
+
+
+@pytest.fixture(scope="module")
+def nodes(project):
+    """A head and another node, with one core each."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PYTHONPATH", os.pathsep.join([str(project), os.environ.get("PYTHONPATH", "")]))
+    patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    small = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
+    quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 5}
+    running = Nodes(initialize_head=True, head_node_args=small | {"_system_config": quick})
+    running.add_node(**small)
+    yield running
+    running.shutdown()
+    patch.undo()
+
+
+def started(project: Path, *arguments: str) -> subprocess.Popen:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, "-m", "lib.run", *arguments], cwd=project, **pipes)
+
+
+def run(project: Path, *arguments: str) -> tuple[int, str, str]:
+    """The exit code, and what was told on both streams."""
+    process = started(project, *arguments)
+    return finished(process)
+
+
+def finished(process: subprocess.Popen) -> tuple[int, str, str]:
+    try:
+        out, err = process.communicate(timeout=2 * PATIENCE)
+    finally:
+        process.kill()
+    assert "Traceback" not in err, err
+    return process.returncode, out, err
+
+
+def wait_until(condition) -> None:
+    begin = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begin < PATIENCE
+        time.sleep(0.05)
+
+
+def holders() -> list[psutil.Process]:
+    """The processes in which actors hold models: of nodes that this process has started."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if process.cmdline()[:1] and process.cmdline()[0].startswith("ray::Holder"):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def shards_in(folder: Path) -> list[Path]:
+    return list(folder.glob("*.shards/*-0*.npy"))
+
+
+def test_killed_workers_and_a_killed_node_leave_the_same_tables(project, models, alone, nodes):
+    mine = project / "data" / "scores" / "mine"
+    asked = ["score", ",".join(models[name] for name in NAMES), "--on", nodes.address, "--device", "cpu"]
+    process = started(project, *asked)
+    wait_until(lambda: shards_in(mine) and holders() or process.poll() is not None)
+    killed = holders()[0]
+    os.kill(killed.pid, signal.SIGKILL)
+    before = len(shards_in(mine))
+    wait_until(lambda: len(shards_in(mine)) > before or list(mine.glob("*.parquet")) or process.poll() is not None)
+    assert process.poll() is None and len(list(mine.glob("*.parquet"))) < len(NAMES)  # it is in the middle
+    [second] = nodes.worker_nodes
+    nodes.remove_node(second, allow_graceful=False)
+    code, out, err = finished(process)
+    assert code == 0, err
+    nodes.add_node(num_cpus=1, object_store_memory=100_000_000)
+    assert not killed.is_running()
+    for name, table in alone.items():
+        pd.testing.assert_frame_equal(scores.read(mine / f"{name}.parquet"), table, check_exact=True)
+    assert [path.name for path in mine.iterdir() if path.suffix not in (".parquet", ".lock")] == []
+    # What its rewards depend on is the same too; a run of one process would take it for its own.
+    held, own = (frame.attrs["metadata"] for frame in (scores.read(mine / "one.parquet"), alone["one"]))
+    assert held.keys() == own.keys()
+    assert {key for key in held if held[key] != own[key]} <= {"start", "seconds"}
+    # And a second run computes nothing.
+    written = {path: path.stat().st_mtime_ns for path in mine.glob("*.parquet")}
+    code, out, err = run(project, *asked)
+    assert code == 0 and "shards" not in err, err
+    assert {path: path.stat().st_mtime_ns for path in mine.glob("*.parquet")} == written
+
+
+def test_a_model_that_raises_fails_alone_and_shards_may_lie_elsewhere(project, models, nodes, tmp_path):
+    asked = ["score", f"{models['bad']},{models['one']}", "--on", nodes.address, "--tokens", "60", "--prompts", "best"]
+    code, out, err = run(project, *asked, "--shared", f"file://{tmp_path}/shards")
+    assert code == 1, err
+    [told] = [line for line in out.splitlines() if "failed" in line]
+    assert told.startswith("bad failed: the reward of token ") and told.endswith("download the checkpoint again")
+    [table] = (project / "data" / "scores").glob("*/one.parquet")
+    assert table.parent.name == "mine-sample-60" and len(scores.read(table)) == 60
+    # Of the one that failed its inputs are still there, for the next run; of the other nothing is left.
+    assert [path.name[:4] for path in (tmp_path / "shards" / "mine-sample-60").iterdir()] == ["bad."]
+
+
+def test_a_model_that_is_not_there_and_a_device_that_is_not_there_are_one_line_each(project, models, nodes):
+    code, _, err = run(project, "score", "no/such-model", "--on", nodes.address)
+    assert code == 2 and err.splitlines()[-1].startswith("error: ")
+    code, _, err = run(project, "score", models["two"], "--on", nodes.address, "--device", "cuda", "--tokens", "50")
+    assert code == 2 and err.splitlines()[-1].endswith("no node of the cluster has a card; leave device out")
+
+
+NOTEBOOK = """
+from lib import scores
+from lib.collection import Collection
+len(scores.read_all(Collection(collection)))
+"""
+PARAMETERS = 'model = "x"\ncollection = "mine"\nprompts = "best"\ntokens = 50\nreply_mode = "text"\nbos = "single"'
+
+
+def test_notebooks_run_after_their_tables_and_a_failing_model_fails_alone(project, models, nodes, write_notebook):
+    write_notebook(project / "notebooks" / "01_score.ipynb", NOTEBOOK, parameters=PARAMETERS)
+    write_notebook(project / "notebooks" / "02_all.ipynb", NOTEBOOK)
+    asked = ["reproduce", "--models", models["bad"], models["three"], "--collection", "ours", "--on", nodes.address]
+    code, out, err = run(project, *asked)
+    assert code == 1, err
+    assert "\n01_score-bad: the reward of token " in out and "Notebooks: 2 run, 1 failed." in out
+    assert (project / "figures" / "ours" / "02_all.html").is_file()
+    code, out, _ = run(project, *asked)
+    assert code == 1 and "Notebooks: 2 unchanged, 1 failed." in out
+
+
+def test_calibration_by_ray_measures_what_one_process_measures(nodes, tmp_path):
+    some = plan.planned(1, seeds=1)[:2]
+    with engine.connected(nodes.address):
+        assert {node.cpus for node in engine.nodes_of(str(tmp_path))} == {1}
+        measuring.measure(some, tmp_path / "ray", steps=2, progress=False, each=commands.each)
+    measuring.measure(some[:1], tmp_path / "alone", steps=2, progress=False)
+    ours, alone = (measuring.read(some, tmp_path / name, steps=2) for name in ("ray", "alone"))
+    assert len(ours) == 2 and np.array_equal(ours[0].rewards, alone[0].rewards)
+
+
+@pytest.mark.skipif(not CAN_MOUNT, reason="a small disk is mounted for this, which is not allowed here")
+def test_on_a_full_disk_one_line_says_so_and_the_next_run_goes_on(project, tmp_path):
+    """In a namespace of its own, on a Ray of its own: scores on a disk of 100 kB."""
+    model = tiny.make_checkpoint(tmp_path / "model", "linear_llama")
+    (tmp_path / "many.csv").write_text("prompt,text\n" + "".join(f"p{i},Why {i}?\n" for i in range(12)))
+    asked = ["score", str(model), "--prompts", str(tmp_path / "many.csv"), "--collection", "disk", "--on", "auto"]
+    script = 'mount -t tmpfs -o size=100k tmpfs data/scores && "$@"; code=$?; umount data/scores; exit $code'
+    command = ["unshare", "-rm", "sh", "-c", script, "sh", sys.executable, "-m", "lib.run", *asked]
+    (project / "data" / "scores").mkdir(exist_ok=True)
+    spoilt = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert spoilt.returncode == 2, spoilt.stderr
+    assert "the disk is full" in spoilt.stderr.splitlines()[-1] and "Traceback" not in spoilt.stderr
