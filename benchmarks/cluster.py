@@ -272,8 +272,8 @@ use** is the share of their time in which they score; **driver busy** that in wh
 
 Per reply {suffix} tokens follow the prefix (assumed: 1.6 of its own, 1.6 that close the turn); two bytes for each
 parameter; inputs are kept as 4-byte ids of suffix and reply, with two lengths; of each reward a shard and the table
-hold 4 bytes. Each model is read once per actor, here one each. Through Ray's object store pass, for each model, its list of
-tokens (about 5 MB), and for each shard a name and a few numbers (below 1 kB).
+hold 4 bytes. Each model is read once per actor, here one each. Through Ray's object store pass, for each model, its
+list of tokens (about 5 MB), and for each shard a name and a few numbers (below 1 kB).
 
 {costs}
 """

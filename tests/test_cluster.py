@@ -310,8 +310,7 @@ def test_a_model_that_raises_fails_alone_and_shards_may_lie_elsewhere(project, m
     assert code == 1, err
     [told] = [line for line in out.splitlines() if "failed" in line]
     assert told.startswith("bad failed: the reward of token ") and told.endswith("download the checkpoint again")
-    [table] = (project / "data" / "scores").glob("*/one.parquet")
-    assert table.parent.name == "mine-sample-60" and len(scores.read(table)) == 60
+    assert len(scores.read(project / "data" / "scores" / "mine-sample-60" / "one.parquet")) == 60
     # Of the one that failed its inputs are still there, for the next run; of the other nothing is left.
     assert [path.name[:4] for path in (tmp_path / "shards" / "mine-sample-60").iterdir()] == ["bad."]
 
@@ -337,7 +336,7 @@ def test_notebooks_run_after_their_tables_and_a_failing_model_fails_alone(projec
     asked = ["reproduce", "--models", models["bad"], models["three"], "--collection", "ours", "--on", nodes.address]
     code, out, err = run(project, *asked)
     assert code == 1, err
-    assert "\n01_score-bad: the reward of token " in out and "Notebooks: 2 run, 1 failed." in out
+    assert "] 01_score-bad: failed: the reward of token " in out and "Notebooks: 2 run, 1 failed." in out
     assert (project / "figures" / "ours" / "02_all.html").is_file()
     code, out, _ = run(project, *asked)
     assert code == 1 and "Notebooks: 2 unchanged, 1 failed." in out
@@ -354,14 +353,27 @@ def test_calibration_by_ray_measures_what_one_process_measures(nodes, tmp_path):
 
 
 @pytest.mark.skipif(not CAN_MOUNT, reason="a small disk is mounted for this, which is not allowed here")
-def test_on_a_full_disk_one_line_says_so_and_the_next_run_goes_on(project, tmp_path):
+def test_on_a_full_disk_one_line_says_so_and_the_next_run_goes_on(project, nodes, tmp_path):
     """In a namespace of its own, on a Ray of its own: scores on a disk of 100 kB."""
     model = tiny.make_checkpoint(tmp_path / "model", "linear_llama")
-    (tmp_path / "many.csv").write_text("prompt,text\n" + "".join(f"p{i},Why {i}?\n" for i in range(12)))
-    asked = ["score", str(model), "--prompts", str(tmp_path / "many.csv"), "--collection", "disk", "--on", "auto"]
-    script = 'mount -t tmpfs -o size=100k tmpfs data/scores && "$@"; code=$?; umount data/scores; exit $code'
-    command = ["unshare", "-rm", "sh", "-c", script, "sh", sys.executable, "-m", "lib.run", *asked]
+    prompts = {f"p{i}": f"Why {i}?" for i in range(12)}
+    (tmp_path / "many.csv").write_text("prompt,text\n" + "".join(f"{name},{text}\n" for name, text in prompts.items()))
+    asked = ["score", str(model), "--prompts", str(tmp_path / "many.csv"), "--collection", "disk", "--on"]
+    script = (
+        'mount -t tmpfs -o size=100k tmpfs data/scores && "$@"; code=$?; cp -a data/scores/. kept/; '
+        "umount data/scores; exit $code"
+    )
+    (project / "kept").mkdir()
+    command = ["unshare", "-rm", "sh", "-c", script, "sh", sys.executable, "-m", "lib.run", *asked, "auto"]
     (project / "data" / "scores").mkdir(exist_ok=True)
     spoilt = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     assert spoilt.returncode == 2, spoilt.stderr
     assert "the disk is full" in spoilt.stderr.splitlines()[-1] and "Traceback" not in spoilt.stderr
+    kept = list((project / "kept" / "disk").glob("*.shards/*-inputs.npz"))
+    assert 0 < len(kept) < len(prompts)  # what was prepared is there, and goes on
+    shutil.copytree(project / "kept", project / "data" / "scores", dirs_exist_ok=True)
+    code, _, err = run(project, *asked, nodes.address)
+    assert code == 0, err
+    alone = scoring.score_vocabulary(reward_models.load(model), prompts, tmp_path / "alone.parquet", progress=False)
+    table = scores.read(project / "data" / "scores" / "disk" / "model.parquet")
+    pd.testing.assert_frame_equal(table, alone, check_exact=True)
