@@ -27,7 +27,7 @@ from lib.models import reward_models
 from lib.prompts import grid
 
 PAGE = ROOT / "benchmarks" / "cluster.md"
-PROMPTS = 6  # that are measured
+PROMPTS = 3  # that are measured
 MEASURED = ("A-Gem-48", "E-Gem-64")  # whose profiles the measured models have
 CALLS = 1000
 # Of the plan: the paper's ten models ten times over, billions of parameters, and the vocabulary.

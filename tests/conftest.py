@@ -25,6 +25,7 @@ SLOW_FILES = {
     "checkpoints",
     "checks",
     "classroom",
+    "cluster",
     "cores",
     "embedded_language_models",
     "embedded_reward_models",
@@ -36,6 +37,7 @@ SLOW_FILES = {
     "streaming",
     "templates",
     "true_tokenizers",
+    "without_ray",
 }
 SLOW_TESTS = {
     "test_whole_awkward_vocabulary_equals_the_oracle",
