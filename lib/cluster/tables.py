@@ -283,7 +283,7 @@ async def score_table(
         lacks = replace(lacks, tokens=await run_on_node(tokens_of, request, what=request.nickname))
         with tqdm(unit=" replies", desc=request.nickname, disable=not cluster.overview) as bar:
             run = _Run(request, cluster.place_for(request, known.needs), known.run, bar)
-            prepared = await run.score_all(list(lacks.missing.values()))
+            prepared = await run.score_all(list(dict.fromkeys(lacks.missing.values())))  # two names may ask the same
         table = await asyncio.to_thread(complete, lacks, _read(request, lacks, prepared), run.about, started)
         Store(request.place).remove(lacks.missing.values())
         return table
