@@ -26,7 +26,7 @@ from lib.cluster.engine import AGAIN, RETRIES, answer_of
 from lib.cluster.placement import Asks, Needs, Node, place
 from lib.cluster.storage import Store
 from lib.files import lock
-from lib.models import checkpoints, reward_models
+from lib.models import checkpoints, layers, reward_models
 from lib.models.conversations import Inputs
 from lib.models.reward_models import RewardModel
 from lib.models.shared_prefix import SMALL
@@ -94,7 +94,7 @@ def without_weights(load: str, options: tuple[tuple[str, str | bool], ...]) -> R
     entry = reward_models.find(load)
     folder, _ = checkpoints.fetch(entry["hub_id"], entry["revision"])
     config, keys = checkpoints.config_of(folder), checkpoints.tensor_files(folder)
-    streams = weights.streams(config, reward_models.head_name_of(config, set(keys)))
+    streams = layers.can_be_read_singly(config, reward_models.head_name_of(config, set(keys)))
     model = reward_models.load(load, device="cpu", stream=True if streams else None, **given)
     device = dict(options).get("device") or "cpu"
     return replace(model, dtype=checkpoints.dtype_for(given.get("dtype") or entry["dtype"], device, config))
@@ -112,7 +112,7 @@ def about(request: Request) -> About:
     folder, _ = checkpoints.fetch(entry["hub_id"], entry["revision"])
     parameters = weights.read_headers(folder).parameters
     memory = int(parameters * weights.SIZE[model.dtype] * weights.BESIDE)
-    streams = weights.streams(checkpoints.config_of(folder), model.head_name)
+    streams = layers.can_be_read_singly(checkpoints.config_of(folder), model.head_name)
     needs = Needs(memory, model.backbone.num_parameters() < SMALL, streams)
     settings = scoring.settings_of(model, _tokens(request, model), request.reply_mode, request.bos)
     return About(settings, needs, scoring.about_run(model) | {"streamed": False})
