@@ -1,5 +1,6 @@
 """Runs by Ray: what is placed where, what nodes share, and drills on two nodes of one machine, each ending the same."""
 
+import asyncio
 import dataclasses
 import os
 import shutil
@@ -43,6 +44,7 @@ PATIENCE = 240  # seconds, on a machine on which others compute too
 # --- placement ----------------------------------------------------------------------------------------------------
 
 CARDS = Node("cards", cpus=64, gpus=8, memory=512 * GB, card_memory=80 * GB)
+HEAD = Node("head", cpus=0, gpus=0, memory=900 * GB)  # that only hands out
 SERVER = Node("server", cpus=16, gpus=0, memory=64 * GB)
 
 
@@ -77,6 +79,7 @@ def test_what_fits_nowhere_is_streamed_or_refused():
 def test_on_cpus_a_small_model_takes_one_core_and_a_large_one_its_node():
     assert place("M", Needs(GB, True, True), [SERVER], 3) == Asks(cpus=1, memory=2 * GB)  # and 1 GB beside the weights
     assert place("M", Needs(GB, False, True), [SERVER], 3) == Asks(cpus=16, memory=2 * GB)
+    assert place("M", Needs(GB, False, True), [HEAD, SERVER], 3) == Asks(cpus=16, memory=2 * GB)
     assert place("M", Needs(GB, True, True), [CARDS], 1, device="cpu").gpus == 0
 
 
@@ -146,6 +149,14 @@ def test_an_unreachable_head_is_told_at_once():
         closed.bind(("127.0.0.1", 0))  # bound and not listening: nothing answers
         with pytest.raises(InputError, match="^no Ray head answers at ray://127.0.0.1:.*ray start --head"):
             engine.refuse_unreachable(f"ray://127.0.0.1:{closed.getsockname()[1]}")
+
+
+def test_a_port_of_something_else_is_told_soon(monkeypatch):
+    monkeypatch.setattr(engine, "TO_CONNECT", 1)
+    with socket.create_server(("127.0.0.1", 0)) as other:  # takes connections, and says nothing
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(InputError, match=f"^what answers at {address} is no Ray head; its port is the one that"):
+            engine.refuse_unreachable(address)
 
 
 def test_a_node_of_other_versions_or_another_folder_is_refused(tmp_path):
@@ -315,6 +326,19 @@ def test_a_model_that_raises_fails_alone_and_shards_may_lie_elsewhere(project, m
     assert [path.name[:4] for path in (tmp_path / "shards" / "mine-sample-60").iterdir()] == ["bad."]
 
 
+def test_a_model_that_failed_holds_nothing_and_one_for_which_no_node_is_left_is_given_up(models, nodes, tmp_path):
+    with engine.connected(nodes.address):
+        cluster = tables.Cluster(engine.nodes_of(str(tmp_path)), overview=False)
+        bad = cluster.request("bad", models["bad"], {"device": "cpu"}, tokens=60)
+        with pytest.raises(InputError, match="^the reward of token "):
+            asyncio.run(tables.score_table(bad, read_prompts("best"), tmp_path / "bad.parquet", cluster))
+        wait_until(lambda: not holders() and ray.available_resources().get("CPU") == 2)
+        with pytest.raises(NoRoom, match="^M: since 0 s no node .*; add one, and run the same command again"):
+            asyncio.run(engine.until_none_is_left("M", Asks(cpus=3), patience=0.2, every=0.1))
+        with pytest.raises(TimeoutError):  # one that could hold it is there, though it may be busy
+            asyncio.run(asyncio.wait_for(engine.until_none_is_left("M", Asks(1), patience=0.2, every=0.1), timeout=1))
+
+
 def test_a_model_that_is_not_there_and_a_device_that_is_not_there_are_one_line_each(project, models, nodes):
     code, _, err = run(project, "score", "no/such-model", "--on", nodes.address)
     assert code == 2 and err.splitlines()[-1].startswith("error: ")
@@ -350,6 +374,18 @@ def test_calibration_by_ray_measures_what_one_process_measures(nodes, tmp_path):
     measuring.measure(some[:1], tmp_path / "alone", steps=2, progress=False)
     ours, alone = (measuring.read(some, tmp_path / name, steps=2) for name in ("ray", "alone"))
     assert len(ours) == 2 and np.array_equal(ours[0].rewards, alone[0].rewards)
+
+
+@pytest.mark.parametrize("how, code", [(signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_whatever_ends_the_driver_nothing_of_its_own_ray_goes_on(project, models, how, code):
+    process = started(project, "score", models["one"], "--on", "auto", "--device", "cpu", "--collection", how.name)
+    wait_until(lambda: shards_in(project / "data" / "scores" / how.name) or process.poll() is not None)
+    begun = psutil.Process(process.pid).children(recursive=True)
+    assert any("raylet" in one.name() for one in begun)
+    process.send_signal(how)
+    ended, _, err = finished(process)
+    assert ended == code and (how == signal.SIGKILL or "interrupted; the same command goes on from here" in err)
+    wait_until(lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in begun))
 
 
 @pytest.mark.skipif(not CAN_MOUNT, reason="a small disk is mounted for this, which is not allowed here")

@@ -6,8 +6,11 @@ import hashlib
 import logging
 import os
 import platform
+import signal
 import socket
 import subprocess
+import threading
+import time
 import uuid
 from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
@@ -17,14 +20,16 @@ import psutil
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from lib import ROOT, InputError
-from lib.cluster import ray
-from lib.cluster.placement import Node
+from lib.cluster import grpc, ray
+from lib.cluster.placement import Asks, Node, NoRoom
 from lib.cluster.storage import Store
 from lib.models.checkpoints import first_line
 
 AUTO = "auto"
 OBJECT_STORE = 200_000_000  # bytes, of a Ray that is started here: paths and counts pass through it, no rewards
 RETRIES = 5  # how often Ray begins a task, or starts an actor, again after its process or its node is gone
+TO_CONNECT = 10  # seconds that a head may take to answer at all
+TO_COME_BACK = 600  # seconds that a cluster may be without any node that could hold a model
 TO_ANSWER = 300  # seconds that a node may take to start a process and to import the project
 LIBRARIES = ("ray", "torch", "transformers", "tokenizers", "numpy")
 AGAIN = "run the same command again: it goes on from what is done"
@@ -41,6 +46,7 @@ def connected(on: str) -> Iterator[None]:
     head: host:6379 from one of its nodes, ray://host:10001 from elsewhere. InputError where it cannot be reached.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told that this ran
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     address = os.environ.get("RAY_ADDRESS") if on == AUTO else on
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
@@ -53,6 +59,8 @@ def connected(on: str) -> Iterator[None]:
         raise
     except Exception as error:  # Ray's own checks of versions and addresses fail in many ways
         raise InputError(f"Ray cannot be used at '{address or 'this machine'}': {_in_one_line(error)}") from error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, on_sigterm)  # Ray puts its own in the place of it
     try:
         if url := getattr(context, "dashboard_url", None):
             print(f"Ray's dashboard: http://{url}", flush=True)
@@ -62,17 +70,27 @@ def connected(on: str) -> Iterator[None]:
 
 
 def refuse_unreachable(address: str) -> None:
-    """InputError unless something answers at the address of a head; Ray itself would try for a minute."""
+    """InputError unless a Ray may be at the address of a head; Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         raise InputError(f"ON= is 'auto' or the address of a Ray head, host:6379 or ray://host:10001, not {address!r}")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=TO_CONNECT).close()
     except (OSError, OverflowError) as error:
         raise InputError(
             f"no Ray head answers at {address} ({first_line(error)}); start one there with `ray start --head`, or name "
             "another"
         ) from error
+    if os.environ.get("RAY_USE_TLS", "0") != "0":
+        return  # asked without a certificate it would not answer
+    with grpc.insecure_channel(f"{host}:{port}") as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=TO_CONNECT)
+        except grpc.FutureTimeoutError as error:
+            raise InputError(
+                f"what answers at {address} is no Ray head; its port is the one that `ray start --head` tells, or for "
+                "ray:// 10001"
+            ) from error
 
 
 def _in_one_line(error: BaseException) -> str:
@@ -141,15 +159,21 @@ def _card_memory() -> int:
 
 
 def nodes_of(place: str) -> tuple[Node, ...]:
-    """The nodes of the cluster. InputError for one of other versions, or that does not see the store at `place`."""
+    """The nodes of the cluster. InputError for one of other versions, or that does not see the store at `place`.
+
+    InputError too where all of them compute nothing, as a head that waits for its workers.
+    """
     store, name = Store(place), f".seen-by-all-{uuid.uuid4().hex[:12]}"
     store.write(name, name.encode())
     try:
         here = look(place, name)
         asked = [(node, _ask(node, place, name)) for node in ray.nodes() if node["Alive"]]
-        return tuple(_checked(node, _looked(node, reference), here, place) for node, reference in asked)
+        nodes = tuple(_checked(node, _looked(node, reference), here, place) for node, reference in asked)
     finally:
         store.remove_file(name)
+    if not any(node.cpus >= 1 for node in nodes):
+        raise InputError("no node of the cluster has a core to give; wait until its workers are up, and run again")
+    return nodes
 
 
 def _checked(node: dict, there: Look, here: Look, place: str) -> Node:
@@ -197,3 +221,16 @@ def refuse_other(where: str, there: Look, here: Look, place: str) -> None:
             f"node {where} does not see what is written to {place}; put the project into a folder that all nodes "
             "share, or name a place for what they share: SHARED=s3://bucket/folder"
         )
+
+
+async def until_none_is_left(nickname: str, asks: Asks, patience: float = TO_COME_BACK, every: float = 10) -> None:
+    """Ends with NoRoom once no node of the cluster could hold the model for so many seconds, and else not at all.
+
+    What it asks for was there when it was placed; an actor whose node is gone would wait for such a one for ever.
+    """
+    seen = time.monotonic()
+    while time.monotonic() - seen < patience:
+        await asyncio.sleep(every)
+        if any(asks.fit_into(node["Resources"]) for node in ray.nodes() if node["Alive"]):
+            seen = time.monotonic()
+    raise NoRoom(f"{nickname}: since {patience:.0f} s no node of the cluster could hold it; add one, and {AGAIN}")

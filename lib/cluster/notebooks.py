@@ -102,7 +102,7 @@ async def _first_of(tasks: list[asyncio.Task]) -> set[asyncio.Task]:
 
 
 def _task_of(job: Job) -> execution.Task:
-    return execution.Task(job.notebook, job.parameters, job.executed, job.page, job.shown, alone=job.number == TRAINING)
+    return execution.Task(job.notebook, job.parameters, job.executed, job.page, job.shown, job.number == TRAINING)
 
 
 def execute(task: execution.Task) -> tuple[str, str]:

@@ -65,7 +65,9 @@ def place(nickname: str, needs: Needs, nodes: Sequence[Node], models: int, devic
     """What a copy of this model asks for. models: how many share the cluster. device: None takes cards where some are.
 
     NoRoom where neither a card, nor the cards of one node, nor a node's memory holds it, and it cannot be streamed.
+    Nodes without a core to give, as a head that only hands out, hold nothing.
     """
+    nodes = [node for node in nodes if node.cpus >= 1]
     with_cards = [node for node in nodes if node.gpus >= 1 and node.card_memory]
     if device and device.startswith("cuda") and not with_cards:
         raise NoRoom(f"device '{device}' is asked for, and no node of the cluster has a card; leave device out")

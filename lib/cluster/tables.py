@@ -22,7 +22,7 @@ from tqdm import tqdm
 from lib import InputError, names, scoring, shards, streaming
 from lib.checks import weights
 from lib.cluster import ray, storage
-from lib.cluster.engine import AGAIN, RETRIES, answer_of
+from lib.cluster.engine import AGAIN, RETRIES, answer_of, until_none_is_left
 from lib.cluster.placement import Asks, Needs, Node, place
 from lib.cluster.storage import Store
 from lib.files import lock
@@ -325,10 +325,13 @@ class _Run:
         self.bar.total = sum(sum(one.sizes) for one in prepared)
         self._tell(self.bar.total - sum(one.sizes[number] for one in prepared for number in one.left))
         try:
-            async with asyncio.TaskGroup() as self.group:
-                self.group.create_task(self._stream() if self.asks.stream else self._work())
+            async with asyncio.TaskGroup() as around:
+                watch = around.create_task(until_none_is_left(self.request.nickname, self.asks))
+                async with asyncio.TaskGroup() as self.group:
+                    self.group.create_task(self._stream() if self.asks.stream else self._work())
+                watch.cancel()
         except BaseExceptionGroup as failed:
-            raise failed.exceptions[0] from None
+            raise _first_of(failed) from None
         return prepared
 
     async def _work(self) -> None:
@@ -381,3 +384,8 @@ class _Run:
                 if line not in self.told:
                     tqdm.write(line)
             self.told.update(scored.told)
+
+
+def _first_of(failed: BaseException) -> BaseException:
+    """What was raised, out of the groups around it."""
+    return _first_of(failed.exceptions[0]) if isinstance(failed, BaseExceptionGroup) else failed
