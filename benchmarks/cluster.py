@@ -1,8 +1,8 @@
-"""What Ray costs and what it brings: start-up, overhead, one and two workers; a schedule simulated, a cost plan.
+"""What Ray costs and what it brings: start-up, overhead, one and two workers; schedules simulated, a cost plan.
 
 `python benchmarks/cluster.py` measures on two embedded models with random weights, on two of this machine's cores, and
-writes benchmarks/cluster.md. The schedule of 100 models is simulated from what was measured here and from the
-arithmetic of the models; the cost plan is arithmetic alone.
+writes benchmarks/cluster.md. The schedules of 100 models are simulated: once with the times of tasks that were measured
+here, once with those that the arithmetic of large models gives. The cost plan is arithmetic alone.
 """
 
 import asyncio
@@ -10,13 +10,16 @@ import contextlib
 import heapq
 import os
 import platform
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+import psutil
 
 from lib import ROOT, scores, scoring
 from lib.cluster import engine, ray, tables
@@ -30,6 +33,8 @@ PAGE = ROOT / "benchmarks" / "cluster.md"
 PROMPTS = 3  # that are measured
 MEASURED = ("A-Gem-48", "E-Gem-64")  # whose profiles the measured models have
 CALLS = 1000
+WAYS = ("alone", "ray-1", "ray-2")  # folders of tables
+COLUMNS = ["what", "seconds", "processor seconds"]
 # Of the plan: the paper's ten models ten times over, billions of parameters, and the issue's vocabulary.
 SIZES = (27, 27, 27, 8, 8, 8, 8, 3, 8, 2)
 MODELS, PLANNED_PROMPTS, TOKENS = 100, 54, 128_256
@@ -55,42 +60,72 @@ def make_models(folder: Path) -> dict[str, str]:
     return made
 
 
-def in_one_process(models: dict[str, str], prompts: dict[str, str], folder: Path) -> float:
-    """Seconds to load and score the models one after the other, each on one thread."""
-    started = time.monotonic()
-    for name, load in models.items():
-        model = reward_models.load(load, device="cpu")
-        scoring.score_vocabulary(model, prompts, folder / f"{name}.parquet", progress=False)
-    return time.monotonic() - started
+@dataclass
+class Spent:
+    """Seconds of the clock, and of processors: this process and all that have begun under it."""
+
+    clock: float = 0.0
+    processor: float = 0.0
 
 
 @contextlib.contextmanager
-def workers(cpus: int) -> Iterator[float]:
-    """A Ray of so many cores; seconds until a process of it has answered."""
-    started = time.monotonic()
-    ray.init("local", num_cpus=cpus, object_store_memory=engine.OBJECT_STORE, include_dashboard=False,
-             log_to_driver=False, logging_level="ERROR")  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
+def spending() -> Iterator[Spent]:
+    """What is spent while this lasts, filled in at its end."""
+    spent, clock, processor = Spent(), time.monotonic(), processor_time()
+    yield spent
+    spent.clock, spent.processor = time.monotonic() - clock, processor_time() - processor
+
+
+def processor_time() -> float:
+    """Seconds of processors of this process and those under it, also of those that have ended."""
+    total = sum(psutil.Process().cpu_times()[:4])
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            total += sum(process.cpu_times()[:4])  # user, system, and both of its children that have ended
+    return total
+
+
+def import_libraries() -> Spent:
+    """What a process takes until it has the libraries that a worker needs."""
+    with spending() as spent:
+        subprocess.run([sys.executable, "-c", "import lib.cluster.tables"], cwd=ROOT, check=True)
+    return spent
+
+
+def in_one_process(models: dict[str, str], prompts: dict[str, str], folder: Path) -> Spent:
+    """What it takes to load and score the models one after the other, each on one thread."""
+    with spending() as spent:
+        for name, load in models.items():
+            model = reward_models.load(load, device="cpu")
+            scoring.score_vocabulary(model, prompts, folder / f"{name}.parquet", progress=False)
+    return spent
+
+
+@contextlib.contextmanager
+def workers(cpus: int) -> Iterator[Spent]:
+    """A Ray of so many cores; what it takes until a process of it has answered."""
+    with spending() as spent, tempfile.TemporaryDirectory() as folder:
+        ray.init("local", num_cpus=cpus, object_store_memory=engine.OBJECT_STORE, include_dashboard=False,
+                 log_to_driver=False, logging_level="ERROR")  # fmt: skip
         engine.nodes_of(folder)
     try:
-        yield time.monotonic() - started
+        yield spent
     finally:
         ray.shutdown()
 
 
-def by_ray(models: dict[str, str], prompts: dict[str, str], folder: Path) -> float:
-    """Seconds to score the models by Ray, which runs already."""
-    started = time.monotonic()
-    cluster = Cluster(engine.nodes_of(str(folder)), len(models), overview=False)
+def by_ray(models: dict[str, str], prompts: dict[str, str], folder: Path) -> Spent:
+    """What it takes to score the models by Ray, which runs already."""
 
-    async def all_of_them() -> list:
+    async def all_of_them(cluster: Cluster) -> list:
         requests = [cluster.request(name, load, {"device": "cpu"}) for name, load in models.items()]
         return await asyncio.gather(
             *(tables.score_table(one, prompts, folder / f"{one.nickname}.parquet", cluster) for one in requests)
         )
 
-    asyncio.run(all_of_them())
-    return time.monotonic() - started
+    with spending() as spent:
+        asyncio.run(all_of_them(Cluster(engine.nodes_of(str(folder)), len(models), overview=False)))
+    return spent
 
 
 class Idle:
@@ -117,35 +152,39 @@ def seconds_per_call(actors: int) -> float:
     return asyncio.run(ask_all())
 
 
-def measured() -> tuple[pd.DataFrame, float]:
-    """What was measured, a row each, and the seconds per call."""
+@dataclass(frozen=True)
+class Measured:
+    """What was measured. call: as of seconds_per_call. shard, to_start: of a small model, processor seconds."""
+
+    table: pd.DataFrame
+    call: float
+    shard: float
+    to_start: float
+
+
+def measured() -> Measured:
+    """Score two small models in one process, and by Ray with one and with two workers."""
     whole = grid()
     prompts = dict(zip(whole["prompt"][:PROMPTS], whole["text"][:PROMPTS], strict=True))
+    spent = {"importing the libraries, in one process": import_libraries()}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         models = make_models(folder)
-        alone = in_one_process(models, prompts, folder / "alone")
-        seconds = {}
+        spent["loading and scoring, one process"] = alone = in_one_process(models, prompts, folder / "alone")
         for cpus in (1, 2):
-            with workers(cpus) as started:
-                seconds[cpus] = by_ray(models, prompts, folder / f"ray-{cpus}")
-                again = by_ray(models, prompts, folder / f"ray-{cpus}")
-                call = seconds_per_call(4)
-        tables_of = [{name: scores.read(folder / way / f"{name}.parquet") for name in models}
-                     for way in ("alone", "ray-1", "ray-2")]  # fmt: skip
-        same = all(tables_of[0][name].equals(other[name]) for other in tables_of[1:] for name in models)
-    rows = {
-        "one process, s": alone,
-        "start of Ray, until a process of it has answered, s": started,
-        "Ray, 1 worker, s": seconds[1],
-        "Ray, 2 workers, s": seconds[2],
-        "1 worker / one process": seconds[1] / alone,
-        "1 worker / 2 workers": seconds[1] / seconds[2],
-        "the same run again, s": again,
-        "processor time of the driver per shard, ms": 1000 * call,
-        "tables identical": same,
-    }
-    return pd.DataFrame({"quantity": rows.keys(), "value": rows.values()}), call
+            with workers(cpus) as spent[f"start of Ray, {cpus} core(s)"]:
+                spent[f"Ray, {cpus} worker(s)"] = by_ray(models, prompts, folder / f"ray-{cpus}")
+                spent["the same command again"] = by_ray(models, prompts, folder / f"ray-{cpus}")
+                call = seconds_per_call(2)
+        found = [[scores.read(folder / way / f"{name}.parquet") for name in models] for way in WAYS]
+    same = all(one.equals(other) for tables_of in found[1:] for one, other in zip(found[0], tables_of, strict=True))
+    table = pd.DataFrame([(name, one.clock, one.processor) for name, one in spent.items()], columns=COLUMNS)
+    one, two = spent["Ray, 1 worker(s)"], spent["Ray, 2 worker(s)"]
+    table.loc[len(table)] = ("1 worker / one process", one.clock / alone.clock, one.processor / alone.processor)
+    table.loc[len(table)] = ("1 worker / 2 workers", one.clock / two.clock, one.processor / two.processor)
+    table.loc[len(table)] = ("tables identical, bit for bit", same, "")
+    shard = alone.processor / sum(map(len, found[0])) / PROMPTS * TOKENS / -(-TOKENS // scoring.REPLIES_PER_SHARD)
+    return Measured(table, call, shard, spent["importing the libraries, in one process"].processor)
 
 
 # --- simulated ----------------------------------------------------------------------------------------------------
@@ -209,9 +248,8 @@ class Simulation:
         heapq.heappush(self.events, (self.clock + one.to_start, -self.loads, one))
 
 
-def simulated(cards: int, call: float) -> dict:
-    """The plan on so many cards: hours, the shares of time in use, models loaded, tables per hour."""
-    work = planned()
+def simulated(work: list[Work], cards: int, call: float) -> dict:
+    """This work on so many cards: hours, the shares of time in use, models loaded, tables per hour."""
     useful, run = sum(one.shards * one.seconds for one in work), Simulation(work, cards, call)
     run.run()
     return {"cards": cards, "hours": run.clock / 3600, "cards in use": useful / run.clock / cards,
@@ -219,8 +257,14 @@ def simulated(cards: int, call: float) -> dict:
             "tables per hour": len(work) / run.clock * 3600}  # fmt: skip
 
 
-def schedule(call: float) -> pd.DataFrame:
-    return pd.DataFrame([simulated(cards, call) for cards in CARDS])
+def schedule(plan: Callable[[], list[Work]], call: float) -> pd.DataFrame:
+    """The work that `plan` makes, on few cards and on many; a row each."""
+    return pd.DataFrame([simulated(plan(), cards, call) for cards in CARDS])
+
+
+def small(found: Measured) -> list[Work]:
+    """The same number of shards, each of a small model and of the time that was measured."""
+    return [Work(one.shards, found.shard, found.to_start) for one in planned()]
 
 
 # --- on paper -----------------------------------------------------------------------------------------------------
@@ -251,18 +295,32 @@ TEXT = """# Beyond one machine: `python benchmarks/cluster.py`
 
 ## Measured
 
-Two embedded models with random weights, {prompts} prompts each, on a machine on which others computed too ({machine}).
-One process: loading and scoring one model after the other. By Ray: from its first task to the tables, with Ray running
+Two embedded models with random weights, {prompts} prompts each, on a machine of {machine} that was shared: at
+the start {load:.1f} processes wanted its cores. Seconds of the clock hold the waiting for others, and say
+something only beside each other; processor seconds are those of this process and all under it. One process:
+loading and scoring one model after the other. By Ray: from its first task to the tables, with Ray running
 already; its workers import the libraries first, which is most of what they take on models this small.
 
 {measured}
 
+For each shard that the driver hands out and counts it takes {call:.2f} ms of processor time.
+
 ## Simulated: {models} models x {planned_prompts} prompts x {tokens:,} tokens
 
-The paper's ten sizes ten times over, {shards:,} shards. A shard takes 2 x parameters x {suffix} tokens x 8,016 replies
-at 40 % of an H200; an actor holds its model after {start} s and the time in which its weights are read in bf16 at
-{read:.0f} GB/s; the driver takes {call:.2f} ms for each shard, as measured above. One actor has one card. **Cards in
-use** is the share of their time in which they score; **driver busy** that in which the driver hands out shards.
+{shards:,} shards, one task each; one actor has one card (or one core), and the driver takes for each shard
+what was measured. **Cards in use** is the share of their time in which they score; **driver busy** that in
+which the driver hands out shards.
+
+**With times of tasks as measured**: all models are as small as those above, a shard of 8,016 replies takes
+{shard:.2f} s and an actor holds its model after {to_start:.1f} s, in processor time.
+
+{small}
+
+{reading_small}
+
+**With times of large models**, by arithmetic: the paper's ten sizes ten times over. A shard takes 2 x
+parameters x {suffix} tokens x 8,016 replies at 40 % of an H200; an actor holds its model after {start} s and
+the time in which its weights are read in bf16 at {read:.0f} GB/s.
 
 {schedule}
 
@@ -303,27 +361,17 @@ def _cell(value) -> str:
 
 def main() -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    table, call = measured()
-    simulated_table = schedule(call)
-    shards = sum(one.shards for one in planned())
+    load, found = os.getloadavg()[0], measured()
+    as_measured, by_arithmetic = schedule(lambda: small(found), found.call), schedule(planned, found.call)
     PAGE.write_text(
         TEXT.format(
-            prompts=PROMPTS,
-            machine=f"{platform.machine()}, {os.cpu_count()} cores",
-            measured=markdown(table),
-            models=MODELS,
-            planned_prompts=PLANNED_PROMPTS,
-            tokens=TOKENS,
-            shards=shards,
-            suffix=SUFFIX,
-            start=START,
-            read=READ / 1e9,
-            call=1000 * call,
-            schedule=markdown(simulated_table),
-            reading=reading(simulated_table),
-            costs=markdown(costs()),
-        )  # fmt: skip
-    )
+            prompts=PROMPTS, machine=f"{os.cpu_count()} cores ({platform.machine()})", load=load,
+            measured=markdown(found.table), call=1000 * found.call, models=MODELS, planned_prompts=PLANNED_PROMPTS,
+            tokens=TOKENS, shards=sum(one.shards for one in planned()), shard=found.shard, to_start=found.to_start,
+            small=markdown(as_measured), reading_small=reading(as_measured), suffix=SUFFIX, start=START,
+            read=READ / 1e9, schedule=markdown(by_arithmetic), reading=reading(by_arithmetic), costs=markdown(costs()),
+        )
+    )  # fmt: skip
     print(PAGE.read_text())
 
 
