@@ -159,6 +159,20 @@ def test_a_port_of_something_else_is_told_soon(monkeypatch):
             engine.refuse_unreachable(address)
 
 
+def test_a_ray_that_does_not_start_ends_the_process_with_a_line():
+    script = """
+import time
+from lib.cluster.engine import _ending_unless_done
+with _ending_unless_done(0.5, "early"):
+    pass
+time.sleep(1)
+with _ending_unless_done(0.5, "late"):
+    time.sleep(60)
+"""
+    ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (2, "error: late\n")
+
+
 def test_a_node_of_other_versions_or_another_folder_is_refused(tmp_path):
     Store(str(tmp_path)).write("seen", b"yes")
     here = engine.look(str(tmp_path), "seen")
@@ -233,6 +247,7 @@ def nodes(project):
     patch = pytest.MonkeyPatch()
     patch.setenv("PYTHONPATH", os.pathsep.join([str(project), os.environ.get("PYTHONPATH", "")]))
     patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    patch.setenv("RAY_worker_niceness", "0")  # else whatever runs beside these tests comes first
     small = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
     quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 5}
     running = Nodes(initialize_head=True, head_node_args=small | {"_system_config": quick})
