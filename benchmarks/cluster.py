@@ -32,6 +32,7 @@ from lib.prompts import grid
 PAGE = ROOT / "benchmarks" / "cluster.md"
 PROMPTS = 3  # that are measured
 MEASURED = ("A-Gem-48", "E-Gem-64")  # whose profiles the measured models have
+CORES = 2
 CALLS = 1000
 WAYS = ("alone", "ray-1", "ray-2")  # folders of tables
 COLUMNS = ["what", "seconds", "processor seconds"]
@@ -102,16 +103,27 @@ def in_one_process(models: dict[str, str], prompts: dict[str, str], folder: Path
 
 
 @contextlib.contextmanager
-def workers(cpus: int) -> Iterator[Spent]:
+def running() -> Iterator[Spent]:
     """A Ray of so many cores; what it takes until a process of it has answered."""
     with spending() as spent, tempfile.TemporaryDirectory() as folder:
-        ray.init("local", num_cpus=cpus, object_store_memory=engine.OBJECT_STORE, include_dashboard=False,
+        ray.init("local", num_cpus=CORES, object_store_memory=engine.OBJECT_STORE, include_dashboard=False,
                  log_to_driver=False, logging_level="ERROR")  # fmt: skip
         engine.nodes_of(folder)
     try:
         yield spent
     finally:
         ray.shutdown()
+
+
+@contextlib.contextmanager
+def cores_left(cores: int) -> Iterator[None]:
+    """Of Ray's cores so many are free; an actor that does nothing has the others."""
+    idle = ray.remote(Idle).options(num_cpus=CORES - cores).remote()
+    ray.get(idle.score.remote("", 0))
+    try:
+        yield
+    finally:
+        ray.kill(idle)
 
 
 def by_ray(models: dict[str, str], prompts: dict[str, str], folder: Path) -> Spent:
@@ -171,11 +183,12 @@ def measured() -> Measured:
         folder = Path(place)
         models = make_models(folder)
         spent["loading and scoring, one process"] = alone = in_one_process(models, prompts, folder / "alone")
-        for cpus in (1, 2):
-            with workers(cpus) as spent[f"start of Ray, {cpus} core(s)"]:
-                spent[f"Ray, {cpus} worker(s)"] = by_ray(models, prompts, folder / f"ray-{cpus}")
-                spent["the same command again"] = by_ray(models, prompts, folder / f"ray-{cpus}")
-                call = seconds_per_call(2)
+        with running() as spent["start of Ray, until a process of it has answered"]:
+            for cores in (1, 2):
+                with cores_left(cores):
+                    spent[f"Ray, {cores} worker(s)"] = by_ray(models, prompts, folder / f"ray-{cores}")
+            spent["Ray, the same again: nothing to score"] = by_ray(models, prompts, folder / "ray-2")
+            call = seconds_per_call(CORES)
         found = [[scores.read(folder / way / f"{name}.parquet") for name in models] for way in WAYS]
     same = all(one.equals(other) for tables_of in found[1:] for one, other in zip(found[0], tables_of, strict=True))
     table = pd.DataFrame([(name, one.clock, one.processor) for name, one in spent.items()], columns=COLUMNS)
