@@ -70,11 +70,12 @@ class Spent:
 
 
 @contextlib.contextmanager
-def spending() -> Iterator[Spent]:
-    """What is spent while this lasts, filled in at its end."""
-    spent, clock, processor = Spent(), time.monotonic(), processor_time()
+def spending(of: Callable[[], float] | None = None) -> Iterator[Spent]:
+    """What is spent while this lasts, filled in at its end. of: counts seconds of processors, if not processor_time."""
+    of = of or processor_time
+    spent, clock, processor = Spent(), time.monotonic(), of()
     yield spent
-    spent.clock, spent.processor = time.monotonic() - clock, processor_time() - processor
+    spent.clock, spent.processor = time.monotonic() - clock, of() - processor
 
 
 def processor_time() -> float:
@@ -95,7 +96,7 @@ def import_libraries() -> Spent:
 
 def in_one_process(models: dict[str, str], prompts: dict[str, str], folder: Path) -> Spent:
     """What it takes to load and score the models one after the other, each on one thread."""
-    with spending() as spent:
+    with spending(time.process_time) as spent:
         for name, load in models.items():
             model = reward_models.load(load, device="cpu")
             scoring.score_vocabulary(model, prompts, folder / f"{name}.parquet", progress=False)
@@ -178,17 +179,17 @@ def measured() -> Measured:
     """Score two small models in one process, and by Ray with one and with two workers."""
     whole = grid()
     prompts = dict(zip(whole["prompt"][:PROMPTS], whole["text"][:PROMPTS], strict=True))
-    spent = {"importing the libraries, in one process": import_libraries()}
-    with tempfile.TemporaryDirectory() as place:
+    spent = {}
+    with tempfile.TemporaryDirectory() as place, running() as spent["start of Ray, until a process of it has answered"]:
         folder = Path(place)
         models = make_models(folder)
+        spent["importing the libraries, in one process"] = import_libraries()
         spent["loading and scoring, one process"] = alone = in_one_process(models, prompts, folder / "alone")
-        with running() as spent["start of Ray, until a process of it has answered"]:
-            for cores in (1, 2):
-                with cores_left(cores):
-                    spent[f"Ray, {cores} worker(s)"] = by_ray(models, prompts, folder / f"ray-{cores}")
-            spent["Ray, the same again: nothing to score"] = by_ray(models, prompts, folder / "ray-2")
-            call = seconds_per_call(CORES)
+        for cores in (1, 2):
+            with cores_left(cores):
+                spent[f"Ray, {cores} worker(s)"] = by_ray(models, prompts, folder / f"ray-{cores}")
+        spent["Ray, the same again: nothing to score"] = by_ray(models, prompts, folder / "ray-2")
+        call = seconds_per_call(CORES)
         found = [[scores.read(folder / way / f"{name}.parquet") for name in models] for way in WAYS]
     same = all(one.equals(other) for tables_of in found[1:] for one, other in zip(found[0], tables_of, strict=True))
     table = pd.DataFrame([(name, one.clock, one.processor) for name, one in spent.items()], columns=COLUMNS)
