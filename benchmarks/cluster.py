@@ -385,8 +385,8 @@ def measured_reading(two: float) -> str:
     if two > 1:
         return f"Two workers were {two:.2f} times as quick as one."
     return (
-        "Two workers were no quicker than one: models this small take less time to score than a worker takes to import "
-        "its libraries, and other programs had the second core. What two bring has to be measured where neither is so."
+        "Two workers were no quicker than one, as where a worker imports its libraries for longer than it scores, or where "
+        "other programs have the second core. What two bring has to be measured where neither is so."
     )
 
 
@@ -420,7 +420,8 @@ def main() -> None:
     PAGE.write_text(
         TEXT.format(
             prompts=PROMPTS, machine=f"{os.cpu_count()} cores ({platform.machine()})", load=load,
-            measured=markdown(found.table), measured_reading=measured_reading(found.two), call=1000 * found.call, models=MODELS, planned_prompts=PLANNED_PROMPTS,
+            measured=markdown(found.table), measured_reading=measured_reading(found.two),
+            call=1000 * found.call, models=MODELS, planned_prompts=PLANNED_PROMPTS,
             tokens=TOKENS, shards=sum(one.shards for one in planned()), shard=found.shard, to_start=found.to_start,
             small=markdown(as_measured), reading_small=reading(as_measured), suffix=SUFFIX, start=START,
             read=READ / 1e9, schedule=markdown(by_arithmetic), reading=reading(by_arithmetic), costs=markdown(costs()),
