@@ -385,8 +385,8 @@ def measured_reading(two: float) -> str:
     if two > 1:
         return f"Two workers were {two:.2f} times as quick as one."
     return (
-        "Two workers were no quicker than one, as where a worker imports its libraries for longer than it scores, or where "
-        "other programs have the second core. What two bring has to be measured where neither is so."
+        "Two workers were no quicker than one, as where a worker imports its libraries for longer than it scores, or "
+        "where other programs have the second core. What two bring has to be measured where neither is so."
     )
 
 
