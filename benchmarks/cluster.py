@@ -13,6 +13,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ from lib.prompts import grid
 PAGE = ROOT / "benchmarks" / "cluster.md"
 PROMPTS = 3  # that are measured
 MEASURED = ("A-Gem-48", "E-Gem-64")  # whose profiles the measured models have
+CORES = 2
+LOOK_EVERY = 0.25  # seconds
 CALLS = 1000
 WAYS = ("alone", "ray-1", "ray-2")  # folders of tables
 COLUMNS = ["what", "seconds", "processor seconds"]
@@ -69,20 +72,42 @@ class Spent:
 
 
 @contextlib.contextmanager
-def spending() -> Iterator[Spent]:
-    """What is spent while this lasts, filled in at its end."""
-    spent, clock, processor = Spent(), time.monotonic(), processor_time()
+def spending(of: Callable[[], float] | None = None) -> Iterator[Spent]:
+    """What is spent while this lasts, filled in at its end. of: counts seconds of processors, if not processor_time."""
+    of = of or processor_time
+    spent, clock, processor = Spent(), time.monotonic(), of()
     yield spent
-    spent.clock, spent.processor = time.monotonic() - clock, processor_time() - processor
+    spent.clock, spent.processor = time.monotonic() - clock, of() - processor
 
 
-def processor_time() -> float:
-    """Seconds of processors of this process and those under it, also of those that have ended."""
-    total = sum(psutil.Process().cpu_times()[:4])
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            total += sum(process.cpu_times()[:4])  # user, system, and both of its children that have ended
-    return total
+class Meter(threading.Thread):
+    """Looks every so often at the processor seconds of all processes under this one.
+
+    The system forgets those of Ray's workers once they have ended, so what each had at the last look is kept; what it
+    used after that is missing.
+    """
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.seen: dict[tuple[int, float], float] = {}
+
+    def run(self) -> None:
+        while True:
+            self.look()
+            time.sleep(LOOK_EVERY)
+
+    def look(self) -> None:
+        for process in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                self.seen[process.pid, process.create_time()] = sum(process.cpu_times()[:2])
+
+    def __call__(self) -> float:
+        """Processor seconds of this process and all that were under it."""
+        self.look()
+        return time.process_time() + sum(list(self.seen.values()))
+
+
+processor_time = Meter()
 
 
 def import_libraries() -> Spent:
@@ -94,7 +119,7 @@ def import_libraries() -> Spent:
 
 def in_one_process(models: dict[str, str], prompts: dict[str, str], folder: Path) -> Spent:
     """What it takes to load and score the models one after the other, each on one thread."""
-    with spending() as spent:
+    with spending(time.process_time) as spent:
         for name, load in models.items():
             model = reward_models.load(load, device="cpu")
             scoring.score_vocabulary(model, prompts, folder / f"{name}.parquet", progress=False)
@@ -102,16 +127,27 @@ def in_one_process(models: dict[str, str], prompts: dict[str, str], folder: Path
 
 
 @contextlib.contextmanager
-def workers(cpus: int) -> Iterator[Spent]:
+def running() -> Iterator[Spent]:
     """A Ray of so many cores; what it takes until a process of it has answered."""
     with spending() as spent, tempfile.TemporaryDirectory() as folder:
-        ray.init("local", num_cpus=cpus, object_store_memory=engine.OBJECT_STORE, include_dashboard=False,
+        ray.init("local", num_cpus=CORES, object_store_memory=engine.OBJECT_STORE, include_dashboard=False,
                  log_to_driver=False, logging_level="ERROR")  # fmt: skip
         engine.nodes_of(folder)
     try:
         yield spent
     finally:
         ray.shutdown()
+
+
+@contextlib.contextmanager
+def cores_left(cores: int) -> Iterator[None]:
+    """Of Ray's cores so many are free; an actor that does nothing has the others."""
+    idle = ray.remote(Idle).options(num_cpus=CORES - cores).remote()
+    ray.get(idle.score.remote("", 0))
+    try:
+        yield
+    finally:
+        ray.kill(idle)
 
 
 def by_ray(models: dict[str, str], prompts: dict[str, str], folder: Path) -> Spent:
@@ -154,9 +190,10 @@ def seconds_per_call(actors: int) -> float:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured. call: as of seconds_per_call. shard, to_start: of a small model, processor seconds."""
+    """What was measured. two: as of measured_reading; call: of seconds_per_call. shard, to_start: of a small model."""
 
     table: pd.DataFrame
+    two: float
     call: float
     shard: float
     to_start: float
@@ -166,25 +203,28 @@ def measured() -> Measured:
     """Score two small models in one process, and by Ray with one and with two workers."""
     whole = grid()
     prompts = dict(zip(whole["prompt"][:PROMPTS], whole["text"][:PROMPTS], strict=True))
-    spent = {"importing the libraries, in one process": import_libraries()}
-    with tempfile.TemporaryDirectory() as place:
+    spent = {}
+    with tempfile.TemporaryDirectory() as place, running() as spent["start of Ray, until a process of it has answered"]:
         folder = Path(place)
         models = make_models(folder)
+        spent["importing the libraries, in one process"] = import_libraries()
         spent["loading and scoring, one process"] = alone = in_one_process(models, prompts, folder / "alone")
-        for cpus in (1, 2):
-            with workers(cpus) as spent[f"start of Ray, {cpus} core(s)"]:
-                spent[f"Ray, {cpus} worker(s)"] = by_ray(models, prompts, folder / f"ray-{cpus}")
-                spent["the same command again"] = by_ray(models, prompts, folder / f"ray-{cpus}")
-                call = seconds_per_call(2)
+        for cores in (1, 2):
+            with cores_left(cores):
+                spent[f"Ray, {cores} worker(s)"] = by_ray(models, prompts, folder / f"ray-{cores}")
+        spent["Ray, the same again: nothing to score"] = by_ray(models, prompts, folder / "ray-2")
+        call = seconds_per_call(CORES)
         found = [[scores.read(folder / way / f"{name}.parquet") for name in models] for way in WAYS]
     same = all(one.equals(other) for tables_of in found[1:] for one, other in zip(found[0], tables_of, strict=True))
     table = pd.DataFrame([(name, one.clock, one.processor) for name, one in spent.items()], columns=COLUMNS)
     one, two = spent["Ray, 1 worker(s)"], spent["Ray, 2 worker(s)"]
     table.loc[len(table)] = ("1 worker / one process", one.clock / alone.clock, one.processor / alone.processor)
     table.loc[len(table)] = ("1 worker / 2 workers", one.clock / two.clock, one.processor / two.processor)
-    table.loc[len(table)] = ("tables identical, bit for bit", same, "")
+    table.loc[len(table)] = ("tables identical, bit for bit", "yes" if same else "no", "")
     shard = alone.processor / sum(map(len, found[0])) / PROMPTS * TOKENS / -(-TOKENS // scoring.REPLIES_PER_SHARD)
-    return Measured(table, call, shard, spent["importing the libraries, in one process"].processor)
+    return Measured(
+        table, one.clock / two.clock, call, shard, spent["importing the libraries, in one process"].processor
+    )
 
 
 # --- simulated ----------------------------------------------------------------------------------------------------
@@ -297,11 +337,14 @@ TEXT = """# Beyond one machine: `python benchmarks/cluster.py`
 
 Two embedded models with random weights, {prompts} prompts each, on a machine of {machine} that was shared: at
 the start {load:.1f} processes wanted its cores. Seconds of the clock hold the waiting for others, and say
-something only beside each other; processor seconds are those of this process and all under it. One process:
+something only beside each other; processor seconds are those of this process and all under it, looked up four
+times a second, since the system forgets those of workers that have ended. One process:
 loading and scoring one model after the other. By Ray: from its first task to the tables, with Ray running
 already; its workers import the libraries first, which is most of what they take on models this small.
 
 {measured}
+
+{measured_reading}
 
 For each shard that the driver hands out and counts it takes {call:.2f} ms of processor time.
 
@@ -337,6 +380,16 @@ list of tokens (about 5 MB), and for each shard a name and a few numbers (below 
 """
 
 
+def measured_reading(two: float) -> str:
+    """What one worker beside two shows, in words. two: seconds with one worker, by those with two."""
+    if two > 1:
+        return f"Two workers were {two:.2f} times as quick as one."
+    return (
+        "Two workers were no quicker than one, as where a worker imports its libraries for longer than it scores, or "
+        "where other programs have the second core. What two bring has to be measured where neither is so."
+    )
+
+
 def reading(table: pd.DataFrame) -> str:
     """What the schedule shows, in words."""
     best = table.loc[table["hours"].idxmin()]
@@ -361,12 +414,14 @@ def _cell(value) -> str:
 
 def main() -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    processor_time.start()
     load, found = os.getloadavg()[0], measured()
     as_measured, by_arithmetic = schedule(lambda: small(found), found.call), schedule(planned, found.call)
     PAGE.write_text(
         TEXT.format(
             prompts=PROMPTS, machine=f"{os.cpu_count()} cores ({platform.machine()})", load=load,
-            measured=markdown(found.table), call=1000 * found.call, models=MODELS, planned_prompts=PLANNED_PROMPTS,
+            measured=markdown(found.table), measured_reading=measured_reading(found.two),
+            call=1000 * found.call, models=MODELS, planned_prompts=PLANNED_PROMPTS,
             tokens=TOKENS, shards=sum(one.shards for one in planned()), shard=found.shard, to_start=found.to_start,
             small=markdown(as_measured), reading_small=reading(as_measured), suffix=SUFFIX, start=START,
             read=READ / 1e9, schedule=markdown(by_arithmetic), reading=reading(by_arithmetic), costs=markdown(costs()),

@@ -9,6 +9,7 @@ import platform
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -25,10 +26,11 @@ from lib.cluster.placement import Asks, Node, NoRoom
 from lib.cluster.storage import Store
 from lib.models.checkpoints import first_line
 
-AUTO = "auto"
+AUTO, LOCAL = "auto", "local"
 OBJECT_STORE = 200_000_000  # bytes, of a Ray that is started here: paths and counts pass through it, no rewards
 RETRIES = 5  # how often Ray begins a task, or starts an actor, again after its process or its node is gone
 TO_CONNECT = 10  # seconds that a head may take to answer at all
+TO_START = 180  # seconds in which Ray has started here, or has taken this process in
 TO_COME_BACK = 600  # seconds that a cluster may be without any node that could hold a model
 TO_ANSWER = 300  # seconds that a node may take to start a process and to import the project
 LIBRARIES = ("ray", "torch", "transformers", "tokenizers", "numpy")
@@ -47,18 +49,7 @@ def connected(on: str) -> Iterator[None]:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told that this ran
     on_sigterm = signal.getsignal(signal.SIGTERM)
-    address = os.environ.get("RAY_ADDRESS") if on == AUTO else on
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
-    try:
-        if address is None:
-            context = ray.init("local", object_store_memory=OBJECT_STORE, **quiet)
-        else:
-            refuse_unreachable(address)
-            context = ray.init(address, **quiet)
-    except InputError:
-        raise
-    except Exception as error:  # Ray's own checks of versions and addresses fail in many ways
-        raise InputError(f"Ray cannot be used at '{address or 'this machine'}': {_in_one_line(error)}") from error
+    context = _begun(os.environ.get("RAY_ADDRESS", LOCAL) if on == AUTO else on)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, on_sigterm)  # Ray puts its own in the place of it
     try:
@@ -67,6 +58,39 @@ def connected(on: str) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _begun(address: str):
+    """What ray.init tells of the Ray at this address, or of one that it starts here. InputError as of connected."""
+    if address not in (LOCAL, AUTO):  # these two by RAY_ADDRESS
+        refuse_unreachable(address)
+    how = {"object_store_memory": OBJECT_STORE} if address == LOCAL else {}
+    with _ending_unless_done(TO_START, f"Ray did not start within {TO_START} s; {AGAIN} when less else runs here"):
+        try:
+            return ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **how)
+        except Exception as error:  # Ray's own checks of versions and addresses fail in many ways
+            place = "this machine" if address == LOCAL else address
+            raise InputError(f"Ray cannot be used at '{place}': {_in_one_line(error)}") from error
+
+
+@contextlib.contextmanager
+def _ending_unless_done(seconds: float, line: str) -> Iterator[None]:
+    """Whatever is not done in time ends this process, with the line for an error.
+
+    Ray waits for ever for a process of its own that has died at its start, where no signal is heard.
+    """
+
+    def end() -> None:
+        print(f"error: {line}", file=sys.stderr, flush=True)
+        os._exit(2)  # what Ray has started here ends with this process
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def refuse_unreachable(address: str) -> None:
