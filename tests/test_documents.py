@@ -58,6 +58,14 @@ def test_a_figures_text_stands_for_it_on_the_page(tmp_path):
     assert Elements(page).alts == ['In 8 of 10 models <b> "leads".']
 
 
+def test_an_exercises_answer_is_folded_away_and_nothing_else_is(tmp_path):
+    cells = [v4.new_code_cell("tau = ...", metadata={"tags": ["solution"]}), v4.new_code_cell("assert tau is not None")]
+    page = page_of(tmp_path, v4.new_notebook(cells=cells))
+    before, folded = page.split("<details><summary>Show an answer</summary>")
+    answer, after = folded.split("</details>")
+    assert "tau" in answer and "assert" not in answer and "assert" in after and "<details>" not in after
+
+
 def test_a_formula_is_a_picture_with_its_text(tmp_path):
     source = (
         r"With $k_{hi} > 0$ and" + "\n\n" + r"$$p = \frac{e^{z}}{2}$$" + "\n\nit costs 5$ or 6$; \\$x$ $\\nonsense{$."

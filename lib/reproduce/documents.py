@@ -23,6 +23,7 @@ body.jp-Notebook { max-width: 76rem; margin: 0 auto; }
 .highlight pre, .jp-RenderedText pre, .jp-OutputArea-output pre { white-space: pre-wrap; overflow-wrap: anywhere;
   word-break: normal !important; }
 .jp-RenderedImage img, .jp-RenderedHTMLCommon img { max-width: 100%; height: auto; }
+.jp-InputArea > details > summary { font: 14px/1.6 system-ui, sans-serif; cursor: pointer; }
 .jp-OutputArea-output, .jp-RenderedHTMLCommon { min-width: 0; overflow-x: auto; }
 @media (max-width: 50rem) {
   body.jp-Notebook { padding: .3rem; } .jp-InputPrompt, .jp-OutputPrompt { display: none; }
@@ -34,11 +35,15 @@ PICTURE = """{% block data_png %}{% set alt = output | get_metadata('alt', 'imag
 <img {% if alt %}alt="{{ alt | escape_html }}"{% endif %}
  src="data:image/png;base64,{{ output.data['image/png'] | escape_html }}">
 </div>{% endblock %}"""
+# An exercise's answer is folded away, as in the book.
+ANSWER = """{% block input %}{% if 'solution' in cell.metadata.get('tags', []) %}
+<details><summary>Show an answer</summary>{{ super() }}</details>{% else %}{{ super() }}{% endif %}{% endblock %}"""
 TEMPLATE = (
     "{% extends 'lab/index.html.j2' %}"
     + "".join(f"{{% block {name} %}}{{% endblock %}}" for name in SCRIPTS)
     + f"{{% block html_head_css %}}{{{{ super() }}}}{STYLE}{{% endblock %}}"
     + PICTURE
+    + ANSWER
 )
 FORMULA = re.compile(r"(?<![\\$])(\$\$?)(?! )([^$]+?)(?<![ \\])\1(?!\$)", re.DOTALL)
 
