@@ -118,7 +118,7 @@ def draw_shares(summaries: pd.DataFrame, title: str) -> Chart:
         middles = dict(zip(SIDE_COLOURS, middle[row], strict=True))
         _mark(axes, row - 0.12, claim.papers_path, middles, PAPERS)
         _mark(axes, row + 0.12, claim.our_path, middles, OURS)
-        axes.text(1.03, row, f"{claim.paths:,} paths; {claim.deciding} decides", va="center", fontsize=11)
+        axes.text(1.03, row, f"{claim.paths:,} paths; turns on: {claim.deciding}", va="center", fontsize=11)
     axes.set_yticks(range(len(summaries)), summaries["name" if "name" in summaries else "claim"])
     axes.set_ylim(len(summaries) - 0.5, -0.5)
     axes.xaxis.set_major_formatter("{x:.0%}")

@@ -1,5 +1,7 @@
 """The scorecard: what the gathered rows come to, one line per sentence of the paper, and how many paths agree."""
 
+import textwrap
+
 import numpy as np
 import pandas as pd
 from statsmodels.stats.multitest import multipletests
@@ -79,6 +81,13 @@ def paths(study: Collection) -> pd.DataFrame:
     files = [(part, path) for part in study.parts for path in sorted(part.figures.glob("*_paths.csv"))]
     tables = [pd.read_csv(path, keep_default_na=False).assign(population=part.population) for part, path in files]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["claim", "paths", "population"])
+
+
+def names_of_bars(tried: pd.DataFrame) -> pd.Series:
+    """How each row, as from paths, is named beside its bar: the beginning of the sentence, and on which texts."""
+    starts = tried["claim"].map(claims.listed()["says"]).str.split(r": | \(|, p <", n=1, regex=True).str[0]
+    short = starts.map(lambda text: textwrap.shorten(text, 68, placeholder=" ..."))
+    return (short + " (" + tried["population"] + ")").map(lambda text: textwrap.fill(text, 48))
 
 
 def one_page(card: pd.DataFrame, tried: pd.DataFrame) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import pytest
 from lib import claims
 from lib.claims import Claim
 from lib.collection import Collection
-from lib.scorecard import in_detail, one_page, paths, scorecard
+from lib.scorecard import in_detail, names_of_bars, one_page, paths, scorecard
 
 
 def card(*rows: Claim) -> pd.DataFrame:
@@ -106,6 +106,16 @@ def test_quantities_are_read_with_their_intervals_and_a_missing_number_is_blank(
     assert table["interval"].tolist() == ["", "[0.1, 0.2]"] and table["p"].tolist() == ["", "0.00012"]
     assert table["as published"].tolist() == ["9", ""] and table["on"].tolist() == ["", "moral words"]
     assert in_detail(pd.DataFrame(columns=claims.COLUMNS)).empty
+
+
+def test_bars_are_named_by_their_sentences_in_two_lines():
+    listed = claims.listed()["says"]
+    tried = pd.DataFrame({"claim": listed.index, "population": "moral words"})
+    names = names_of_bars(tried)
+    assert names.str.count("\n").max() <= 1 and all(len(line) <= 48 for name in names for line in name.split("\n"))
+    flat = names.str.replace("\n", " ")
+    starts = flat.str.removesuffix(" (moral words)").str.removesuffix(" ...")
+    assert all(said.startswith(start) for said, start in zip(listed, starts, strict=True))
 
 
 def test_paths_are_gathered_from_all_parts_of_the_published_scores(tmp_path, monkeypatch):
