@@ -121,7 +121,8 @@ def report(shares: pd.DataFrame, best: pd.DataFrame) -> None:
         rows = (curves["reply_mode"] == mode) & (curves["of"] == of)
         figure = rival_charts.draw_against_rivals(curves[rows], won[(won["reply_mode"] == mode) & (won["of"] == of)])
         figure.savefig(HERE / f"search_{mode}_{of}.png", dpi=80, metadata={"Software": None})
-    write_report("search at equal cost", "\n\n".join([table(standing(shares, won)), table(certified(best))]))
+    longer = [table(certified(best))] if (best["length"] > 2).any() else []  # of two tokens every reply is known
+    write_report("search at equal cost", "\n\n".join([table(standing(shares, won)), *longer]))
 
 
 def standing(shares: pd.DataFrame, won: pd.DataFrame) -> pd.DataFrame:
