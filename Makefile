@@ -44,7 +44,7 @@ students: $(INSTALLED) ## copies of the notebooks with exercises to solve, and t
 class: $(INSTALLED) ## all that a laptop needs in a class, in one folder: make class [FOLDER=folder] [WHEELS=1]
 	@$(PY) -m lib.run class $(if $(FOLDER),"$(FOLDER)") $(if $(WHEELS),--wheels)
 
-quick: lint ## check style and types, and run the tests that load no notebook and train nothing (about a minute)
+quick: lint ## check style and types, and run the tests that load no notebook and train nothing (3 to 4 minutes)
 	@$(TESTS) -m "not slow"
 
 test: $(INSTALLED) ## run the whole test suite (15 to 20 minutes; 3 more where the small models are not trained yet)
