@@ -18,7 +18,7 @@ PAGES = ["index", f"notebooks/{FORMULAS}", f"notebooks/{TOKENS}", f"notebooks/{S
          "TEACHING", "downloads", "benchmarks/calibration", "search"]  # fmt: skip
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def book(browser, tmp_path_factory) -> Path:
     """The folder of a book of three notebooks, with students' copies."""
     folder = tmp_path_factory.mktemp("a book")

@@ -20,7 +20,7 @@ TABLES = {"A-Gem-48": table_of(WORDS, 1), "B-Gem-64": table_of(WORDS, 2), "A-Lla
 TABLES["A-Gem-48"].attrs["metadata"] = {"prompts": {"greatest": "What is the greatest thing?"}}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def explorer_page(browser, tmp_path_factory) -> Path:
     """The page of three planted models."""
     with pytest.MonkeyPatch.context() as patch:
