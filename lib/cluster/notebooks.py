@@ -15,23 +15,16 @@ from lib.prompts import read_prompts
 from lib.reproduce import execution
 from lib.reproduce.jobs import SCORING, TRAINING, Job
 from lib.reproduce.notebooks import cause_of, parameters_of
+from lib.reproduce.side_by_side import Running
 
 
 @dataclass(frozen=True)
-class Running:
-    """A job that runs now, as of lib.reproduce.side_by_side.Running."""
+class OnNode(Running):
+    """A job that runs as a task of Ray."""
 
-    job: Job
     task: asyncio.Task
-    started: float
-    before: Mapping[str, int]
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.started
 
     def ended(self) -> tuple[str, str]:
-        """Its status, run or failed, and the cause of a failure."""
         return self.task.result()
 
 
@@ -50,18 +43,18 @@ class OnCluster:
         """The first of the waiting jobs whose needs have ended; Ray has it wait until there is room."""
         return next((job for job in waiting if {*job.needs, *job.after} <= set(ended)), None)
 
-    def start(self, job: Job, before: Mapping[str, int]) -> Running:
+    def start(self, job: Job, before: Mapping[str, int]) -> OnNode:
         """Start a job."""
         task = self.runner.get_loop().create_task(self._outcome(job))
-        return Running(job, task, time.monotonic(), before)
+        return OnNode(job, time.monotonic(), before, task)
 
-    def first_to_end(self, running: list[Running]) -> Running:
+    def first_to_end(self, running: list[OnNode]) -> OnNode:
         """Waits until one of them has ended."""
         done = self.runner.run(_first_of([one.task for one in running]))
         return next(one for one in running if one.task in done)
 
     @contextlib.contextmanager
-    def ending(self, running: list[Running]) -> Iterator[None]:
+    def ending(self, running: list[OnNode]) -> Iterator[None]:
         """Whatever still runs at the end of this is ended."""
         try:
             yield

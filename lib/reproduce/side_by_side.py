@@ -20,8 +20,6 @@ class Running:
     """A job that runs now. before: the figures that were there at its start, with the time each was written."""
 
     job: Job
-    process: BaseProcess
-    answer: Connection
     started: float
     before: Mapping[str, int]
 
@@ -30,7 +28,18 @@ class Running:
         return time.monotonic() - self.started
 
     def ended(self) -> tuple[str, str]:
-        """Its status, run or failed, and the cause of a failure."""
+        """Once it has ended: its status, run or failed, and the cause of a failure."""
+        raise NotImplementedError  # where it runs decides how that is learned
+
+
+@dataclass(frozen=True)
+class InProcess(Running):
+    """A job that runs in a process of this machine, and what it answers through."""
+
+    process: BaseProcess
+    answer: Connection
+
+    def ended(self) -> tuple[str, str]:
         try:
             return self.answer.recv()
         except EOFError:
@@ -38,7 +47,7 @@ class Running:
             return "failed", f"its process ended with code {self.process.exitcode}, perhaps for want of memory"
 
 
-def start(job: Job, before: Mapping[str, int]) -> Running:
+def start(job: Job, before: Mapping[str, int]) -> InProcess:
     """Start a job, on one thread unless it runs alone."""
     context = multiprocessing.get_context(START)
     if START == "forkserver":
@@ -48,7 +57,7 @@ def start(job: Job, before: Mapping[str, int]) -> Running:
     process = context.Process(target=execution.answer, args=(to_answer, task), daemon=True)
     process.start()
     to_answer.close()  # here, so that the answer has an end when the process has
-    return Running(job, process, answer, time.monotonic(), before)
+    return InProcess(job, time.monotonic(), before, process, answer)
 
 
 # --- which is next ------------------------------------------------------------------------------------------------
@@ -66,14 +75,14 @@ def next_of(waiting: list[Job], running: Iterable[Running], ended: Iterable[str]
     return None if not ready or ready[0].alone and busy else ready[0]
 
 
-def first_to_end(running: list[Running]) -> Running:
+def first_to_end(running: list[InProcess]) -> InProcess:
     """Waits until one of them has answered or ended."""
     answers = wait([one.answer for one in running])
     return next(one for one in running if one.answer in answers)
 
 
 @contextlib.contextmanager
-def ending(running: list[Running]) -> Iterator[None]:
+def ending(running: list[InProcess]) -> Iterator[None]:
     """Whatever still runs at the end of this is ended, with its kernel."""
     try:
         yield
