@@ -31,16 +31,18 @@ from lib.models import reward_models
 from lib.prompts import grid
 
 PAGE = ROOT / "benchmarks" / "cluster.md"
-PROMPTS = 3  # that are measured
+PROMPTS = 24  # that are measured, so many that workers score for longer than they import their libraries
 MEASURED = ("A-Gem-48", "E-Gem-64")  # whose profiles the measured models have
 CORES = 2
 LOOK_EVERY = 0.25  # seconds
 CALLS = 1000
 WAYS = ("alone", "ray-1", "ray-2")  # folders of tables
 COLUMNS = ["what", "seconds", "processor seconds"]
-# Of the plan: the paper's ten models ten times over, billions of parameters, and the issue's vocabulary.
+# Of the plan: the paper's ten models ten times over, billions of parameters, and the vocabulary of Llama 3.
 SIZES = (27, 27, 27, 8, 8, 8, 8, 3, 8, 2)
 MODELS, PLANNED_PROMPTS, TOKENS = 100, 54, 128_256
+SHARDS = -(-TOKENS // scoring.REPLIES_PER_SHARD)  # of a prompt
+IN_SHARD = TOKENS / SHARDS  # replies
 SUFFIX = 3.2  # tokens that follow the prefix for each reply, assumed: 1.6 of its own, 1.6 that close the turn
 H200 = 0.4 * 989e12  # FLOP/s: 40 % of what the data sheet says for bf16, dense
 READ = 2e9  # bytes/s at which a node reads weights
@@ -216,15 +218,14 @@ def measured() -> Measured:
         call = seconds_per_call(CORES)
         found = [[scores.read(folder / way / f"{name}.parquet") for name in models] for way in WAYS]
     same = all(one.equals(other) for tables_of in found[1:] for one, other in zip(found[0], tables_of, strict=True))
-    table = pd.DataFrame([(name, one.clock, one.processor) for name, one in spent.items()], columns=COLUMNS)
     one, two = spent["Ray, 1 worker(s)"], spent["Ray, 2 worker(s)"]
-    table.loc[len(table)] = ("1 worker / one process", one.clock / alone.clock, one.processor / alone.processor)
-    table.loc[len(table)] = ("1 worker / 2 workers", one.clock / two.clock, one.processor / two.processor)
-    table.loc[len(table)] = ("tables identical, bit for bit", "yes" if same else "no", "")
-    shard = alone.processor / sum(map(len, found[0])) / PROMPTS * TOKENS / -(-TOKENS // scoring.REPLIES_PER_SHARD)
-    return Measured(
-        table, one.clock / two.clock, call, shard, spent["importing the libraries, in one process"].processor
-    )
+    rows = [(name, took.clock, took.processor) for name, took in spent.items()]
+    rows.append(("1 worker / one process", one.clock / alone.clock, one.processor / alone.processor))
+    rows.append(("1 worker / 2 workers", one.clock / two.clock, one.processor / two.processor))
+    rows.append(("tables identical, bit for bit", "yes" if same else "no", ""))
+    shard = alone.processor / sum(map(len, found[0])) / PROMPTS * IN_SHARD
+    to_start = spent["importing the libraries, in one process"].processor
+    return Measured(pd.DataFrame(rows, columns=COLUMNS), one.clock / two.clock, call, shard, to_start)
 
 
 # --- simulated ----------------------------------------------------------------------------------------------------
@@ -240,15 +241,12 @@ class Work:
     actors: int = 0
 
 
-def planned(models: int = MODELS, prompts: int = PLANNED_PROMPTS, tokens: int = TOKENS) -> list[Work]:
+def planned() -> list[Work]:
     """The models of the plan, the largest first, as they are begun."""
-    in_prompt = -(-tokens // scoring.REPLIES_PER_SHARD)
-    sizes = sorted((SIZES * models)[:models], reverse=True)
-    work = []
-    for size in sizes:
-        flop = 2e9 * size * SUFFIX * tokens / in_prompt
-        work.append(Work(prompts * in_prompt, flop / H200, START + 2e9 * size / READ))
-    return work
+    sizes = sorted((SIZES * MODELS)[:MODELS], reverse=True)
+    seconds = [2e9 * size * SUFFIX * IN_SHARD / H200 for size in sizes]
+    starts = [START + 2e9 * size / READ for size in sizes]
+    return [Work(PLANNED_PROMPTS * SHARDS, *times) for times in zip(seconds, starts, strict=True)]
 
 
 class Simulation:
@@ -312,13 +310,13 @@ def small(found: Measured) -> list[Work]:
 
 def costs() -> pd.DataFrame:
     """FLOP, hours of a card, storage and network of the plan, a row per size of model and one for all."""
-    in_prompt, rows = -(-TOKENS // scoring.REPLIES_PER_SHARD), []
+    rows = []
     for size in sorted(set(SIZES)):
         models = MODELS // len(SIZES) * SIZES.count(size)
         replies = models * PLANNED_PROMPTS * TOKENS
         flop = 2e9 * size * SUFFIX * replies
         rows.append({
-            "parameters, 10^9": str(size), "models": models, "shards": models * PLANNED_PROMPTS * in_prompt,
+            "parameters, 10^9": str(size), "models": models, "shards": models * PLANNED_PROMPTS * SHARDS,
             "FLOP": flop, "H200 hours at 40 %": flop / H200 / 3600,
             "weights read, GB": 2 * size * models,
             "inputs, GB": replies * 4 * (SUFFIX + 2 + 1.6) / 1e9,
@@ -338,9 +336,9 @@ TEXT = """# Beyond one machine: `python benchmarks/cluster.py`
 Two embedded models with random weights, {prompts} prompts each, on a machine of {machine} that was shared: at
 the start {load:.1f} processes wanted its cores. Seconds of the clock hold the waiting for others, and say
 something only beside each other; processor seconds are those of this process and all under it, looked up four
-times a second, since the system forgets those of workers that have ended. One process:
-loading and scoring one model after the other. By Ray: from its first task to the tables, with Ray running
-already; its workers import the libraries first, which is most of what they take on models this small.
+times a second, since the system forgets those of workers that have ended. One process: loading and scoring one
+model after the other, its libraries imported. By Ray: from its first task to the tables, with Ray running already;
+each of its workers, and the tasks that prepare inputs, import the libraries first.
 
 {measured}
 
@@ -354,7 +352,7 @@ For each shard that the driver hands out and counts it takes {call:.2f} ms of pr
 what was measured. **Cards in use** is the share of their time in which they score; **driver busy** that in
 which the driver hands out shards.
 
-**With times of tasks as measured**: all models are as small as those above, a shard of 8,016 replies takes
+**With times of tasks as measured**: all models are as small as those above, a shard of {in_shard:,.0f} replies takes
 {shard:.2f} s and an actor holds its model after {to_start:.1f} s, in processor time.
 
 {small}
@@ -362,7 +360,7 @@ which the driver hands out shards.
 {reading_small}
 
 **With times of large models**, by arithmetic: the paper's ten sizes ten times over. A shard takes 2 x
-parameters x {suffix} tokens x 8,016 replies at 40 % of an H200; an actor holds its model after {start} s and
+parameters x {suffix} tokens x {in_shard:,.0f} replies at 40 % of an H200; an actor holds its model after {start} s and
 the time in which its weights are read in bf16 at {read:.0f} GB/s.
 
 {schedule}
@@ -422,7 +420,8 @@ def main() -> None:
             prompts=PROMPTS, machine=f"{os.cpu_count()} cores ({platform.machine()})", load=load,
             measured=markdown(found.table), measured_reading=measured_reading(found.two),
             call=1000 * found.call, models=MODELS, planned_prompts=PLANNED_PROMPTS,
-            tokens=TOKENS, shards=sum(one.shards for one in planned()), shard=found.shard, to_start=found.to_start,
+            tokens=TOKENS, in_shard=IN_SHARD, shards=sum(one.shards for one in planned()), shard=found.shard,
+            to_start=found.to_start,
             small=markdown(as_measured), reading_small=reading(as_measured), suffix=SUFFIX, start=START,
             read=READ / 1e9, schedule=markdown(by_arithmetic), reading=reading(by_arithmetic), costs=markdown(costs()),
         )

@@ -19,7 +19,7 @@ import nbformat
 import pytest
 from conftest import recorded
 
-from lib import ROOT, scoring
+from lib import ROOT, downloads, scoring
 from lib.embedded import language_models as small_language_models
 from lib.embedded import planting
 from lib.embedded import reward_models as small_models
@@ -226,6 +226,8 @@ class Project:
 def _on_one_thread(folder: str) -> None:
     os.environ.update(dict.fromkeys(THREADS, "1"))
     os.environ["PYTHONPATH"] = folder  # so that a notebook's kernel imports the copied lib
+    if mirror := os.environ.get(downloads.MIRROR):
+        os.environ[downloads.MIRROR] = str(ROOT / mirror)  # a relative one is relative to the project, not to the copy
 
 
 def _recorded_by(notebook: Path, output: Path, parameters: dict) -> dict:

@@ -174,7 +174,7 @@ def test_ctrl_c_ends_a_template_and_its_child():
     child = int(process.stdout.readline())
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=60)
     assert "KeyboardInterrupt" in said
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
