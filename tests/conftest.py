@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(items):
         loads_models = item.path.stem == "test_exercises" and of_notebook and of_notebook.startswith(WITH_MODELS)
         if in_file or item.originalname in SLOW_TESTS or "kernels" in item.fixturenames or loads_models:
             item.add_marker("slow")
-    first = ("true_tokenizers", "notebooks", "gcg", "reward_models", "run", "scoring")
+    first = ("cluster", "true_tokenizers", "notebooks", "gcg", "reward_models", "run", "scoring")
     items.sort(key=lambda item: first.index(name) if (name := item.path.stem.removeprefix("test_")) in first else 9)
 
 

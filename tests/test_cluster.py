@@ -1,6 +1,7 @@
 """Runs by Ray: what is placed where, what nodes share, and drills on two nodes of one machine, each ending the same."""
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -258,18 +259,28 @@ def nodes(project):
     patch.undo()
 
 
+@pytest.fixture(scope="module")
+def joined(nodes):
+    """This process, taken in by the nodes once for all tests that need not begin or end a run by itself."""
+    with engine.connected(nodes.address):
+        yield
+
+
+@pytest.fixture
+def here(joined, project, place_project_in, monkeypatch):
+    """Commands of this process are about the copy of the project, and use the Ray that has taken it in."""
+    place_project_in(project)
+    monkeypatch.setattr(commands, "ROOT", project)
+    monkeypatch.setattr(engine, "connected", lambda on: contextlib.nullcontext())
+
+
 def started(project: Path, *arguments: str) -> subprocess.Popen:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen([sys.executable, "-m", "lib.run", *arguments], cwd=project, **pipes)
 
 
-def run(project: Path, *arguments: str) -> tuple[int, str, str]:
-    """The exit code, and what was told on both streams."""
-    process = started(project, *arguments)
-    return finished(process)
-
-
 def finished(process: subprocess.Popen) -> tuple[int, str, str]:
+    """The exit code, and what was told on both streams."""
     try:
         out, err = process.communicate(timeout=2 * PATIENCE)
     finally:
@@ -324,42 +335,41 @@ def test_killed_workers_and_a_killed_node_leave_the_same_tables(project, models,
     held, own = (frame.attrs["metadata"] for frame in (scores.read(mine / "one.parquet"), alone["one"]))
     assert held.keys() == own.keys()
     assert {key for key in held if held[key] != own[key]} <= {"start", "seconds"}
-    # And a second run computes nothing.
-    written = {path: path.stat().st_mtime_ns for path in mine.glob("*.parquet")}
-    code, out, err = run(project, *asked)
-    assert code == 0 and "shards" not in err, err
-    assert {path: path.stat().st_mtime_ns for path in mine.glob("*.parquet")} == written
 
 
-def test_a_model_that_raises_fails_alone_and_shards_may_lie_elsewhere(project, models, nodes, tmp_path):
-    asked = ["score", f"{models['bad']},{models['one']}", "--on", nodes.address, "--tokens", "60", "--prompts", "best"]
-    code, out, err = run(project, *asked, "--shared", f"file://{tmp_path}/shards")
-    assert code == 1, err
-    [told] = [line for line in out.splitlines() if "failed" in line]
+def test_a_second_run_computes_nothing(project, models, here, capsys):
+    all_three = ",".join(models[name] for name in NAMES)
+    assert commands.score("here", all_three, device="cpu") == 0  # most often the drill before this one has done it
+    written = {path: path.stat().st_mtime_ns for path in (project / "data" / "scores" / "mine").glob("*.parquet")}
+    capsys.readouterr()
+    assert len(written) == len(NAMES) and commands.score("here", all_three, device="cpu") == 0
+    assert "shards" not in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in written} == written
+
+
+def test_a_model_that_raises_fails_alone_and_shards_may_lie_elsewhere(project, models, here, tmp_path, capsys):
+    both, shared = f"{models['bad']},{models['one']}", f"file://{tmp_path}/shards"
+    assert commands.score("here", both, "best", tokens=60, shared=shared) == 1
+    [told] = [line for line in capsys.readouterr().out.splitlines() if "failed" in line]
     assert told.startswith("bad failed: the reward of token ") and told.endswith("download the checkpoint again")
     assert len(scores.read(project / "data" / "scores" / "mine-sample-60" / "one.parquet")) == 60
     # Of the one that failed its inputs are still there, for the next run; of the other nothing is left.
     assert [path.name[:4] for path in (tmp_path / "shards" / "mine-sample-60").iterdir()] == ["bad."]
+    wait_until(lambda: not holders() and ray.available_resources().get("CPU") == 2)  # and it holds nothing any more
 
 
-def test_a_model_that_failed_holds_nothing_and_one_for_which_no_node_is_left_is_given_up(models, nodes, tmp_path):
-    with engine.connected(nodes.address):
-        cluster = tables.Cluster(engine.nodes_of(str(tmp_path)), overview=False)
-        bad = cluster.request("bad", models["bad"], {"device": "cpu"}, tokens=60)
-        with pytest.raises(InputError, match="^the reward of token "):
-            asyncio.run(tables.score_table(bad, read_prompts("best"), tmp_path / "bad.parquet", cluster))
-        wait_until(lambda: not holders() and ray.available_resources().get("CPU") == 2)
-        with pytest.raises(NoRoom, match="^M: since 0 s no node .*; add one, and run the same command again"):
-            asyncio.run(engine.until_none_is_left("M", Asks(cpus=3), patience=0.2, every=0.1))
-        with pytest.raises(TimeoutError):  # one that could hold it is there, though it may be busy
-            asyncio.run(asyncio.wait_for(engine.until_none_is_left("M", Asks(1), patience=0.2, every=0.1), timeout=1))
+def test_a_model_for_which_no_node_is_left_is_given_up(joined):
+    with pytest.raises(NoRoom, match="^M: since 0 s no node .*; add one, and run the same command again"):
+        asyncio.run(engine.until_none_is_left("M", Asks(cpus=3), patience=0.2, every=0.1))
+    with pytest.raises(TimeoutError):  # one that could hold it is there, though it may be busy
+        asyncio.run(asyncio.wait_for(engine.until_none_is_left("M", Asks(1), patience=0.2, every=0.1), timeout=1))
 
 
-def test_a_model_that_is_not_there_and_a_device_that_is_not_there_are_one_line_each(project, models, nodes):
-    code, _, err = run(project, "score", "no/such-model", "--on", nodes.address)
-    assert code == 2 and err.splitlines()[-1].startswith("error: ")
-    code, _, err = run(project, "score", models["two"], "--on", nodes.address, "--device", "cuda", "--tokens", "50")
-    assert code == 2 and err.splitlines()[-1].endswith("no node of the cluster has a card; leave device out")
+def test_a_model_that_is_not_there_and_a_device_that_is_not_there_are_one_line_each(models, here):
+    with pytest.raises(InputError, match="no/such-model"):
+        commands.score("here", "no/such-model")
+    with pytest.raises(NoRoom, match="no node of the cluster has a card; leave device out$"):
+        commands.score("here", models["two"], device="cuda", tokens=50)
 
 
 NOTEBOOK = """
@@ -370,25 +380,26 @@ len(scores.read_all(Collection(collection)))
 PARAMETERS = 'model = "x"\ncollection = "mine"\nprompts = "best"\ntokens = 50\nreply_mode = "text"\nbos = "single"'
 
 
-def test_notebooks_run_after_their_tables_and_a_failing_model_fails_alone(project, models, nodes, write_notebook):
+def test_notebooks_run_after_their_tables_and_a_failing_model_fails_alone(
+    project, models, here, write_notebook, capsys
+):
     write_notebook(project / "notebooks" / "01_score.ipynb", NOTEBOOK, parameters=PARAMETERS)
     write_notebook(project / "notebooks" / "02_all.ipynb", NOTEBOOK)
-    asked = ["reproduce", "--models", models["bad"], models["three"], "--collection", "ours", "--on", nodes.address]
-    code, out, err = run(project, *asked)
-    assert code == 1, err
-    [failed] = [line for line in out.splitlines() if line.startswith("failed: ")]
+    asked = {"models": [models["bad"], models["three"]], "collection": "ours"}
+    assert commands.reproduce("here", **asked) == 1
+    told = capsys.readouterr().out.splitlines()
+    [failed] = [line for line in told if line.startswith("failed: ")]
     assert failed.startswith("failed: 01_score-bad: the reward of token ")
-    assert "Notebooks: 2 run, 1 failed." in out.splitlines()
+    assert "Notebooks: 2 run, 1 failed." in told
     assert (project / "figures" / "ours" / "02_all.html").is_file()
-    code, out, _ = run(project, *asked)
-    assert code == 1 and "Notebooks: 2 unchanged, 1 failed." in out
+    assert commands.reproduce("here", **asked) == 1
+    assert "Notebooks: 2 unchanged, 1 failed." in capsys.readouterr().out
 
 
-def test_calibration_by_ray_measures_what_one_process_measures(nodes, tmp_path):
+def test_calibration_by_ray_measures_what_one_process_measures(joined, tmp_path):
     some = plan.planned(1, seeds=1)[:2]
-    with engine.connected(nodes.address):
-        assert {node.cpus for node in engine.nodes_of(str(tmp_path))} == {1}
-        measuring.measure(some, tmp_path / "ray", steps=2, progress=False, each=commands.each)
+    assert {node.cpus for node in engine.nodes_of(str(tmp_path))} == {1}
+    measuring.measure(some, tmp_path / "ray", steps=2, progress=False, each=commands.each)
     measuring.measure(some[:1], tmp_path / "alone", steps=2, progress=False)
     ours, alone = (measuring.read(some, tmp_path / name, steps=2) for name in ("ray", "alone"))
     assert len(ours) == 2 and np.array_equal(ours[0].rewards, alone[0].rewards)
@@ -396,8 +407,12 @@ def test_calibration_by_ray_measures_what_one_process_measures(nodes, tmp_path):
 
 @pytest.mark.parametrize("how, code", [(signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL)])
 def test_whatever_ends_the_driver_nothing_of_its_own_ray_goes_on(project, models, how, code):
+    """Asked to end while its Ray is starting up workers; killed in the middle of the scoring."""
     process = started(project, "score", models["one"], "--on", "auto", "--device", "cpu", "--collection", how.name)
-    wait_until(lambda: shards_in(project / "data" / "scores" / how.name) or process.poll() is not None)
+    if how == signal.SIGTERM:
+        assert process.stdout.readline().startswith("Ray's dashboard: ")
+    else:
+        wait_until(lambda: shards_in(project / "data" / "scores" / how.name) or process.poll() is not None)
     begun = psutil.Process(process.pid).children(recursive=True)
     assert any("raylet" in one.name() for one in begun)
     if how == signal.SIGKILL:  # two small ones of Ray compute nothing, and go some two minutes later
@@ -409,18 +424,18 @@ def test_whatever_ends_the_driver_nothing_of_its_own_ray_goes_on(project, models
 
 
 @pytest.mark.skipif(not CAN_MOUNT, reason="a small disk is mounted for this, which is not allowed here")
-def test_on_a_full_disk_one_line_says_so_and_the_next_run_goes_on(project, nodes, tmp_path):
+def test_on_a_full_disk_one_line_says_so_and_the_next_run_goes_on(project, here, tmp_path):
     """In a namespace of its own, on a Ray of its own: scores on a disk of 100 kB."""
     model = tiny.make_checkpoint(tmp_path / "model", "linear_llama")
     prompts = {f"p{i}": f"Why {i}?" for i in range(12)}
     (tmp_path / "many.csv").write_text("prompt,text\n" + "".join(f"{name},{text}\n" for name, text in prompts.items()))
-    asked = ["score", str(model), "--prompts", str(tmp_path / "many.csv"), "--collection", "disk", "--on"]
+    asked = ["score", str(model), "--prompts", str(tmp_path / "many.csv"), "--collection", "disk", "--on", "auto"]
     script = (
         'mount -t tmpfs -o size=100k tmpfs data/scores && "$@"; code=$?; cp -a data/scores/. kept/; '
         "umount data/scores; exit $code"
     )
     (project / "kept").mkdir()
-    command = ["unshare", "-rm", "sh", "-c", script, "sh", sys.executable, "-m", "lib.run", *asked, "auto"]
+    command = ["unshare", "-rm", "sh", "-c", script, "sh", sys.executable, "-m", "lib.run", *asked]
     (project / "data" / "scores").mkdir(exist_ok=True)
     spoilt = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     assert spoilt.returncode == 2, spoilt.stderr
@@ -428,8 +443,7 @@ def test_on_a_full_disk_one_line_says_so_and_the_next_run_goes_on(project, nodes
     kept = list((project / "kept" / "disk").glob("*.shards/*-inputs.npz"))
     assert 0 < len(kept) < len(prompts)  # what was prepared is there, and goes on
     shutil.copytree(project / "kept", project / "data" / "scores", dirs_exist_ok=True)
-    code, _, err = run(project, *asked, nodes.address)
-    assert code == 0, err
+    assert commands.score("here", str(model), str(tmp_path / "many.csv"), "disk") == 0
     alone = scoring.score_vocabulary(reward_models.load(model), prompts, tmp_path / "alone.parquet", progress=False)
     table = scores.read(project / "data" / "scores" / "disk" / "model.parquet")
     pd.testing.assert_frame_equal(table, alone, check_exact=True)
