@@ -22,6 +22,7 @@ DATE = "26 Jul 2024"  # what the authors' transformers 4.43 rendered; Llama-3.2 
 FRAME = "User: {prompt}\nAssistant:"  # of pretrained language models; what follows begins with a space
 # Replies that share no first or last token, so that what stays the same around them is not the reply.
 STAND_INS = ("Zqxjv", "7kW", "-x-", "love")
+PROBES = ("love", "7", " it is ")  # replies that a part of the conversation must be read with as within the whole
 # A role's name where a turn opens with it: at the start of a line, after a control token, or within one or brackets.
 TURN = re.compile(
     r"(?:^|[>|\[<#])\s*(?:system|developer|user|human|assistant|model|tool)(?:_token)?\b", re.IGNORECASE | re.MULTILINE
@@ -75,12 +76,18 @@ def open_conversation(
     return replace(conversation, header_ids=header_ids, gate_position=_only_position(header_ids, prefix_ids, "prompt"))
 
 
-def encode(tokenizer: PreTrainedTokenizerBase, conversation: Conversation, replies: Sequence[str]) -> list[list[int]]:
+def encode(
+    tokenizer: PreTrainedTokenizerBase, conversation: Conversation, replies: Sequence[str],
+    between: "Between | None" = None,
+) -> list[list[int]]:  # fmt: skip
     """The whole model input for each reply as text: chat template, then tokenisation of the whole (section 2).
 
-    InputError for a reply that opens another turn where the head has a gate, which would read there.
+    between: of this conversation, with which the same is had in half the time. InputError for a reply that opens
+    another turn where the head has a gate, which would read there.
     """
-    inputs = _tokenise(tokenizer, conversation.prompt, replies, conversation.bos)
+    inputs = between.inputs(tokenizer, render(tokenizer, conversation.prompt, replies)) if between else None
+    if inputs is None:
+        inputs = _tokenise(tokenizer, conversation.prompt, replies, conversation.bos)
     shortest = len(conversation.prefix_ids) + len(conversation.header_ids)
     for ids in inputs if conversation.header_ids else ():
         if len(ids) > shortest:
@@ -165,6 +172,59 @@ def _common_prefix(inputs: list[list[int]]) -> Ids:
     return tuple(os.path.commonprefix([list(ids) for ids in inputs]))
 
 
+# --- the part of a conversation that is read by itself -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Between:
+    """The part of a rendered conversation between the control tokens next to the reply, which is read by itself.
+
+    Tokenizers cut at control tokens before all else, so nothing beyond them says what a reply is read as. before,
+    after: the text around the part; before_ids, after_ids: what that is read as. opening, opening_ids: what stands in
+    the part before the reply.
+    """
+
+    before: str
+    after: str
+    before_ids: Ids
+    after_ids: Ids
+    opening: str
+    opening_ids: Ids
+
+    def of(self, rendered: str) -> str:
+        """This part of a rendered conversation."""
+        return rendered[len(self.before) : len(rendered) - len(self.after)]
+
+    def inputs(self, tokenizer: PreTrainedTokenizerBase, rendered: list[str]) -> list[list[int]] | None:
+        """The whole model inputs; None if the template has written something else around one of the replies."""
+        if not all(text.startswith(self.before) and text.endswith(self.after) for text in rendered):
+            return None
+        parts = tokenizer.backend_tokenizer.encode_batch_fast(list(map(self.of, rendered)), add_special_tokens=False)
+        before, after = list(self.before_ids), list(self.after_ids)
+        return [before + part.ids + after for part in parts]
+
+
+def between_control_tokens(tokenizer: PreTrainedTokenizerBase, conversation: Conversation) -> Between | None:
+    """The part of this conversation that is read by itself; None if it has none, or the tokenizer does not cut there.
+
+    Of the control tokens those count that take no blanks beside them in, and are no part of another token.
+    """
+    if not tokenizer.is_fast or not tokenizer.chat_template:
+        return None
+    added = tokenizer.added_tokens_decoder.values()
+    plain = [str(t) for t in added if t.special and not (t.lstrip or t.rstrip or t.single_word)]
+    control = [text for text in plain if sum(text in str(other) for other in added) == 1]
+    ends = [conversation.before.rfind(text) + len(text) for text in control if text in conversation.before]
+    if not ends or not conversation.after.startswith(tuple(control)):
+        return None
+    before, opening = conversation.before[: max(ends)], conversation.before[max(ends) :]
+    opening_ids = tuple(tokenizer(opening, add_special_tokens=False)["input_ids"])
+    before_ids = conversation.prefix_ids[: len(conversation.prefix_ids) - len(opening_ids)]
+    between = Between(before, conversation.after, before_ids, conversation.closing_ids, opening, opening_ids)
+    whole = _tokenise(tokenizer, conversation.prompt, PROBES, conversation.bos)
+    return between if between.inputs(tokenizer, render(tokenizer, conversation.prompt, PROBES)) == whole else None
+
+
 # --- many replies to one prompt -----------------------------------------------------------------------------------
 
 
@@ -217,8 +277,9 @@ def _tails(
     if reply_mode == "ids":
         yield from ((len(prefix), ids + conversation.closing_ids) for ids in replies)
         return
+    between = between_control_tokens(tokenizer, conversation)
     for start in range(0, len(replies), TEXTS_AT_ONCE):
-        for ids in encode(tokenizer, conversation, replies[start : start + TEXTS_AT_ONCE]):
+        for ids in encode(tokenizer, conversation, replies[start : start + TEXTS_AT_ONCE], between):
             yield _after_prefix(tuple(ids), prefix)
 
 

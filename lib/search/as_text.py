@@ -8,7 +8,6 @@ search, and those are read again whole.
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -17,7 +16,6 @@ from lib.models import conversations
 from lib.models.reward_models import RewardModel
 
 FIRST = -1  # stands before the first token of a reply
-PROBES = ("love", "7", "it is")  # replies that a part of the conversation must be read with as within the whole
 TRIMMED = (" love", "love")  # are one where the template trims a reply
 Pair = tuple[int, int]
 
@@ -39,7 +37,7 @@ class RoundTrip:
     def __init__(self, model: RewardModel, prompt: str):
         self.model, self.conversation, self.tokenised = model, model.conversation(prompt), 0
         self.known = _known(model.hub_id, model.revision)
-        self.between = self._between_control_tokens()
+        self.between = conversations.between_control_tokens(model.tokenizer, self.conversation)
         self.trims = self.between is not None and len(set(conversations.render(model.tokenizer, prompt, TRIMMED))) == 1
 
     def __call__(self, replies: np.ndarray) -> np.ndarray:
@@ -135,26 +133,6 @@ class RoundTrip:
 
     # --- the tokenizer ---
 
-    def _between_control_tokens(self) -> "Between | None":
-        """What stands between the control tokens next to the reply; None if there are none, or they do not cut."""
-        tokenizer, conversation = self.model.tokenizer, self.conversation
-        if not tokenizer.is_fast:
-            return None
-        control = [str(token) for token in tokenizer.added_tokens_decoder.values()]
-        ends = [conversation.before.rfind(token) + len(token) for token in control if token in conversation.before]
-        if not tokenizer.chat_template or not ends or not conversation.after.startswith(tuple(control)):
-            return None
-        opening = conversation.before[max(ends) :]
-        (opening_ids,) = self._tokenise([opening])
-        between = Between(max(ends), len(conversation.after), opening, tuple(opening_ids))
-        rendered = conversations.render(tokenizer, conversation.prompt, PROBES)
-        parts = self._tokenise([between.of(text) for text in rendered])
-        before, after = conversation.prefix_ids[: -len(opening_ids) or None], conversation.closing_ids
-        same = all(
-            whole == (*before, *part, *after) for whole, part in zip(self.inputs_of(list(PROBES)), parts, strict=True)
-        )
-        return between if same else None
-
     def _come_back(self, texts: list[str], replies: np.ndarray) -> np.ndarray:
         """Whether each text between the control tokens is read as what opens the reply and the reply, (texts,) bool."""
         self.tokenised += len(texts)
@@ -170,24 +148,6 @@ class RoundTrip:
 def _known(hub_id: str, revision: str) -> dict[Pair, bool]:
     """Whether the second token of a pair can stand behind the first; learned once for all prompts of a model."""
     return {}
-
-
-@dataclass(frozen=True)
-class Between:
-    """The part of a rendered conversation between the control tokens next to the reply, at which tokenizers always cut.
-
-    Only it need be read again for a reply. start: where it begins; closing: characters behind it; opening, opening_ids:
-    what stands in it before the reply.
-    """
-
-    start: int
-    closing: int
-    opening: str
-    opening_ids: tuple[int, ...]
-
-    def of(self, rendered: str) -> str:
-        """This part of a rendered conversation."""
-        return rendered[self.start : len(rendered) - self.closing]
 
 
 def _are(
