@@ -184,29 +184,34 @@ def cleaned(text: str) -> str:
     return text
 
 
-def shared(unpacked, duplicates: str, change=lambda text: text) -> set[str]:
+@pytest.fixture(scope="module")
+def vocabularies(unpacked) -> dict[str, pd.DataFrame]:
+    """The tokens of the four bases."""
+    return {name: conversations.vocabulary(AutoTokenizer.from_pretrained(unpacked / name)) for name in BASES}
+
+
+def shared(vocabularies, duplicates: str, change=lambda text: text) -> set[str]:
     """The texts that shared_vocabulary gives for the four bases. change: what becomes of Llama's texts."""
     tables = {}
-    for name in BASES:
-        tokens = conversations.vocabulary(AutoTokenizer.from_pretrained(unpacked / name))
+    for name, tokens in vocabularies.items():
         texts = tokens["text"] if name == "gemma-2" else tokens["text"].map(change)
         tables[name] = tokens.assign(text=texts, reply_ids=None, input_group=0, greatest=np.float32(0))
     return set(scores.shared_vocabulary(tables, "greatest", trim=False, duplicates=duplicates).index)
 
 
 @pytest.mark.skipif(not os.environ.get(downloads.MIRROR), reason="needs the published files: DATA_MIRROR")
-def test_the_published_list_of_shared_texts_differs_in_the_clean_up_and_in_nothing_else(unpacked):
+def test_the_published_list_of_shared_texts_differs_in_the_clean_up_and_in_nothing_else(vocabularies):
     path = downloads.fetch(score_files.FOLLOW_UP, "data/corpora/token_intersection.csv")
     with path.open(encoding="utf-8", newline="") as file:
         published = {row["token_decoded"] for row in csv.DictReader(file)}
     assert len(published) == 85_524
-    ours, as_then = shared(unpacked, "first"), shared(unpacked, "first", cleaned)
+    ours, as_then = shared(vocabularies, "first"), shared(vocabularies, "first", cleaned)
     assert as_then - published == {"\0"} and published - as_then == {""}  # a csv holds no NUL
     assert len(ours) == 85_571 and len(ours - as_then) == 52 and len(as_then - ours) == 5
     assert all(cleaned(text) != text for text in ours - as_then)  # of ` !` and the like nothing was left to share
     assert all(any(mark in text for mark in ".?!") for text in as_then - ours)  # only cleaned are they Gemma's too
     # The list keeps a text that several ids of one tokenizer carry; "drop" does not.
-    dropped = ours - shared(unpacked, "drop")
+    dropped = ours - shared(vocabularies, "drop")
     assert len(dropped) == 128 and {"\ufffd", " ", "a", "Z", "9"} <= dropped
     assert all(len(text) <= 2 for text in dropped)  # single bytes, which Gemma has twice, and broken characters
 
