@@ -13,7 +13,9 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -194,17 +196,19 @@ def speed_on_gpu() -> pd.DataFrame:
 
 
 def preparing_inputs() -> pd.DataFrame:
-    """Seconds to decode, template, tokenise and merge a whole vocabulary."""
+    """Seconds to decode, template, tokenise and merge a whole vocabulary; also with whole conversations tokenised."""
     rows = []
     for family in ("llama", "gemma"):
         tokenizer = tokenizer_of(128_000, family)
         model = random_model(family, tokenizer, torch.float32, SMALL | {"num_hidden_layers": 1})
         decode, tokens = seconds(lambda model=model: conversations.vocabulary(model.tokenizer))
-        rest, inputs = seconds(
-            lambda model=model, tokens=tokens: scoring.inputs_for(model, QUESTION, tokens["text"].tolist())
-        )
+        prepare = partial(scoring.inputs_for, model, QUESTION, tokens["text"].tolist())
+        rest, inputs = seconds(prepare)
+        with mock.patch.object(conversations, "between_control_tokens", lambda *given: None):
+            whole, _ = seconds(prepare)
         rows.append({"model": family, "tokens": len(tokens), "distinct inputs": len(inputs.suffixes),
-                     "decode, s": decode, "template, tokenise, merge, s": rest, "all, s": decode + rest})  # fmt: skip
+                     "decode, s": decode, "template, tokenise, merge, s": rest, "all, s": decode + rest,
+                     "whole conversations tokenised, s": decode + whole})  # fmt: skip
     return pd.DataFrame(rows)
 
 
