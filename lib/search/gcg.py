@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from heapq import nlargest
-from itertools import chain, product
+from itertools import chain, count, product
 from operator import itemgetter
 
 import numpy as np
@@ -19,9 +19,10 @@ import torch
 
 from lib.search.objective import MOST_DRAWS, Objective, Reply, as_reply
 
-LONG = 8  # tokens from which the best reply is altered, rather than left for another, when the search stalls
+LONG = 8  # tokens from which swaps are drawn soon, and the best reply is altered when the search stalls
 LOOKED_AT = 512  # best swaps of a place that are put in order at once; hardly a step needs the others
-TRIED = 64  # best swaps of each place that ours draws from after a step without a new best
+TRIED, TRIED_OF_LONG = 64, 16  # best swaps of each place that ours draws from
+GREEDY = 2  # steps of a long reply that take the best swaps of each place, before they are drawn
 DRAWS = 10  # of a step's swaps, until one satisfies the conditions
 COMBINED = 6  # tokens of each position of a short reply that are combined, the best so far
 Proposals = Generator[np.ndarray, np.ndarray, None]  # yields (replies, n) ids, is sent (replies,) values
@@ -32,7 +33,8 @@ class Settings:
     """How to search. budget: replies scored at most, the start and duplicates included. width: replies per step.
 
     top_k: GCG draws from so many best swaps per position. distance_weight: how much a swap's distance counts against
-    its gain, where 1 gives both the same spread over all swaps. patience: steps without a new best before a restart.
+    its gain, where 1 gives both the same spread over all swaps; nothing where a reply is long. patience: steps without
+    a new best before a restart.
     """
 
     method: str = "round robin"
@@ -156,14 +158,18 @@ def round_robin(
     After a step without a new best, any of each position's TRIED best swaps instead, drawn at random: in turn, they
     would be those next to the ones that have just failed. A quarter of a step's replies combine what scored well: the
     best swaps of the step, then the best tokens so far of every position. No reply is scored twice. After `patience`
-    steps without a new best since it last started, a short reply starts over from a random one, one of LONG tokens and
-    more from the best so far with one or two tokens drawn anew.
+    steps without a new best since it last started, a short reply starts over from a random one.
+
+    A step has few swaps for each place of a reply of LONG tokens and more. There, but for the first GREEDY steps, they
+    are always drawn, from fewer of each place and by gain alone; and it starts over from the best so far with one or
+    two tokens drawn anew.
     """
     reply, seen, best = start, {start}, (start, value)
     highest, stale = value, 0  # since the last start
     tokens = TokensSoFar(start, value)
-    while True:
-        proposed = _promising(objective, reply, settings, rng if stale else None)
+    for step in count():
+        drawn = stale or len(start) >= LONG and step >= GREEDY
+        proposed = _promising(objective, reply, settings, rng if drawn else None)
         replies, values = yield from _step(objective, reply, proposed, seen, tokens, settings)
         if len(replies):
             reply, value = as_reply(replies[values.argmax()]), float(values.max())
@@ -201,13 +207,16 @@ def _promising(
     """Swaps of the reply: the best of every position, then the second best of every position, and so on.
 
     Best by gain less distance, the latter scaled to the gains' spread: a far swap is predicted worst. rng: if given,
-    the TRIED best of every position come first, in random order.
+    some of the best of every position come first, in random order.
     """
-    gains, distances = objective.gains(reply), objective.distances(reply)  # (n, allowed)
-    scaled = gains.std() / max(distances.std(), 1e-12) * distances
-    losses = settings.distance_weight * scaled - gains
+    gains, is_long = objective.gains(reply), len(reply) >= LONG  # (n, allowed)
+    losses = -gains
+    if not is_long:
+        distances = objective.distances(reply)
+        scaled = gains.std() / max(distances.std(), 1e-12) * distances
+        losses = settings.distance_weight * scaled - gains
     if rng is not None:
-        tried = _lowest(losses, TRIED)
+        tried = _lowest(losses, TRIED_OF_LONG if is_long else TRIED)
         drawn = rng.permutation(tried.size)
         yield from _swaps(objective, reply, drawn // tried.shape[1], tried.ravel()[drawn])
     of_each = _most(objective, settings) // len(reply) + 2  # one for the remainder, one because staying is no swap
