@@ -409,33 +409,36 @@ def test_a_quarter_of_a_step_merges_its_best_swaps_and_then_the_best_tokens_so_f
         reply = max(step, key=scored.get)
 
 
-def test_swaps_are_the_best_in_turn_and_after_a_step_without_a_new_best_drawn_from_the_best(models, monkeypatch):
+@pytest.mark.parametrize("length", [3, 9])
+def test_swaps_are_the_best_in_turn_and_then_drawn_from_the_best(models, monkeypatch, length):
+    """Drawn after a step without a new best; those of a long reply from the third step on, and by gain alone."""
     monkeypatch.setattr(gcg, "TRIED", 16)
+    is_long = length == 9
     objective = Recorded(models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama")))
-    reply = tuple(starts(objective.allowed, 1, length=3)[0].tolist())
+    reply = tuple(starts(objective.allowed, 1, length)[0].tolist())
     search(objective, reply, Settings(budget=1 + 12 * 16, width=16, patience=100))
     highest, stale, seen, kinds = Objective.values(objective, np.array([reply]))[0], False, {reply}, []
-    for swaps, combined in zip(objective.batches[1::2], objective.batches[2::2], strict=True):
+    for step, (swaps, combined) in enumerate(zip(objective.batches[1::2], objective.batches[2::2], strict=True)):
         gains, distances = objective.gains(reply), objective.distances(reply)
-        losses = 0.5 * distances * gains.std() / distances.std() - gains  # (3, allowed)
+        losses = (0 if is_long else 0.5) * distances * gains.std() / distances.std() - gains  # (n, allowed)
         order = np.argsort(losses, axis=1)
         ranks = np.argsort(order, axis=1)  # 0: the best of its place
         best_first = [(*reply[:p], int(objective.allowed[order[p, rank]]), *reply[p + 1 :])
-                      for rank in range(order.shape[1]) for p in range(3)]  # fmt: skip
+                      for rank in range(order.shape[1]) for p in range(length)]  # fmt: skip
         in_turn = [swap for swap in best_first if swap not in seen and swap != reply][:12]
         places = (swaps != np.array(reply)).argmax(1)
         columns = np.searchsorted(objective.allowed, swaps[np.arange(len(swaps)), places])
-        kinds.append(stale)
-        if stale:
+        kinds.append(drawn := stale or is_long and step >= 2)
+        if drawn:
             assert (ranks[places, columns] < 16).all()
             assert list(map(tuple, swaps.tolist())) != in_turn
         else:
             assert list(map(tuple, swaps.tolist())) == in_turn
-        step = np.concatenate([swaps, combined])
-        seen |= set(map(tuple, step.tolist()))
-        values = Objective.values(objective, step)
+        scored = np.concatenate([swaps, combined])
+        seen |= set(map(tuple, scored.tolist()))
+        values = Objective.values(objective, scored)
         stale = not values.max() > highest
-        highest, reply = max(highest, values.max()), tuple(step[values.argmax()].tolist())
+        highest, reply = max(highest, values.max()), tuple(scored[values.argmax()].tolist())
     assert set(kinds) == {False, True}
 
 
