@@ -49,11 +49,8 @@ def _finding(curves: pd.DataFrame) -> str:
     """Which methods have the highest mean share at the last budget of each length."""
     last = curves[curves.groupby(["length", "method"])["budget"].transform("max") == curves["budget"]]
     best = last.loc[last.groupby("length", sort=False)["share"].idxmax()]
-    heads = [
-        f"{row.length} tokens: highest mean share {row.share:.3f}, {row.method} ({row.n} instances)"
-        for row in best.itertuples()
-    ]
+    heads = [f"{row.length} tokens: highest mean share {row.share:.3f}, {row.method}" for row in best.itertuples()]
     return (
-        "; ".join(heads) + "\nours black, the other grey; bands: 95% over instances; "
+        f"{'; '.join(heads)}\nours black, the other grey; bands: 95% over {best['n'].max()} instances; "
         "above each panel the instances in which ours is better / level / worse at the end"
     )
