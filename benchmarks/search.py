@@ -5,6 +5,7 @@ replies cost. Finished instances are kept in data/cache/rivals and found again; 
 """
 
 import argparse
+import io
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import cache
@@ -15,6 +16,7 @@ import pandas as pd
 from scoring import table, write_report
 
 from lib import ROOT
+from lib.figures import smaller
 from lib.files import hash_of_code, replacing
 from lib.models import reward_models
 from lib.prompts import read_prompts
@@ -111,16 +113,16 @@ def instances(modes: list[str], lengths: list[int]) -> list[dict]:
 def report(shares: pd.DataFrame, best: pd.DataFrame) -> None:
     """Tables and charts beside this file, and the section of README.md."""
     curves, won = standings.curves(shares), standings.won(shares)
-    shares[shares["budget"].isin([256, 512, 1024])].to_csv(
-        HERE / "search_instances.csv", index=False, float_format="%.5g"
-    )
+    shares[shares["budget"].isin([256, BUDGET])].to_csv(HERE / "search_instances.csv", index=False, float_format="%.5g")
     curves.to_csv(HERE / "search_curves.csv", index=False, float_format="%.5g")
     won.to_csv(HERE / "search_won.csv", index=False, float_format="%.5g")
     best.to_csv(HERE / "search_best.csv", index=False, float_format="%.7g")
     for mode, of in [(mode, of) for mode in curves["reply_mode"].unique() for of in ("read", "scored")]:
         rows = (curves["reply_mode"] == mode) & (curves["of"] == of)
         figure = rival_charts.draw_against_rivals(curves[rows], won[(won["reply_mode"] == mode) & (won["of"] == of)])
-        figure.savefig(HERE / f"search_{mode}_{of}.png", dpi=80, metadata={"Software": None})
+        picture = io.BytesIO()
+        figure.savefig(picture, dpi=80, metadata={"Software": None})
+        (HERE / f"search_{mode}_{of}.png").write_bytes(smaller(picture.getvalue()))
     longer = [table(certified(best))] if (best["length"] > 2).any() else []  # of two tokens every reply is known
     write_report("search at equal cost", "\n\n".join([table(standing(shares, won)), *longer]))
 
