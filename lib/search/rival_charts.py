@@ -50,7 +50,5 @@ def _finding(curves: pd.DataFrame) -> str:
     last = curves[curves.groupby(["length", "method"])["budget"].transform("max") == curves["budget"]]
     best = last.loc[last.groupby("length", sort=False)["share"].idxmax()]
     heads = [f"{row.length} tokens: highest mean share {row.share:.3f}, {row.method}" for row in best.itertuples()]
-    return (
-        f"{'; '.join(heads)}\nours black, the other grey; bands: 95% over {best['n'].max()} instances; "
-        "above each panel the instances in which ours is better / level / worse at the end"
-    )
+    bands = f"ours black, the other grey; bands: 95% over {best['n'].max()} instances"
+    return "\n".join([*heads, bands, "above each panel: in how many ours is better / level / worse at the end"])
