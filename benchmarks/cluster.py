@@ -219,10 +219,12 @@ def measured() -> Measured:
         found = [[scores.read(folder / way / f"{name}.parquet") for name in models] for way in WAYS]
     same = all(one.equals(other) for tables_of in found[1:] for one, other in zip(found[0], tables_of, strict=True))
     one, two = spent["Ray, 1 worker(s)"], spent["Ray, 2 worker(s)"]
-    rows = [(name, took.clock, took.processor) for name, took in spent.items()]
-    rows.append(("1 worker / one process", one.clock / alone.clock, one.processor / alone.processor))
-    rows.append(("1 worker / 2 workers", one.clock / two.clock, one.processor / two.processor))
-    rows.append(("tables identical, bit for bit", "yes" if same else "no", ""))
+    rows = [
+        *((name, took.clock, took.processor) for name, took in spent.items()),
+        ("1 worker / one process", one.clock / alone.clock, one.processor / alone.processor),
+        ("1 worker / 2 workers", one.clock / two.clock, one.processor / two.processor),
+        ("tables identical, bit for bit", "yes" if same else "no", ""),
+    ]
     shard = alone.processor / sum(map(len, found[0])) / PROMPTS * IN_SHARD
     to_start = spent["importing the libraries, in one process"].processor
     return Measured(pd.DataFrame(rows, columns=COLUMNS), one.clock / two.clock, call, shard, to_start)

@@ -349,7 +349,7 @@ def test_a_second_run_computes_nothing(project, models, here, capsys):
 
 def test_a_model_that_raises_fails_alone_and_shards_may_lie_elsewhere(project, models, here, tmp_path, capsys):
     both, shared = f"{models['bad']},{models['one']}", f"file://{tmp_path}/shards"
-    assert commands.score("here", both, "best", tokens=60, shared=shared) == 1
+    assert commands.run("score", "here", name=both, prompts="best", tokens=60, shared=shared) == 1
     [told] = [line for line in capsys.readouterr().out.splitlines() if "failed" in line]
     assert told.startswith("bad failed: the reward of token ") and told.endswith("download the checkpoint again")
     assert len(scores.read(project / "data" / "scores" / "mine-sample-60" / "one.parquet")) == 60
