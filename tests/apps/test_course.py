@@ -47,7 +47,7 @@ def test_a_students_copy_has_no_trace_of_an_answer(notebook):
         kept = set(stub_of(one.solution).splitlines()) | {""}
         for source in (one.solution, *(wrong.answer for wrong in one.wrong)):
             assert json.dumps(source, ensure_ascii=False)[1:-1] not in written
-        hidden = [line.strip() for line in one.solution.splitlines() if line not in kept and "# given" not in line]
+        hidden = [line.strip() for line in one.solution.splitlines() if line not in kept]
         assert [line for line in hidden if len(line) >= LONG and line in shown] == [], one.name
 
 
@@ -69,7 +69,7 @@ def test_the_answer_key_has_every_solution_answer_and_mistake(notebook):
     code = "\n".join(cell.source for cell in key.cells if cell.cell_type == "code")
     prose = source_of(cell for cell in key.cells if cell.cell_type == "markdown")
     for one in section.exercises:
-        assert one.check in code and one.title in prose and "# given" not in code
+        assert one.check in code and one.title in prose and "### " not in code
         assert all(wrong.answer in prose and wrong.says in prose for wrong in one.wrong)
     assert "<details open><summary>Answer" in prose and students.answer_key(notebook) == key
 

@@ -15,7 +15,7 @@ import nbformat
 import pytest
 
 from lib import ROOT, InputError
-from lib.apps.course.exercises import ORDER, SETUP, Exercise, Section, read_section, stub_of
+from lib.apps.course.exercises import ORDER, SETUP, Exercise, Section, read_section, stub_of, without_marks
 from lib.notebooks.files import find_notebooks, stripped, to_execute
 from lib.notebooks.jobs import Job, key_of
 from lib.tables.collection import EMBEDDED, OWN
@@ -139,50 +139,36 @@ def test_a_check_refuses_the_stub_and_each_wrong_answer_in_words_of_its_own(note
 # --- the form itself ----------------------------------------------------------------------------------------------
 
 SOLUTION = """
-START = 3  # given
-
-
-def share(tokens: list[str],
-          wanted: str) -> float:
-    # how the answer is found
-    \"\"\"Share of the tokens that are wanted, in [0, 1].\"\"\"
-    count = len(tokens)  # given
-
-    found = [token for token in tokens
-             if token == wanted]
-    return len(found) / count
-
-
-verdict = "a secret"
-"""
-
-
-def test_a_stub_keeps_signatures_docstrings_and_given_lines_and_no_trace_of_the_rest():
-    stub = stub_of(SOLUTION)
-    assert (
-        stub
-        == """
 START = 3
 
 
-def share(tokens: list[str],
-          wanted: str) -> float:
+def share(tokens: list[str]) -> float:
     \"\"\"Share of the tokens that are wanted, in [0, 1].\"\"\"
     count = len(tokens)
-    ...  # your turn
+    ### BEGIN SOLUTION
+
+    found = [token for token in tokens
+             if token == "a"]
+    return len(found) / count
+    ### END SOLUTION
 
 
-verdict = ...  # your turn
-""".strip()
-    )
+### BEGIN SOLUTION
+verdict = "a secret"
+### END SOLUTION
+print(verdict)
+"""
+
+
+def test_a_stub_keeps_all_but_the_marked_parts_and_the_names_of_marked_assignments():
+    stub = stub_of(SOLUTION)
+    assert stub.splitlines()[5:] == ["    count = len(tokens)", "    ...  # your turn", "", "",
+                                     "verdict = ...  # your turn", "print(verdict)"]  # fmt: skip
     names: dict = {}
     exec(stub, names)
-    assert names["share"](["a"], "a") is None and names["verdict"] is ...
-
-
-def test_a_solution_that_leaves_no_python_is_refused():
-    with pytest.raises(InputError, match="is no Python"):
-        stub_of("def f():\n    if True:\n        return 1  # given\n")
+    assert names["share"](["a"]) is None and names["verdict"] is ...
+    exec(without_marks(SOLUTION), names)
+    assert names["share"](["a", "b"]) == 1 / 2 and "###" not in without_marks(SOLUTION)
 
 
 def cells_of_one(**changed) -> list:

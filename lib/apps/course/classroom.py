@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
@@ -27,10 +26,10 @@ INSTALLED = "1 GB"  # by pip: 824 MB without byte code were measured on Linux, w
 
 
 def make(folder: Path = CLASS, notebooks: Path = ROOT / "notebooks", *, wheels: bool = False) -> None:
-    """Write the folder, and a zip of it beside it where that is small; print where they are.
+    """Write the folder, and a zip of it if that is small; print where they are. An earlier copy is replaced.
 
-    wheels: with the packages to install, for laptops of this system and this version of Python. What the same command
-    wrote there before is replaced. InputError where something else is there, or nothing was scored.
+    wheels: include the packages to install, for laptops of this system and this version of Python. InputError if the
+    folder holds something else, or if nothing was scored.
     """
     if not (EMBEDDED.models and EMBEDDED.logprobs.models):
         raise InputError(
@@ -55,7 +54,11 @@ def make(folder: Path = CLASS, notebooks: Path = ROOT / "notebooks", *, wheels: 
 
 def _fill(folder: Path, notebooks: Path) -> None:
     shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    for path in _read_by_notebooks():
+    # What notebooks read: the project's tables, scores, and claims of earlier runs. Each specification of an analysis
+    # in a table of its own would be large, and no notebook reads it.
+    studies = (*EMBEDDED.scores.glob("*.parquet"), *EMBEDDED.logprobs.scores.glob("*.parquet"))
+    results = (path for path in (ROOT / "figures").rglob("*.csv") if "_specifications_" not in path.name)
+    for path in {*tables(), *studies, *EMBEDDED.claims.glob("*.csv"), *results}:
         place = folder / path.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)
@@ -72,7 +75,7 @@ def _fill(folder: Path, notebooks: Path) -> None:
 
 
 def _add_wheels(folder: Path) -> None:
-    """Get the packages of requirements.txt into the folder, so that laptops install them without a network."""
+    """Download the packages of requirements.txt into the folder, so that laptops install them without a network."""
     given = ["-c", "requirements.lock", "-r", "requirements.txt", "-w", "wheels"]
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", *given]
     try:
@@ -83,26 +86,14 @@ def _add_wheels(folder: Path) -> None:
         ) from error
 
 
-def _read_by_notebooks() -> Iterator[Path]:
-    """The project's own tables and versions, score tables, and what earlier runs kept for later notebooks."""
-    yield from tables()
-    for study in (EMBEDDED, EMBEDDED.logprobs):
-        yield from study.scores.glob("*.parquet")
-    yield from EMBEDDED.claims.glob("*.csv")
-    committed = (ROOT / "figures").rglob("*.csv")
-    yield from (
-        path for path in committed if "_specifications_" not in path.name
-    )  # every single one of an analysis is large
-
-
 def requirements(extra: str = "") -> list[str]:
-    """The packages of the light installation, or of an extra, as `name==version`, as requirements.lock has them."""
+    """Return the packages of the light installation, or of an extra, as `name==version` in requirements.lock."""
+
+    def normalised(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", name).lower()
+
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = project["optional-dependencies"][extra] if extra else project["dependencies"]
     lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").split()
-    pinned = {_canonical(line.partition("==")[0]): line for line in lines}
-    return [pinned[_canonical(name)] for name in wanted]
-
-
-def _canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+    pinned = {normalised(line.partition("==")[0]): line for line in lines}
+    return [pinned[normalised(name)] for name in wanted]

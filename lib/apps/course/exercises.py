@@ -1,20 +1,19 @@
 """The exercises that end a notebook: read from its tagged cells, and the stubs that students get for their solutions.
 
 An exercise is five cells that carry its name: the task, what to predict, a solution, a check and the answer in words.
+What students do not get of a solution stands between nbgrader's marks.
 """
 
-import ast
 import itertools
 import re
-import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
 
 from ... import InputError
-from ...notebooks.files import EXERCISE, EXERCISES, SETUP, is_of_exercises
+from ...notebooks.files import EXERCISE, EXERCISES, SETUP, is_of_exercises, read
 
 SOLUTION, CHECK = "solution", "check"
 ORDER = (
@@ -24,13 +23,14 @@ ORDER = (
     ("code", CHECK),
     ("markdown", SOLUTION),
 )
-GIVEN = re.compile(r"\s*# given$")  # ends a line that students get
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"  # nbgrader's marks of what students do not get
+INSIDE = r"(?:.|\n)*?"
 TURN = "...  # your turn"
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """A mistake that students make: the whole source of their cell, and a part of what the check then says."""
+    """A mistake that students make: the whole source of their cell, and a part of the message of the check."""
 
     answer: str
     says: str
@@ -38,7 +38,7 @@ class Wrong:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise. minutes: it takes about so long; difficulty: 1 to 3; the rest are the sources of its cells."""
+    """One exercise. minutes: about how long it takes. difficulty: 1 to 3. The rest are the sources of its cells."""
 
     name: str
     minutes: int
@@ -57,7 +57,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Section:
-    """The exercises of one notebook, in order. setup: the code that comes before them, '' where there is none."""
+    """The exercises of one notebook, in order. setup: the code before them; '' where the notebook has no exercises."""
 
     setup: str
     exercises: tuple[Exercise, ...]
@@ -67,8 +67,8 @@ class Section:
 
 
 def read_section(notebook: Path) -> Section:
-    """The exercises that end a notebook; InputError, which names the cell, where they are not in the form of one."""
-    cells = nbformat.read(notebook, 4).cells
+    """Return the exercises that end a notebook. InputError names the cell that has not the form of an exercise."""
+    cells = read(notebook).cells
     inside = [cell for cell in cells if is_of_exercises(cell)]
     if inside != cells[len(cells) - len(inside) :]:
         raise InputError(f"{notebook.name}: a cell without exercise metadata stands among its exercises")
@@ -101,63 +101,14 @@ def _tags(cell: nbformat.NotebookNode) -> list[str]:
 
 
 def stub_of(solution: str) -> str:
-    """The cell that a student gets: signatures, docstrings and given lines of a solution, and where to go on.
+    """Return the cell that a student gets: `...  # your turn` in the place of each marked part of a solution.
 
-    InputError where what is left is no Python.
+    A marked assignment at the top level keeps its name, so that the check below it finds one.
     """
-    stub, before = "", ""
-    for apart, shown in _parts(solution.splitlines(), ast.parse(solution).body):
-        if shown:
-            stub += (max(before, apart, key=len) if stub else "") + "\n".join(shown)
-            before = apart
-    try:
-        ast.parse(stub)
-    except SyntaxError as error:
-        raise InputError(f"without what is not given, a solution is no Python ({error}): {solution[:60]!r}") from error
-    return stub
-
-
-def _parts(lines: Sequence[str], body: Sequence[ast.stmt]) -> Iterator[tuple[str, list[str]]]:
-    """What is kept of each statement, and of the comments before and after, with how it is set apart from the rest."""
-    done = 0
-    for node in body:
-        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))]) - 1
-        yield "\n", _given(lines[done:first])
-        yield "\n" * (3 if isinstance(node, ast.FunctionDef) else 1), _stub_of_statement(node, lines, first)
-        done = node.end_lineno
-    yield "\n", _given(lines[done:])
-
-
-def _stub_of_statement(node: ast.stmt, lines: Sequence[str], first: int) -> list[str]:
-    whole = lines[first : node.end_lineno]
-    if isinstance(node, ast.FunctionDef):
-        return _stub_of_function(node, lines, first)
-    if len(_given(whole)) == len(whole):
-        return _given(whole)
-    targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
-    return [f"{target.id} = {TURN}" for target in targets if isinstance(target, ast.Name)]
-
-
-def _stub_of_function(node: ast.FunctionDef, lines: Sequence[str], first: int) -> list[str]:
-    begins = node.body[0].lineno - 1
-    shown = [GIVEN.sub("", line) for line in lines[first:begins] if not line.lstrip().startswith("#")]
-    if ast.get_docstring(node) is not None:
-        shown += lines[begins : node.body[0].end_lineno]
-        begins = node.body[0].end_lineno
-    turned = False
-    for line in filter(str.strip, lines[begins : node.end_lineno]):
-        if GIVEN.search(line):
-            shown.append(GIVEN.sub("", line))
-        elif not turned and not line.lstrip().startswith("#"):
-            shown.append(line[: len(line) - len(line.lstrip())] + TURN)
-            turned = True
-    return shown
-
-
-def _given(lines: Sequence[str]) -> list[str]:
-    return [GIVEN.sub("", line) for line in lines if GIVEN.search(line)]
+    named = re.sub(rf"^{BEGIN}\n(\w+) = {INSIDE}{END}$", rf"\1 = {TURN}", solution, flags=re.MULTILINE)
+    return re.sub(rf"^( *){BEGIN}\n{INSIDE}{END}$", rf"\1{TURN}", named, flags=re.MULTILINE)
 
 
 def without_marks(solution: str) -> str:
-    """A solution as a reader sees it: without the marks of what is given."""
-    return "\n".join(GIVEN.sub("", line) for line in textwrap.dedent(solution).splitlines())
+    """Return a solution as a reader sees it, without the lines that mark it."""
+    return "\n".join(line for line in solution.splitlines() if line.strip() not in (BEGIN, END))
