@@ -140,8 +140,8 @@ COMMANDS = {
     )),
     "notebooks": Command("execute the committed notebooks again, without run-time metadata", ".notebooks.runs:refresh",
                          (argument("names", nargs="*", metavar="NAME", help="how their names start (default: all)"),)),
-    "numbers": Command("write the numbers of README.md and docs/published.md again, from the committed claims",
-                       ".claims.sections:write"),
+    "numbers": Command("write figures/index.html and the numbers in README.md and docs/, from the committed claims",
+                       ".notebooks.front:write"),
     "ls": Command("list what there is", ".notebooks.listing:ls", (
         argument("what", nargs="?", choices=["models", "collections", "prompts", "notebooks"], help="default: all"),
     )),

@@ -133,17 +133,25 @@ def estimate_text(row: pd.Series) -> str:
 
     row: of claims.gather, or of the scorecard, which has the number in `estimate` and the claim as its name.
     """
-    number = (
-        row["estimate"] if "estimate" in row else row["as_published"] if pd.isna(row["corrected"]) else row["corrected"]
-    )
-    if pd.isna(number):
+    if pd.isna(_estimate(row)):
         return ""
     model = row.get("model", "")
     how = claims.declared(row.get("claim", row.name), row["quantity"], row["prompt"], model)
     what = how.said if how is not None and how.said else row["quantity"].replace("_", " ")
-    interval = "" if pd.isna(row["ci_low"]) else f" [{short(row['ci_low'])}, {short(row['ci_high'])}]"
     n = "" if pd.isna(row["n"]) else f", n = {row['n']:.0f}"
-    return f"{', '.join(filter(None, [what, row['prompt'], model]))}: {short(number)}{interval}{n}"
+    return f"{', '.join(filter(None, [what, row['prompt'], model]))}: {number_text(row)}{n}"
+
+
+def number_text(row: pd.Series) -> str:
+    """Return the number of a row of claims.gather or of the scorecard with its interval: `-0.02 [-0.05, 0.01]`."""
+    interval = "" if pd.isna(row["ci_low"]) else f" [{short(row['ci_low'])}, {short(row['ci_high'])}]"
+    return f"{short(_estimate(row))}{interval}"
+
+
+def _estimate(row: pd.Series) -> float:
+    if "estimate" in row:
+        return row["estimate"]
+    return row["as_published"] if pd.isna(row["corrected"]) else row["corrected"]
 
 
 def short(number: float) -> str:

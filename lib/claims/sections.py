@@ -1,8 +1,9 @@
 """Sections of Markdown files that are made from figures/published/claims.csv: python -m lib.run numbers.
 
 A section stands between two comments that name it, `<!-- counts: begin -->` and `<!-- counts: end -->`. Its name is
-`counts` (sentences of the paper by evidence and verdict) or `sentences` with ids of claims (verdict and numbers of
-each). Prose around it is written by hand; numbers and verdicts are not.
+`counts` (sentences of the paper by evidence and verdict), `sentences` with ids of claims (verdict and numbers of each)
+or `findings` with names from data/paper/findings.csv (a plain sentence, with its numbers). Prose around a section is
+written by hand; numbers and verdicts are not.
 """
 
 import re
@@ -16,13 +17,16 @@ from . import claims, scorecard
 from .rules import ONLY, OTHER, OURS, SAID
 
 PAGES = ("README.md", "docs/published.md")
-SECTION = re.compile(r"<!-- (?P<name>(?:counts|sentences)\b[^:]*): begin -->\n.*?<!-- (?P=name): end -->", re.DOTALL)
+SECTION = re.compile(
+    r"<!-- (?P<name>(?:counts|sentences|findings)\b[^:]*): begin -->\n.*?<!-- (?P=name): end -->", re.DOTALL
+)
 MEANS = {
     "recomputed": "raw released scores of the texts that the sentence is about",
     "counted": "the paper's own printed or released tables, counted again",
     "other texts": "raw released scores of other texts than the sentence is about",
     "planted": "small models whose values were planted",
 }
+FINDING = "* **{title}.** {says} ({numbers}). {caution} *[{verdict}](figures/{notebook}), {evidence}.*"
 MOST = 4  # numbers of a sentence that are shown
 
 
@@ -47,7 +51,11 @@ def refreshed(text: str, gathered: pd.DataFrame) -> str:
     card = scorecard.scorecard(gathered)
     for name in dict.fromkeys(match["name"] for match in SECTION.finditer(text)):
         kind, *wanted = name.split()
-        content = _counts(card) if kind == "counts" else _sentences(card, gathered, wanted)
+        if kind == "findings":
+            chosen = findings(card, gathered).loc[wanted]
+            content = "\n".join(FINDING.format_map(row) for _, row in chosen.iterrows())
+        else:
+            content = _counts(card) if kind == "counts" else _sentences(card, gathered, wanted)
         text = replace_section(text, name, content)
     return text
 
@@ -65,6 +73,32 @@ def committed() -> pd.DataFrame:
     table = claims.published_table("claims")
     if not set(claims.COLUMNS) <= set(table.columns):
         raise InputError("figures/published/claims.csv is missing or of an older form; run: make published")
+    return table
+
+
+def findings(card: pd.DataFrame, gathered: pd.DataFrame) -> pd.DataFrame:
+    """Return data/paper/findings.csv, by name, with the `numbers` and the `evidence` of each finding filled in.
+
+    card: as from scorecard.scorecard; gathered: as from claims.gather. Raise InputError where a finding was written for
+    another verdict than the scorecard has, or where one of its numbers is missing.
+    """
+    table = claims.paper_table("findings").set_index("finding")
+    for name, finding in table.iterrows():
+        verdict = card["verdict"].get(finding["claim"])
+        if verdict != finding["verdict"]:
+            raise InputError(
+                f"data/paper/findings.csv: '{name}' was written for the verdict '{finding['verdict']}', and "
+                f"{finding['claim']} is now '{verdict}'; write the sentence anew"
+            )
+        rows = gathered[(gathered["claim"] == finding["claim"]) & (gathered["population"] == finding["population"])]
+        rows = rows.drop_duplicates(["quantity", "prompt"]).set_index(["quantity", "prompt"])
+        wanted = [(quantity, prompt) for quantity in finding["quantity"].split()
+                  for prompt in finding["prompts"].split() or [""]]  # fmt: skip
+        if missing := [key for key in wanted if key not in rows.index]:
+            raise InputError(f"data/paper/findings.csv: '{name}' needs {missing[0]} of {finding['claim']}")
+        texts = [scorecard.number_text(rows.loc[key]) for key in wanted]
+        table.loc[name, "numbers"] = finding["numbers"].format(*texts)
+        table.loc[name, "evidence"] = rows.loc[wanted[0], "evidence"]
     return table
 
 

@@ -37,6 +37,21 @@ def test_a_sentence_shows_every_prompt_that_it_must_hold_under(gathered):
     assert "HP: 0.56 [0.44, 0.67]" in changed
 
 
+def test_a_finding_has_the_numbers_of_its_claim_and_is_refused_where_the_verdict_differs():
+    committed = sections.committed()
+    if committed.empty:
+        pytest.skip("figures/published/claims.csv is missing; run: make published")
+    page = sections.refreshed(PAGE.format("findings framing"), committed)
+    rows = (committed["claim"] == "S3.framing.interaction") & (committed["population"] == "moral words")
+    changed = committed.assign(corrected=committed["corrected"].where(~rows, 9.25))
+    assert "9.2 [" not in page and "9.2 [" in sections.refreshed(page, changed)
+    judged = committed.assign(verdict=committed["verdict"].where(~rows, "undecided"))
+    with pytest.raises(
+        InputError, match="'framing' was written for the verdict 'on other texts'.*write the sentence anew"
+    ):
+        sections.refreshed(page, judged)
+
+
 def test_an_unknown_claim_and_a_missing_section_are_named(gathered):
     with pytest.raises(InputError, match="'S9.none' is no claim of data/paper/claims.csv"):
         sections.refreshed(PAGE.format("sentences S9.none"), gathered)
