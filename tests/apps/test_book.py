@@ -1,7 +1,5 @@
 """The book: what becomes of a notebook's cells, which words lead to the glossary, and a build without a warning."""
 
-import base64
-import hashlib
 import re
 import shutil
 
@@ -12,12 +10,11 @@ from nbformat import v4
 
 from lib import ROOT, InputError
 from lib.apps.book import building
-from lib.apps.book.extension import link_first_uses, terms_of
-from lib.apps.book.sources import for_book, picture_texts
+from lib.apps.book.conf import anchors_of, link_first_uses
+from lib.apps.book.sources import for_book
 from lib.show.display import ANSWER_TYPE
 
-GLOSSARY = "# Glossary\n\n## Kendall's tau\n*Also: tau, tau-b*\n\nOf rankings.\n\n## Token\n\nOf a vocabulary.\n"
-ADDRESS = {"Kendall's tau": "g#tau", "Token": "g#token"}
+ADDRESSES = {"kendall's tau": "g#tau", "tau": "g#tau", "tau-b": "g#tau", "token": "g#token"}
 
 
 # --- cells --------------------------------------------------------------------------------------------------------
@@ -53,12 +50,13 @@ def test_other_versions_stand_below_the_page_and_are_told_in_its_title(notebook)
     assert "On items </items/00>" in for_book(notebook, others=["On items </items/00>"]).cells[-1].source
 
 
-def test_what_a_notebook_keeps_for_programs_is_left_out_and_pictures_are_known_by_their_hash():
-    data = {"image/png": base64.b64encode(b"a picture").decode(), ANSWER_TYPE: "so", "text/plain": "figure"}
+def test_what_a_notebook_keeps_for_programs_is_left_out_and_pictures_have_their_texts():
+    data = {"image/png": "", ANSWER_TYPE: "so", "text/plain": "figure"}
     output = v4.new_output("display_data", data, metadata={"image/png": {"alt": "rewards rise"}})
     made = v4.new_notebook(cells=[v4.new_markdown_cell("# A"), v4.new_code_cell("", outputs=[output])])
-    assert picture_texts(made) == {hashlib.sha256(b"a picture").hexdigest(): "rewards rise"}
-    assert set(for_book(made).cells[1].outputs[0].data) == {"image/png", "text/plain"}
+    cell = for_book(made).cells[1]
+    assert set(cell.outputs[0].data) == {"image/png", "text/plain"}
+    assert cell.metadata.mystnb.image.alt == "rewards rise"
 
 
 def test_no_page_names_a_folder_of_this_machine():
@@ -72,38 +70,38 @@ def test_no_page_names_a_folder_of_this_machine():
 # --- glossary -----------------------------------------------------------------------------------------------------
 
 
-def linked(*texts: str) -> list[tuple[str, str]]:
-    """What of these paragraphs is linked, and to where."""
-    page = nodes.section("", *(nodes.paragraph(text, text) for text in texts))
-    link_first_uses(page, terms_of(GLOSSARY), ADDRESS)
-    assert page.astext() == "\n\n".join(texts)  # nothing is lost
-    return [(link.astext(), link["refuri"]) for link in page.findall(nodes.reference)]
+def linked(*paragraphs: nodes.Node) -> list[tuple[str, str]]:
+    """Return what is linked in these paragraphs, and to where."""
+    page = nodes.section("", *paragraphs)
+    before = page.astext()
+    link_first_uses(page, ADDRESSES)
+    assert page.astext() == before  # nothing is lost
+    return [(link.astext(), link["refuri"]) for link in page.findall(nodes.reference) if "refuri" in link]
 
 
-def test_terms_are_headings_and_what_they_are_also_called():
-    assert terms_of(GLOSSARY) == {"kendall's tau": "Kendall's tau", "tau": "Kendall's tau", "tau-b": "Kendall's tau",
-                                  "token": "Token"}  # fmt: skip
+def test_terms_are_headings_and_their_other_forms():
+    also = nodes.paragraph("", "", nodes.emphasis("", "Also: tau, tau-b"))
+    tau = nodes.section("", nodes.title("", "Kendall's tau"), also, ids=["kendall-s-tau"])
+    token = nodes.section("", nodes.title("", "Token"), nodes.paragraph("", "Also a part of a text."), ids=["token"])
+    page = nodes.section("", nodes.title("", "Glossary"), tau, token, ids=["glossary"])
+    forms = {"kendall's tau": "kendall-s-tau", "tau": "kendall-s-tau", "tau-b": "kendall-s-tau", "token": "token"}
+    assert anchors_of(page) == forms
 
 
 def test_the_first_use_of_a_term_on_a_page_is_linked_in_any_form_and_no_other():
-    assert linked("Tokens and tau-b.", "A token, Kendall's tau.") == [("Tokens", "g#token"), ("tau-b", "g#tau")]
-
-
-def test_a_term_that_is_all_of_a_bold_word_is_linked():
-    page = nodes.paragraph("", "", nodes.strong("", "tau"), nodes.Text(" of a token"))
-    link_first_uses(page, terms_of(GLOSSARY), ADDRESS)
-    assert [link.astext() for link in page.findall(nodes.reference)] == ["tau", "token"]
+    texts = nodes.paragraph("", "Tokens and tau-b."), nodes.paragraph("", "A token, Kendall's tau.")
+    assert linked(*texts) == [("Tokens", "g#token"), ("tau-b", "g#tau")]
+    bold = nodes.paragraph("", "", nodes.strong("", "tau"), nodes.Text(" of a token"))
+    assert [text for text, _ in linked(bold)] == ["tau", "token"]
 
 
 def test_a_part_of_a_word_is_no_use_of_a_term():
-    assert linked("Tokenise, tau-like, taut, subtoken.") == []
+    assert linked(nodes.paragraph("", "Tokenise, tau-like, taut, subtoken.")) == []
 
 
 @pytest.mark.parametrize("kind", [nodes.literal, nodes.reference, nodes.title, nodes.math, nodes.raw, nodes.caption])
 def test_code_links_headings_formulas_and_captions_are_left_alone(kind):
-    page = nodes.paragraph("", "", kind("tau", "tau"))
-    link_first_uses(page, terms_of(GLOSSARY), ADDRESS)
-    assert len(list(page.findall(nodes.reference))) == (kind is nodes.reference)
+    assert linked(nodes.paragraph("", "", kind("tau", "tau"))) == []
 
 
 def test_every_term_of_the_glossary_is_explained_once_and_leads_to_a_notebook_that_is_there():
@@ -111,7 +109,8 @@ def test_every_term_of_the_glossary_is_explained_once_and_leads_to_a_notebook_th
     sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
     headings = [section.partition("\n")[0] for section in sections]
     assert headings == sorted(headings, key=str.lower) and len(set(headings)) == len(headings) >= 40
-    forms = [form for section in sections for form in terms_of(f"## {section}")]
+    also = [form for forms in re.findall(r"(?m)^\*Also: (.+)\*$", text) for form in forms.split(", ")]
+    forms = [form.lower() for form in headings + also]
     assert sorted({form for form in forms if forms.count(form) > 1}) == []  # one form, one term
     for section in sections:
         links = re.findall(r"\]\(([^)#]+)\)", section)
