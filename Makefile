@@ -11,7 +11,7 @@ TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --di
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce published score check card lab quick test lint same times drills gate
+.PHONY: help install reproduce published score check card slides lab quick test lint same times drills gate
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -55,6 +55,9 @@ card: $(INSTALLED) ## one page on what a model values, beside ten published ones
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run card "$(MODEL)" \
 		$(if $(COLLECTION),--collection $(COLLECTION))
 
+slides: $(INSTALLED) ## a slide per notebook for a lecture: its question, picture and answer
+	@$(PY) -m lib.run slides
+
 lab: $(INSTALLED) ## open the notebooks in JupyterLab
 	@$(PY) -m jupyter lab notebooks
 
@@ -72,7 +75,7 @@ times: $(INSTALLED) ## measure the tests, and write the list of the slow ones th
 # Lint and tests come once: make test includes what make quick runs. The tests come last: they read what these runs
 # executed, and execute only what these did not. DATA_MIRROR names a folder with the published files, where there is one.
 gate: lint reproduce $(if $(wildcard $(DATA_MIRROR)),published) ## all that has to pass before a change is kept: .ci/run
-	@for app in explore students book class; do $(PY) -m lib.run $$app || exit; done
+	@for app in explore students book slides class; do $(PY) -m lib.run $$app || exit; done
 	@$(MAKE) test
 
 # The stamp is newer than both lists of versions, or the environment is brought up to date.

@@ -180,6 +180,7 @@ COMMANDS = {
         argument("folder", nargs="?", type=Path, default=ROOT / "data" / "course",
                  help="where students/ and answers/ go (default: data/course)"),
     )),
+    "slides": Command("write a slide per notebook: its question, picture and answer", ".apps.course.slides:make"),
     "class": Command("write a folder with all that a laptop needs in a class, without torch",
                      ".apps.course.classroom:make", (
         argument("folder", nargs="?", type=Path, default=ROOT / "data" / "course" / "class",

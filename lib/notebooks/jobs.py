@@ -40,7 +40,7 @@ class Kind:
 
 
 OF_A_MODEL = Kind(needs=(TRAINING, SCORING), after=(), reads=("model",))
-BEFORE_SCORECARD = ("00", "01", "02", "03", "03b", "03c", "04", "04b", "05", "06", "06b", "07", "08", "11")
+BEFORE_SCORECARD = ("00", "01", "02", "03", "03b", "03c", "04", "04b", "05", "06", "06b", "07", "07b", "08", "11")
 KINDS = {
     TRAINING: Kind(needs=(), after=(), reads=("trained",), seconds=120),
     SCORING: replace(OF_A_MODEL, needs=(TRAINING,), seconds=15),
@@ -52,6 +52,7 @@ KINDS = {
     "06b": Kind(seconds=35),
     # Its first run keeps what the others, and the language models' notebook, find again.
     "07": replace(OF_A_MODEL, after_first=("07",)),
+    "07b": Kind(needs=(), after=(), reads=(), seconds=8),  # it reads committed results alone
     "08": Kind(after_first=("07",), seconds=35),
     # A scorecard of fewer claims than the collection has would take the place of the whole one.
     SCORECARD: Kind(needs=BEFORE_SCORECARD, after=(), reads=("scores", "claims", "tables", "published"), seconds=8),

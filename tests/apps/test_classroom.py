@@ -18,7 +18,7 @@ from lib.apps.course.exercises import read_section
 from lib.tables.collection import EMBEDDED
 from lib.tables.registry import LOADERS
 
-LIGHT = ("02_", "03_", "03b_", "03c_", "04_", "04b_", "05_", "06_", "06b_", "08_", "09_")  # they load no model
+LIGHT = ("02_", "03_", "03b_", "03c_", "04_", "04b_", "05_", "06_", "06b_", "07b_", "08_", "09_")  # they load no model
 NOTEBOOKS = [path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if path.name.startswith(LIGHT)]
 LONGEST = 200  # characters of a path; Windows takes 260 from the drive on
 RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*[ .]|.*[<>:\"|?*\\\x00-\x1f].*")

@@ -1,7 +1,6 @@
 """Runs by Ray: what is placed where, and drills on two nodes of one machine, each ending with the same tables."""
 
 import contextlib
-import dataclasses
 import os
 import shutil
 import signal
@@ -99,29 +98,26 @@ def test_an_address_without_a_port_is_refused(address):
         connection.refuse_unreachable(address)
 
 
-def test_an_unreachable_head_is_told_at_once():
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))  # bound and not listening: nothing answers
-        with pytest.raises(InputError, match="^no Ray head answers at ray://127.0.0.1:.*ray start --head"):
-            connection.refuse_unreachable(f"ray://127.0.0.1:{closed.getsockname()[1]}")
-
-
-def test_a_port_of_something_else_is_told_soon(monkeypatch):
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_a_head_that_is_not_there_and_a_port_of_another_program_are_refused_soon(scheme, monkeypatch):
     monkeypatch.setattr(connection, "TO_CONNECT", 1)
-    with socket.create_server(("127.0.0.1", 0)) as other:  # takes connections, and says nothing
-        address = f"127.0.0.1:{other.getsockname()[1]}"
-        with pytest.raises(InputError, match=f"^what answers at {address} is no Ray head; its port is the one that"):
-            connection.refuse_unreachable(address)
+    with socket.socket() as closed, socket.create_server(("127.0.0.1", 0)) as other:  # takes connections, says nothing
+        closed.bind(("127.0.0.1", 0))  # bound and not listening: nothing answers
+        for port in (closed.getsockname()[1], other.getsockname()[1]):
+            with pytest.raises(
+                InputError, match=f"^no Ray head answers at {scheme}127.0.0.1:{port}; .*ray start --head"
+            ):
+                connection.refuse_unreachable(f"{scheme}127.0.0.1:{port}")
 
 
 def test_a_ray_that_does_not_start_ends_the_process_with_a_line():
     script = """
 import time
-from lib.apps.cluster.connection import _ending_unless_done
-with _ending_unless_done(0.5, "early"):
+from lib.apps.cluster.connection import exit_after
+with exit_after(0.5, "early"):
     pass
 time.sleep(1)
-with _ending_unless_done(0.5, "late"):
+with exit_after(0.5, "late"):
     time.sleep(60)
 """
     ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -132,15 +128,11 @@ def test_a_node_of_other_versions_or_another_folder_is_refused(tmp_path):
     (tmp_path / "seen").write_text("yes")
     here = connection.look(tmp_path / "seen")
     connection.refuse_other("n1", here, here, tmp_path)  # nothing to say
-    others = {
-        "node n1 has Python 3.99": {"python": "3.99"},
-        "node n1 has another version of the project": {"project": "0"},
-        "node n1 has torch 0, this process": {"libraries": here.libraries | {"torch": "0"}},
-        f"node n1 does not see what is written to {tmp_path}; ": {"sees": False},
-    }
-    for told, differs in others.items():
-        with pytest.raises(InputError, match=told):
-            connection.refuse_other("n1", dataclasses.replace(here, **differs), here, tmp_path)
+    for name in ("Python", "the project", "torch"):
+        with pytest.raises(InputError, match=f"^node n1 has {name} 0, this process {here.versions[name]}; use one"):
+            connection.refuse_other("n1", connection.Look(here.versions | {name: "0"}, True), here, tmp_path)
+    with pytest.raises(InputError, match=f"^node n1 does not see what is written to {tmp_path}; "):
+        connection.refuse_other("n1", connection.Look(here.versions, sees=False), here, tmp_path)
 
 
 # --- what a model needs -------------------------------------------------------------------------------------------
@@ -311,12 +303,12 @@ def wait(seconds: float) -> None:
 
 def test_a_model_for_which_no_node_is_left_is_given_up(joined):
     large, small = Asks(cpus=3), Asks(cpus=1)
-    waits = commands.task(wait, large, 0)
-    with pytest.raises(NoRoom, match="^M: since 0 s no node .*; add one, and run the same command again"):
+    waits = connection.task(wait, large, 0)
+    with pytest.raises(NoRoom, match="^M: for 0 s no node .*; add one, and run the same command again"):
         list(connection.as_they_end({"M": (waits, large)}, patience=0.2, every=0.1))
     ray.cancel(waits)
     # One that could hold it is there, though it is busy for a while.
-    assert len(list(connection.as_they_end({"M": (commands.task(wait, small, 1), small)}, 0.2, 0.1))) == 1
+    assert len(list(connection.as_they_end({"M": (connection.task(wait, small, 1), small)}, 0.2, 0.1))) == 1
 
 
 def test_a_model_that_is_not_there_and_a_device_that_is_not_there_are_one_line_each(models, here):

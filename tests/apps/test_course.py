@@ -1,14 +1,17 @@
 """Students' copies show no answer, in any way; the answer key has them all; a class has in its folder what it needs."""
 
+import html
 import json
+import re
 
 import nbformat
 import pytest
 
 from lib import ROOT, run
-from lib.apps.course import classroom, students
+from lib.apps.course import classroom, slides, students
 from lib.apps.course.exercises import read_section, stub_of
-from lib.notebooks.files import find_notebooks
+from lib.notebooks.files import find_notebooks, opening
+from lib.notebooks.pages import highlights_of
 
 NOTEBOOKS = [path for path in find_notebooks(ROOT / "notebooks")]
 LONG = 25  # characters; shorter lines, as `return found`, stand in many places
@@ -94,3 +97,18 @@ def test_commands_write_to_the_folder_that_is_named_or_to_their_own(command, mod
     monkeypatch.setattr(module, "make", lambda folder, **options: written.append(folder))
     assert run.main([command]) == run.main([command, str(tmp_path)]) == 0
     assert written == [default, tmp_path]
+
+
+# --- slides -------------------------------------------------------------------------------------------------------
+
+
+def test_each_notebook_has_a_slide_with_its_question_picture_and_answer(tmp_path, capsys):
+    slides.make(tmp_path / "slides.html")
+    page = (tmp_path / "slides.html").read_text(encoding="utf-8")
+    shown = page.split('<section class="slide">')[1:]
+    assert len(shown) == len(NOTEBOOKS) and f"{len(NOTEBOOKS)} slides" in capsys.readouterr().out
+    for slide, path in zip(shown, NOTEBOOKS, strict=True):
+        title, highlights = opening(path)[0], highlights_of(path)
+        assert title in html.unescape(slide) and highlights.answer in html.unescape(slide)
+        assert slide.count("<img") == slide.count('src="data:image/png;base64,') == bool(highlights.hero)
+    assert not re.findall(r"<script|(?:src|href)=.http", page)

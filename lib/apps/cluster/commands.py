@@ -1,7 +1,7 @@
 """The commands with ON=: scores and notebooks by Ray, each model a task on a machine's cards or a cluster's nodes.
 
-A task scores a whole table into a folder that all nodes see, shard by shard, as a run in one process does. Ray begins a
-task again whose process or node is gone; it goes on from the shards that are there, so the table is the same.
+A task scores a whole table into a folder that all nodes see, shard by shard, as a run in one process does. If a process
+or a node ends, Ray starts its task again; the task goes on from the shards that are there, so the table is the same.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from ...tables.prompts import read_prompts
 from ...tables.registry import find_models, study_of
 from ..check import weights
 from . import connection, ray
-from .connection import RETRIES, answer_of, as_they_end
+from .connection import answer_of, as_they_end, task
 from .placement import Asks, Needs, Node, place
 
 TO_END = 60  # seconds that a process whose node is gone may still hold a table
@@ -43,8 +43,8 @@ def score(
 ) -> int:  # fmt: skip
     """Score the vocabularies of reward models; return how many of them failed. on: see connection.connected.
 
-    name: one model, several separated by commas, or a group of the registry, as `paper`. The rest: see lib.run.score.
-    InputError for a model that fits nowhere, before anything is computed.
+    name: one model, several separated by commas, or a group of the registry such as `paper`. The rest: see
+    lib.run.score. InputError for a model that fits nowhere, before anything is computed.
     """
     texts, models = read_prompts(prompts), find_models(name.split(","))
     study = study_of(models, collection)
@@ -53,11 +53,11 @@ def score(
     how = {"reply_mode": reply_mode, "bos": bos, "tokens": tokens}
     with connection.connected(on):
         placed, failed = place_all(models, options, connection.nodes_of(study.scores.parent))
-        asked = {}
+        tasks = {}
         for nickname, (asks, given) in placed.items():
             path = scores.path_of(study, nickname)
-            asked[nickname] = (task(score_model, asks, models[nickname], given, texts, path, how), asks)
-        for nickname, reference in tqdm(as_they_end(asked), "models", len(asked), unit=" models"):
+            tasks[nickname] = (task(score_model, asks, models[nickname], given, texts, path, how), asks)
+        for nickname, reference in tqdm(as_they_end(tasks), "models", len(tasks), unit=" models"):
             try:
                 tqdm.write("\n".join(answer_of(reference, nickname)), end="")
             except Exception as error:
@@ -74,7 +74,7 @@ def score(
 def place_all(
     models: dict[str, str], options: dict, nodes: Sequence[Node]
 ) -> tuple[dict[str, tuple[Asks, dict]], dict[str, Exception]]:
-    """Return what each model asks for and the options that it is loaded with, the largest first; and why some fail.
+    """Return what each model asks for and the options that load it, the largest first; and the errors of the others.
 
     NoRoom for a model that fits nowhere.
     """
@@ -96,15 +96,10 @@ def place_all(
     return placed, failed
 
 
-def task(function: Callable, asks: Asks, *given):
-    """Begin a task of Ray, which Ray begins again where its process or its node ends; return its reference."""
-    return ray.remote(function).options(max_retries=RETRIES, **asks.options()).remote(*given)
-
-
 def needs_of(load: str, options: dict) -> Needs:
-    """Return what scoring a model takes, by its configuration and the headers of its files alone.
+    """Return what scoring a model takes, from its configuration and the headers of its files.
 
-    InputError for what is no reward model.
+    InputError if it is no reward model.
     """
     entry = reward_models.find(load)
     folder, _ = checkpoints.fetch(entry["hub_id"], entry["revision"])
@@ -117,7 +112,7 @@ def needs_of(load: str, options: dict) -> Needs:
 
 
 def score_model(load: str, options: dict, prompts: dict[str, str], path: Path, how: dict) -> list[str]:
-    """Score a model's table on the node where this runs; return the lines that were printed meanwhile."""
+    """Score a model's table on the node where this runs; return the lines that it printed."""
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         model = reward_models.load(load, **options)
         token_ids = how["tokens"] and engine.sample(model, how["tokens"])
@@ -133,9 +128,9 @@ def score_model(load: str, options: dict, prompts: dict[str, str], path: Path, h
 
 
 def reproduce(on: str, models: Sequence[str] = (), collection: str | None = None) -> int:
-    """Run the notebooks for these models, each a task of Ray; return the number of jobs that failed.
+    """Run the notebooks for these models, each as a task of Ray; return the number of jobs that failed.
 
-    As lib.notebooks.runs.reproduce, except for where it runs. on: see connection.connected.
+    models, collection: see lib.notebooks.runs.reproduce. on: see connection.connected.
     """
     to_load = find_models(models)
     study = study_of(to_load, collection)
@@ -150,17 +145,17 @@ def reproduce(on: str, models: Sequence[str] = (), collection: str | None = None
 
 @dataclass(frozen=True)
 class OnCluster:
-    """Where jobs run: on a cluster, instead of in processes of this machine (lib.notebooks.workers).
+    """Runs jobs on a cluster, instead of in processes of this machine; it has the functions of lib.notebooks.workers.
 
-    A notebook about one model runs on what the model asks for (asks: by nickname), the one that trains on all cores of
-    a node, any other on one core.
+    A notebook about one model asks for what the model asks for (asks: by nickname), the one that trains asks for all
+    cores of a node, and any other for one core.
     """
 
     nodes: Sequence[Node]
     asks: dict[str, Asks]
 
     def next_of(self, waiting: list[Job], running: Iterable, ended: Iterable[str], processes: int) -> Job | None:
-        """Return the first of the waiting jobs whose needs have ended; Ray has it wait until there is room."""
+        """Return the first waiting job whose needs have ended; Ray starts it as soon as there is room."""
         return next((job for job in waiting if {*job.needs, *job.after} <= set(ended)), None)
 
     def asks_of(self, job: Job) -> Asks:
@@ -182,14 +177,13 @@ class OnCluster:
         return workers.Running(job, reference, ended)
 
     def first_to_end(self, running: list[workers.Running]) -> workers.Running:
-        """Wait until one of them has ended; return it. NoRoom where no node is left that could run one of them."""
-        asked = {job.job.name: (job.handle, self.asks_of(job.job)) for job in running}
-        name, _ = next(as_they_end(asked))
+        """Wait until a job has ended; return it. NoRoom if no node is left that could run one of them."""
+        name, _ = next(as_they_end({job.job.name: (job.handle, self.asks_of(job.job)) for job in running}))
         return next(job for job in running if job.job.name == name)
 
     @contextlib.contextmanager
     def ending(self, running: list[workers.Running]) -> Iterator[None]:
-        """End whatever still runs at the end of this."""
+        """Cancel what still runs on leaving."""
         try:
             yield
         finally:
@@ -203,14 +197,13 @@ def execute(job: Job) -> workers.Ended:
     return workers.outcome(job)
 
 
-# --- any other work -----------------------------------------------------------------------------------------------
+# --- other work ---------------------------------------------------------------------------------------------------
 
 
 def each(function: Callable, jobs: list, processes: int) -> Iterator:
-    """Yield what the function makes of each job, a task on one core each, in the order in which they end."""
-    asked = {number: (task(function, Asks(cpus=1), job), Asks(cpus=1)) for number, job in enumerate(jobs)}
-    for _, reference in as_they_end(asked):
-        yield answer_of(reference, "a job")
+    """Yield what the function returns for each job, as tasks on one core each, in the order in which they end."""
+    tasks = {number: (task(function, Asks(cpus=1), job), Asks(cpus=1)) for number, job in enumerate(jobs)}
+    return (answer_of(reference, "a job") for _, reference in as_they_end(tasks))
 
 
 def run(command: str, on: str, **given) -> int:

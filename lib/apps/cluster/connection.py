@@ -1,4 +1,4 @@
-"""Ray itself: connecting to it, and whether its nodes have what this project needs, before anything is computed."""
+"""Ray itself: connecting, tasks and their answers, and a check that all nodes have what this project needs."""
 
 import contextlib
 import hashlib
@@ -6,24 +6,23 @@ import logging
 import os
 import platform
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import psutil
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ... import ROOT, InputError
-from ...models.checkpoints import first_line
 from . import grpc, ray
-from .placement import Node, NoRoom
+from .placement import Asks, Node, NoRoom
 
 AUTO, LOCAL = "auto", "local"
 OBJECT_STORE = 200_000_000  # bytes, of a Ray that is started here: paths and names pass through it, no rewards
@@ -50,17 +49,28 @@ for process in started:
 
 @contextlib.contextmanager
 def connected(on: str) -> Iterator[None]:
-    """While this lasts, Ray is there; what was started for it here ends with it.
+    """Connect to Ray; on leaving, end what was started for it here.
 
-    on: "auto" for the cluster that a Ray job runs in, else for this machine with all its cards; or the address of a
-    head: host:6379 from one of its nodes, ray://host:10001 from elsewhere. InputError where it cannot be reached.
+    on: "auto" for the cluster that a Ray job runs in, or else this machine with all its cards; or the address of a
+    head: host:6379 from one of its nodes, ray://host:10001 from elsewhere. InputError if it cannot be reached.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told that this ran
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is informed that this ran
     on_sigterm = signal.getsignal(signal.SIGTERM)
-    context = _begun(os.environ.get("RAY_ADDRESS", LOCAL) if on == AUTO else on)
+    address = os.environ.get("RAY_ADDRESS", LOCAL) if on == AUTO else on
+    if address not in (LOCAL, AUTO):  # these two can come from RAY_ADDRESS
+        refuse_unreachable(address)
+    store = {"object_store_memory": OBJECT_STORE} if address == LOCAL else {}
+    with exit_after(TO_START, f"Ray did not start within {TO_START} s; {AGAIN} when less else runs here"):
+        try:
+            context = ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **store)
+        except Exception as error:  # Ray's own checks of versions and addresses fail in many ways
+            place = "this machine" if address == LOCAL else address
+            raise InputError(f"Ray cannot be used at '{place}': {' '.join(str(error).split())[:300]}") from error
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, on_sigterm)  # Ray puts its own in the place of it
-    with _agents_ending():
+        signal.signal(signal.SIGTERM, on_sigterm)  # Ray replaces it by its own
+    # Ray's agents would outlive a process that is killed outright by a minute, so a process of our own ends them.
+    agents = [str(process.pid) for process in psutil.Process().children(recursive=True)]  # none on a cluster
+    with subprocess.Popen([sys.executable, "-c", WATCH, *agents], stdin=subprocess.PIPE, start_new_session=True):
         try:
             if url := getattr(context, "dashboard_url", None):
                 print(f"Ray's dashboard: http://{url}", flush=True)
@@ -70,32 +80,10 @@ def connected(on: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _agents_ending() -> Iterator[None]:
-    """End Ray's agents with this process even if it is killed outright; by themselves they would go on for a minute."""
-    started = [str(process.pid) for process in psutil.Process().children(recursive=True)]  # none on a cluster
-    watch = [sys.executable, "-c", WATCH, *started]
-    with subprocess.Popen(watch, stdin=subprocess.PIPE, start_new_session=True):
-        yield
+def exit_after(seconds: float, line: str) -> Iterator[None]:
+    """End this process, with the line as an error, if what is inside takes longer than these seconds.
 
-
-def _begun(address: str):
-    """What ray.init tells of the Ray at this address, or of one that it starts here. InputError as of connected."""
-    if address not in (LOCAL, AUTO):  # these two by RAY_ADDRESS
-        refuse_unreachable(address)
-    how = {"object_store_memory": OBJECT_STORE} if address == LOCAL else {}
-    with _ending_unless_done(TO_START, f"Ray did not start within {TO_START} s; {AGAIN} when less else runs here"):
-        try:
-            return ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **how)
-        except Exception as error:  # Ray's own checks of versions and addresses fail in many ways
-            place = "this machine" if address == LOCAL else address
-            raise InputError(f"Ray cannot be used at '{place}': {_in_one_line(error)}") from error
-
-
-@contextlib.contextmanager
-def _ending_unless_done(seconds: float, line: str) -> Iterator[None]:
-    """Whatever is not done in time ends this process, with the line for an error.
-
-    Ray waits for ever for a process of its own that has died at its start, where no signal is heard.
+    Ray waits for ever for a process of its own that died at its start, and hears no signal while it waits.
     """
 
     def end() -> None:
@@ -112,59 +100,55 @@ def _ending_unless_done(seconds: float, line: str) -> Iterator[None]:
 
 
 def refuse_unreachable(address: str) -> None:
-    """InputError unless a Ray may be at the address of a head; Ray itself would try for minutes."""
+    """Raise InputError unless a Ray head answers at the address; Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         raise InputError(f"ON= is 'auto' or the address of a Ray head, host:6379 or ray://host:10001, not {address!r}")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=TO_CONNECT).close()
-    except (OSError, OverflowError) as error:
-        raise InputError(
-            f"no Ray head answers at {address} ({first_line(error)}); start one there with `ray start --head`, or name "
-            "another"
-        ) from error
     if os.environ.get("RAY_USE_TLS", "0") != "0":
-        return  # asked without a certificate it would not answer
+        return  # a head that is asked without a certificate does not answer
     with grpc.insecure_channel(f"{host}:{port}") as channel:
         try:
             grpc.channel_ready_future(channel).result(timeout=TO_CONNECT)
         except grpc.FutureTimeoutError as error:
             raise InputError(
-                f"what answers at {address} is no Ray head; its port is the one that `ray start --head` tells, or for "
-                "ray:// 10001"
+                f"no Ray head answers at {address}; start one there with `ray start --head`, which prints its port "
+                "(for ray:// it is 10001)"
             ) from error
 
 
-def _in_one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
+# --- tasks --------------------------------------------------------------------------------------------------------
 
 
-# --- answers ------------------------------------------------------------------------------------------------------
+def task(function: Callable, asks: Asks, *given):
+    """Start a task of Ray; return its reference. Ray starts it again if its process or its node ends."""
+    return ray.remote(function).options(max_retries=RETRIES, **asks.options()).remote(*given)
 
 
-def answer_of(reference, what: str):
-    """Return what a task returned; raise what it raised there.
+def answer_of(reference, name: str):
+    """Return what a task returned, or raise what it raised. name: of the task, for errors.
 
-    InputError, naming `what`, where its process ended without an answer as often as Ray began it again.
+    InputError if its process ended without an answer every time that Ray started it.
     """
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
-        raise (error.cause if isinstance(error.cause, Exception) else InputError(_in_one_line(error))) from None
+        raise (
+            error.cause if isinstance(error.cause, Exception) else InputError(" ".join(str(error).split()))
+        ) from None
     except ray.exceptions.RayError as error:
         raise InputError(
-            f"{what}: its process or its node ended {RETRIES + 1} times ({type(error).__name__}), perhaps for want of "
+            f"{name}: its process or its node ended {RETRIES + 1} times ({type(error).__name__}), perhaps for want of "
             f"memory; {AGAIN}"
         ) from error
 
 
-def as_they_end(asked: dict, patience: float = TO_COME_BACK, every: float = 10) -> Iterator[tuple[object, object]]:
-    """Yield the key of each task and its reference, as they end.
+def as_they_end(tasks: dict, patience: float = TO_COME_BACK, every: float = 10) -> Iterator[tuple[Any, Any]]:
+    """Yield the key of each task and its reference, in the order in which the tasks end.
 
-    asked: key -> (reference, what it asks for). A task whose node is gone for good would wait for ever for one that
-    has room, so after `patience` seconds without such a node NoRoom is raised.
+    tasks: key -> (reference, what it asks for). A task whose node is gone would wait for ever for another node with
+    room, so NoRoom is raised after `patience` seconds without such a node.
     """
-    waiting, seen = dict(asked), time.monotonic()
+    waiting, seen = dict(tasks), time.monotonic()
     while waiting:
         done, _ = ray.wait([reference for reference, _ in waiting.values()], timeout=every)
         for key in [key for key, (reference, _) in waiting.items() if reference in done]:
@@ -173,9 +157,7 @@ def as_they_end(asked: dict, patience: float = TO_COME_BACK, every: float = 10) 
         lost = [key for key, (_, asks) in waiting.items() if not any(asks.fit_into(node) for node in alive)]
         seen = seen if lost else time.monotonic()
         if lost and time.monotonic() - seen >= patience:
-            raise NoRoom(
-                f"{lost[0]}: since {patience:.0f} s no node of the cluster could hold it; add one, and {AGAIN}"
-            )
+            raise NoRoom(f"{lost[0]}: for {patience:.0f} s no node of the cluster could hold it; add one, and {AGAIN}")
 
 
 # --- nodes --------------------------------------------------------------------------------------------------------
@@ -183,90 +165,77 @@ def as_they_end(asked: dict, patience: float = TO_COME_BACK, every: float = 10) 
 
 @dataclass(frozen=True)
 class Look:
-    """What a process finds where it runs. project: a hash of the files of lib. sees: whether the file is there."""
+    """What a process finds where it runs. versions: by name. sees: whether the file is there. card_memory: bytes."""
 
-    python: str
-    project: str
-    libraries: dict[str, str]
+    versions: dict[str, str]
     sees: bool
     card_memory: int = 0
 
 
 def look(file: Path) -> Look:
-    """Return what this process finds: versions, memory of cards, and whether it sees the file."""
-    libraries = {library: version(library) for library in LIBRARIES}
-    python = ".".join(platform.python_version_tuple()[:2])
-    return Look(python, _hash_of_project(), libraries, file.is_file(), _card_memory())
+    """Return what this process finds: versions, whether it sees the file, and the memory of the node's smallest card.
 
-
-def _hash_of_project() -> str:
+    The version of the project is a hash of the files of lib.
+    """
     digest = hashlib.sha256()
     for path in sorted((ROOT / "lib").rglob("*.py")):
         digest.update(f"{path.relative_to(ROOT).as_posix()}\0".encode() + path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def _card_memory() -> int:
-    """Bytes of the smallest card of this node; 0 where there is none. Of all cards, whichever this process may use."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    versions = {"Python": python, "the project": digest.hexdigest()[:12]} | {name: version(name) for name in LIBRARIES}
+    card_memory = 0
+    # nvidia-smi lists all cards of the node; torch would see only those that Ray gives this process.
     query = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
     with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
         printed = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout
-        return min((int(float(line) * 2**20) for line in printed.split("\n") if line.strip()), default=0)
-    return 0
+        card_memory = min((int(float(line) * 2**20) for line in printed.split("\n") if line.strip()), default=0)
+    return Look(versions, file.is_file(), card_memory)
 
 
 def nodes_of(folder: Path) -> tuple[Node, ...]:
-    """Return the nodes of the cluster. InputError for one of other versions, or that does not see the folder.
+    """Return the nodes of the cluster.
 
-    InputError too where all of them compute nothing, as a head that waits for its workers.
+    InputError for a node of other versions, or that does not see the folder, and if no node has a core to give.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".seen-by-all-") as file:
         here = look(Path(file.name))
-        asked, nodes = [], []
-        for node in (node for node in ray.nodes() if node["Alive"]):
-            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            task = ray.remote(look).options(num_cpus=0, max_retries=0, scheduling_strategy=there)
-            asked.append((node, task.remote(Path(file.name))))
-        for node, reference in asked:
-            there = _looked(node["NodeManagerAddress"], reference)
-            refuse_other(node["NodeManagerAddress"], there, here, folder)
-            memory = int(node["Resources"].get("memory", psutil.virtual_memory().available))
-            cpus, gpus = (node["Resources"].get(kind, 0) for kind in ("CPU", "GPU"))
-            nodes.append(Node(node["NodeManagerAddress"], cpus, gpus, memory, there.card_memory))
+        alive, nodes = [node for node in ray.nodes() if node["Alive"]], []
+        on_node = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in alive]
+        looks = [ray.remote(look).options(num_cpus=0, max_retries=0, scheduling_strategy=strategy)
+                 .remote(Path(file.name)) for strategy in on_node]  # fmt: skip
+        for node, reference in zip(alive, looks, strict=True):
+            name, has = node["NodeManagerAddress"], node["Resources"]
+            there = _looked(name, reference)
+            refuse_other(name, there, here, folder)
+            memory = int(has.get("memory", psutil.virtual_memory().available))
+            nodes.append(Node(name, has.get("CPU", 0), has.get("GPU", 0), memory, there.card_memory))
     if not any(node.cpus >= 1 for node in nodes):
         raise InputError("no node of the cluster has a core to give; wait until its workers are up, and run again")
     return tuple(nodes)
 
 
-def _looked(where: str, reference) -> Look:
+def _looked(node: str, reference) -> Look:
     try:
         return ray.get(reference, timeout=TO_ANSWER)
     except ray.exceptions.GetTimeoutError as error:
-        raise InputError(f"node {where} does not answer within {TO_ANSWER} s; take it out of the cluster") from error
+        raise InputError(f"node {node} does not answer within {TO_ANSWER} s; take it out of the cluster") from error
     except ray.exceptions.RayError as error:
         cause = next((line for line in str(error).splitlines()[::-1] if "Error" in line), type(error).__name__)
         raise InputError(
-            f"node {where} cannot run this project ({' '.join(cause.split())[:150]}); install the same version there, "
+            f"node {node} cannot run this project ({' '.join(cause.split())[:150]}); install the same version there, "
             "in the environment that `ray start` is called from"
         ) from error
 
 
-def refuse_other(where: str, there: Look, here: Look, folder: Path) -> None:
-    """InputError if what a node finds differs from what is found here in a way that matters."""
-    if there.python != here.python:
-        raise InputError(
-            f"node {where} has Python {there.python}, this process {here.python}; use one environment for all"
-        )
-    if there.project != here.project:
-        raise InputError(f"node {where} has another version of the project than this process; bring both to one commit")
-    if differ := [name for name in here.libraries if there.libraries.get(name) != here.libraries[name]]:
-        name = differ[0]
-        raise InputError(
-            f"node {where} has {name} {there.libraries.get(name)}, this process {here.libraries[name]}; install both "
-            "from requirements.lock"
-        )
+def refuse_other(node: str, there: Look, here: Look, folder: Path) -> None:
+    """Raise InputError if a node has another version of something than this process, or does not see the folder."""
+    for name, ours in here.versions.items():
+        if (theirs := there.versions.get(name)) != ours:
+            raise InputError(
+                f"node {node} has {name} {theirs}, this process {ours}; use one commit, and one environment from "
+                "requirements.lock, on all nodes"
+            )
     if not there.sees:
         raise InputError(
-            f"node {where} does not see what is written to {folder}; put the project into a folder that all nodes share"
+            f"node {node} does not see what is written to {folder}; put the project into a folder that all nodes share"
         )

@@ -1,4 +1,4 @@
-"""Placement: what one copy of a model asks Ray for, by the memory that it needs. It knows numbers, and no Ray."""
+"""Placement: what one copy of a model asks Ray for, given the memory that it needs. Nothing here imports Ray."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ STEPS = 20  # fractions of a card are multiples of 1/20
 
 @dataclass(frozen=True)
 class Node:
-    """What a node has. memory: bytes that Ray hands out. card_memory: of its smallest card, 0 without one."""
+    """What a node has. memory: bytes that Ray hands out. card_memory: bytes of its smallest card, 0 without a card."""
 
     name: str
     cpus: float
@@ -25,9 +25,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Needs:
-    """What scoring a model takes. memory: bytes of its weights and of what a batch takes beside them.
+    """What scoring a model takes. memory: bytes of its weights and of a batch.
 
-    small: read on one thread on a cpu. streams: whether its layers can be read one by one, so that it need not fit.
+    small: whether one thread of a cpu reads it. streams: whether its layers can be read one by one.
     """
 
     memory: int
@@ -37,9 +37,9 @@ class Needs:
 
 @dataclass(frozen=True)
 class Asks:
-    """What one copy of a model asks Ray for. gpus: 0, a fraction of a card, one card or several of one node.
+    """What one copy of a model asks Ray for. gpus: 0, a fraction of a card, one card or several cards of one node.
 
-    memory: bytes of the node's memory, 0 on cards. stream: None where the model decides, True where it fits nowhere.
+    memory: bytes of the node's memory, 0 on cards. stream: True for a model that fits nowhere, else the model decides.
     """
 
     cpus: float
@@ -48,11 +48,11 @@ class Asks:
     stream: bool | None = None
 
     def options(self) -> dict:
-        """The same as Ray's options of a task or an actor."""
+        """Return the same as options of a Ray task."""
         return {"num_cpus": self.cpus, "num_gpus": self.gpus} | ({"memory": self.memory} if self.memory else {})
 
     def fit_into(self, free: dict[str, float]) -> bool:
-        """Whether so much is free, by the names of Ray's resources."""
+        """Return whether so much is free. free: amounts by the names of Ray's resources."""
         wanted = {"CPU": self.cpus, "GPU": self.gpus, "memory": self.memory}
         return all(free.get(name, 0) >= amount for name, amount in wanted.items())
 
@@ -62,50 +62,43 @@ class NoRoom(InputError):
 
 
 def place(nickname: str, needs: Needs, nodes: Sequence[Node], models: int, device: str | None = None) -> Asks:
-    """What a copy of this model asks for. models: how many share the cluster. device: None takes cards where some are.
+    """Return what a copy of this model asks for. models: how many share the cluster. device: None prefers cards.
 
-    NoRoom where neither a card, nor the cards of one node, nor a node's memory holds it, and it cannot be streamed.
-    Nodes without a core to give, as a head that only hands out, hold nothing.
+    NoRoom if neither a card, nor the cards of one node, nor a node's memory holds the model, and it cannot be streamed.
     """
-    nodes = [node for node in nodes if node.cpus >= 1]
+    nodes = [node for node in nodes if node.cpus >= 1]  # a head that only hands out work has no core to give
     with_cards = [node for node in nodes if node.gpus >= 1 and node.card_memory]
     if device and device.startswith("cuda") and not with_cards:
         raise NoRoom(f"device '{device}' is asked for, and no node of the cluster has a card; leave device out")
     if with_cards and device in (None, "cuda"):
-        return _on_cards(nickname, needs, with_cards, models)
-    return _on_cpus(nickname, needs, nodes)
+        card, most = "the cards of one node hold", max(USABLE * node.card_memory * node.gpus for node in with_cards)
+        needed, add = needs.memory, "a node with more or larger cards"
+        if gpus := _cards_for(needs.memory, with_cards, models):
+            return Asks(cpus=1, gpus=gpus)
+        streamed = Asks(cpus=1, gpus=1, stream=True)
+    else:
+        largest = max(nodes, key=lambda node: node.memory)
+        cpus = 1 if needs.small else max(1, math.floor(largest.cpus))  # a large model is read on all cores of its node
+        card, most = "the largest node has", largest.memory
+        needed, add = needs.memory + BESIDE_WEIGHTS, "a larger node"
+        if needed <= most:
+            return Asks(cpus, memory=needed)
+        streamed = Asks(cpus, stream=True)
+    if needs.streams:
+        return streamed
+    raise NoRoom(
+        f"{nickname} takes {needed / GB:.1f} GB, {card} {most / GB:.1f} GB, and such a model is not read layer by "
+        f"layer; add {add}"
+    )
 
 
-def _on_cards(nickname: str, needs: Needs, nodes: Sequence[Node], models: int) -> Asks:
-    card = USABLE * max(node.card_memory for node in nodes)
-    if needs.memory <= card:
-        # Cards of one size are the rule; where they differ, a share of the largest would be too little of a small one.
-        smallest = USABLE * min(node.card_memory for node in nodes)
-        share = math.ceil(STEPS * needs.memory / smallest) / STEPS
+def _cards_for(memory: int, nodes: Sequence[Node], models: int) -> float:
+    """Return how many cards of one node hold the model: a fraction of a card, 1, or more; 0 if they cannot hold it."""
+    usable = [USABLE * node.card_memory for node in nodes]
+    if memory <= max(usable):
+        # If the cards differ in size, a share of the largest would be too little of a small one.
+        share = math.ceil(STEPS * memory / min(usable)) / STEPS
         fair = math.floor(STEPS * sum(node.gpus for node in nodes) / models) / STEPS
-        return Asks(cpus=1, gpus=min(1.0, max(share, fair)))
-    several = [math.ceil(needs.memory / (USABLE * node.card_memory)) for node in nodes
-               if needs.memory <= USABLE * node.card_memory * node.gpus]  # fmt: skip
-    if several:
-        return Asks(cpus=1, gpus=min(several))
-    if needs.streams:
-        return Asks(cpus=1, gpus=1, stream=True)
-    most = max(USABLE * node.card_memory * node.gpus for node in nodes)
-    raise NoRoom(
-        f"{nickname} takes {needs.memory / GB:.1f} GB, the cards of one node hold {most / GB:.1f} GB, and such a model "
-        "is not read layer by layer; add a node with more or larger cards"
-    )
-
-
-def _on_cpus(nickname: str, needs: Needs, nodes: Sequence[Node]) -> Asks:
-    largest = max(nodes, key=lambda node: node.memory)
-    cpus = 1 if needs.small else max(1, math.floor(largest.cpus))  # a large one is read on all cores of its node
-    wanted = needs.memory + BESIDE_WEIGHTS
-    if wanted <= largest.memory:
-        return Asks(cpus, memory=wanted)
-    if needs.streams:
-        return Asks(cpus, stream=True)
-    raise NoRoom(
-        f"{nickname} takes {wanted / GB:.1f} GB, the largest node has {largest.memory / GB:.1f} GB, and such a model "
-        "is not read layer by layer; add a larger node"
-    )
+        return min(1.0, max(share, fair))
+    several = [math.ceil(memory / card) for card, node in zip(usable, nodes, strict=True) if memory <= card * node.gpus]
+    return min(several, default=0)
