@@ -14,7 +14,7 @@ import pandas as pd
 from .. import ROOT, InputError
 from ..io import replacing
 from . import claims, scorecard
-from .rules import ONLY, OTHER, OURS, SAID
+from .rules import OTHER
 
 PAGES = ("README.md", "docs/published.md")
 SECTION = re.compile(
@@ -109,21 +109,19 @@ def _counts(card: pd.DataFrame) -> str:
 
 
 def _sentences(card: pd.DataFrame, gathered: pd.DataFrame, wanted: list[str]) -> str:
-    """Return a list item per claim: verdict, evidence, the sentence, its primary numbers; without ids, all claims."""
+    """Return a table of claims: the sentence, our primary numbers, p over all sentences, verdict and evidence."""
     if unknown := [claim for claim in wanted if claim not in card.index]:
         raise InputError(f"'{unknown[0]}' is no claim of data/paper/claims.csv")
-    lines = []
-    for claim, row in card.loc[wanted].iterrows() if wanted else card[card["verdict"] != OURS].iterrows():
+    rows = []
+    for claim, row in card.loc[wanted].iterrows():
         numbers = scorecard.deciding(gathered[gathered["claim"] == claim])
         texts = [scorecard.estimate_text(number) for _, number in numbers.head(MOST).iterrows()]
         what = f"{texts[0].split(', ')[0]}, " if texts else ""  # once is enough
         texts = [*texts[:1], *(text.removeprefix(what) for text in texts[1:])]
-        p = "" if pd.isna(row["p_all"]) else f"; p {scorecard.short(row['p_all'])} over all sentences"
-        lines.append(f"* **{_capital(row)}** {row['says']}. Ours: {'; '.join(filter(None, texts)) or 'none'}{p}.")
-    return "\n".join(lines)
-
-
-def _capital(row: pd.Series) -> str:
-    """Return `Reproduced (recomputed)`; on other texts the side stands for the verdict."""
-    shown = row["side"] if row["verdict"] == OTHER else row["evidence"]
-    return row["verdict"].capitalize() + (f" ({shown})." if row["verdict"] in (*SAID.values(), ONLY, OTHER) else ".")
+        rows.append({
+            "the paper says": row["says"], "our number": "; ".join(filter(None, texts)) or "none",
+            "p (all)": "" if pd.isna(row["p_all"]) else scorecard.short(row["p_all"]),
+            "verdict": f"**{row['verdict']}**" + (f" ({row['side']})" if row["verdict"] == OTHER else ""),
+            "evidence": row["evidence"],
+        })  # fmt: skip
+    return markdown(pd.DataFrame(rows))
