@@ -72,11 +72,14 @@ LOADING = (
 
 
 def published() -> int:
-    """Run the notebooks about published scores, and compute what cards compare a model with, if that app is here."""
+    """Run the notebooks about published scores. With the apps, also measure the models for cards and write explorers."""
     from .notebooks import runs
 
-    measure = import_module(".apps.card.others", __package__).publish if (ROOT / "lib" / "apps").is_dir() else None
-    return runs.reproduce_published(measure=measure)
+    if not (ROOT / "lib" / "apps").is_dir():
+        return runs.reproduce_published()
+    failed = runs.reproduce_published(measure=import_module(".apps.card.others", __package__).publish)
+    import_module(".apps.explorer.page", __package__).explore("published")
+    return failed
 
 
 def score(

@@ -149,7 +149,8 @@ def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
     Raises InputError if there are none, if one of them is not a score table, or if two were not asked the same way.
     """
     if not collection.models:
-        raise InputError(f"no scores in {collection.scores}; run: make reproduce COLLECTION={collection}")
+        command = "published" if collection.kind == "published" else f"reproduce COLLECTION={collection}"
+        raise InputError(f"no scores in {collection.scores}; run: make {command}")
     tables = {nickname: read(path_of(collection, nickname)) for nickname in collection.models}
     settings = {nickname: table.attrs["metadata"] for nickname, table in tables.items()}
     refuse_differing(settings, f"delete one of them in {collection.scores} and score it again as the other was")

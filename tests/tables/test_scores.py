@@ -170,6 +170,8 @@ def test_a_shared_vocabulary_is_of_models_that_were_asked_the_same_way(score_tab
 def test_an_empty_collection_names_the_remedy():
     with refused("no scores in .*none.*make reproduce COLLECTION=none"):
         scores.read_all(Collection("none"))
+    with refused("no scores in .*published-none.*make published"):
+        scores.read_all(Collection("published-none"))
 
 
 @pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a\\b", "a\nb"])
