@@ -58,6 +58,9 @@ card: $(INSTALLED) ## one page on what a model values, beside ten published ones
 slides: $(INSTALLED) ## a slide per notebook for a lecture: its question, picture and answer
 	@$(PY) -m lib.run slides
 
+figure: $(INSTALLED) ## where a figure or table of the paper is computed again: make figure FIG=3C
+	@$(PY) -m lib.run figure "$(FIG)"
+
 lab: $(INSTALLED) ## open the notebooks in JupyterLab
 	@$(PY) -m jupyter lab notebooks
 

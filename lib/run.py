@@ -72,7 +72,7 @@ LOADING = (
 
 
 def published() -> int:
-    """Run the notebooks about published scores. With the apps, also measure the models for cards and write explorers."""
+    """Run the notebooks about published scores. With the apps, also measure models for cards and write explorers."""
     from .notebooks import runs
 
     if not (ROOT / "lib" / "apps").is_dir():
@@ -147,6 +147,9 @@ COMMANDS = {
                        ".notebooks.front:write"),
     "ls": Command("list what there is", ".notebooks.listing:ls", (
         argument("what", nargs="?", choices=["models", "collections", "prompts", "notebooks"], help="default: all"),
+    )),
+    "figure": Command("tell where a figure or table of the paper is computed again", ".notebooks.listing:figure", (
+        argument("item", metavar="FIG", help="such as 3C, or Table A6"),
     )),
     "check": Command("tell whether a model is scored as its makers meant", ".apps.check.commands:check", (
         *LOADING, argument("--json", action="store_true", dest="as_json", help="the same for machines"),

@@ -71,6 +71,14 @@ def opening(notebook: Path) -> tuple[str, str]:
     return first_line.lstrip("# ").strip() or notebook.stem, question[0].strip() if question else ""
 
 
+def pictures_of(executed: Path, tag: str) -> dict[str, str]:
+    """Return the pictures that the cells with this tag show in an executed notebook: file name -> what it shows."""
+    outputs = [output for cell in read(executed).cells if tag in cell.metadata.get("tags", [])
+               for output in cell.get("outputs", [])]  # fmt: skip
+    shown = [output.get("metadata", {}).get("image/png", {}) for output in outputs]
+    return {picture["file"]: picture.get("alt", "") for picture in shown if picture.get("file")}
+
+
 def is_of_exercises(cell: nbformat.NotebookNode) -> bool:
     """Return whether a cell belongs to the section of exercises that ends a notebook."""
     is_heading = cell.cell_type == "markdown" and cell.source.startswith(EXERCISES)

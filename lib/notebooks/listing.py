@@ -1,13 +1,15 @@
 """What there is, listed on a terminal: models, collections, prompts and notebooks."""
 
+import re
 import textwrap
 from collections.abc import Iterable
 
-from .. import ROOT
+from .. import ROOT, InputError
+from ..claims import claims
 from ..tables import registry
 from ..tables.collection import EMBEDDED, ITEMS, OWN, PUBLISHED, VOCABULARY, WORDS, Collection
 from ..tables.prompts import grid, read_prompts
-from .files import find_notebooks, opening, parameters_of
+from .files import find_notebooks, opening, parameters_of, pictures_of
 
 
 def ls(what: str | None = None) -> None:
@@ -52,6 +54,27 @@ def notebooks() -> list[str]:
         lines += [path.stem, *textwrap.wrap(opening(path)[1], 120, initial_indent="    ", subsequent_indent="    "),
                   *textwrap.wrap(given, 120, initial_indent="    ", subsequent_indent="    ")]  # fmt: skip
     return lines
+
+
+def figure(item: str) -> None:
+    """Print where the counterpart of a figure or table of the paper is: its notebooks, pictures, and what they show.
+
+    item: as `3C`, `Figure 3C` or `Table A6`; without a word, the figure. Raise InputError for one that is not listed.
+    """
+    listed = claims.paper_table("items").set_index("item")
+    kind, number = re.fullmatch(r"(?i)\s*(fig|table|)[a-z.]*\s*(.*?)\s*", item).groups()
+    names = [f"{word} {number.upper()}" for word in ("Figure", "Table") if word.lower().startswith(kind.lower())]
+    name = next((name for name in names if name in listed.index), None)
+    if name is None:
+        raise InputError(f"the paper has no '{item}' that is listed; there are: {', '.join(listed.index)}")
+    notebook, tag = listed.loc[name]
+    print(f"{name}: notebook {notebook}, cell '{tag}'. make published (real models) and make reproduce write:")
+    for folder in (WORDS.figures, ITEMS.figures, VOCABULARY.figures, ROOT / "notebooks"):
+        pictures = EMBEDDED.figures if folder == ROOT / "notebooks" else folder
+        for path in sorted(folder.glob(f"{notebook}*.ipynb")):
+            print(f"  {path.relative_to(ROOT)}")
+            for file, alt in pictures_of(path, tag).items():
+                print(f"    {(pictures / file).relative_to(ROOT)}: {alt}")
 
 
 def _aligned(rows: Iterable[Iterable]) -> list[str]:

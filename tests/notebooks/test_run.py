@@ -20,7 +20,7 @@ from papermill.exceptions import PapermillExecutionError
 from lib import ROOT, InputError, run
 from lib.io import lock
 from lib.models import reward_models
-from lib.notebooks import files, pages, runs
+from lib.notebooks import files, listing, pages, runs
 from lib.notebooks.files import KERNEL, WIDGET_TYPE, cause_of, find_notebooks, opening, parameters_of, stripped
 from lib.notebooks.jobs import CARD_OF, Job, hash_of, imported_by, plan
 from lib.notebooks.workers import Running, next_of
@@ -669,6 +669,16 @@ def test_a_command_loads_only_what_it_needs():
     assert {"lib.scoring.engine", "torch"} <= set(loaded.split())  # they were really imported
     for module in ("seaborn", "matplotlib", "statsmodels", "sklearn", "pingouin", "papermill", "nbconvert"):
         assert f" {module} " not in loaded, module
+
+
+def test_a_figure_of_the_paper_is_found_by_its_number_alone(capsys):
+    listing.figure("3c")
+    shown = capsys.readouterr().out
+    assert shown.startswith("Figure 3C: notebook 04_framing_effects") and "04_slopes_by_sign.png: " in shown
+    listing.figure("table a6")
+    assert capsys.readouterr().out.startswith("Table A6: notebook 02_optimal_and_pessimal_tokens")
+    with pytest.raises(InputError, match="no '9Z' that is listed; there are: Figure 1, "):
+        listing.figure("9Z")
 
 
 def test_listings_name_what_there_is(capsys):
