@@ -18,30 +18,20 @@ def compare_cells(
     """Return one row per printed cell, row by row: row, column, paper, as_published, corrected, agrees (bool).
 
     printed: what the paper prints; blank cells ('' or NaN) are left out. as_published: the same table by the paper's
-    recipe, and corrected by ours; both are matched by the names of rows and columns, never by position. A cell that
-    was not computed is missing, and does not agree.
-    decimals: as many as the paper prints; a number agrees if it rounds to the printed one. A printed bound, `<0.001`,
-    asks for less. None: cells are texts, which must be equal.
+    recipe. corrected: the same table by ours. Both are matched by the names of rows and columns, never by position. A
+    cell that was not computed is missing, and does not agree.
+    decimals: how many decimals the paper prints; a number agrees if it rounds to the printed one, or keeps a printed
+    bound such as `<0.001`. None: cells are texts, which must be equal.
     """
-    rows, columns = printed.index, printed.columns
-
-    def flat(table: pd.DataFrame | None) -> np.ndarray:
-        if table is None:
-            return np.full(printed.size, np.nan, dtype=object)
-        return table.reindex(index=rows, columns=columns).to_numpy(dtype=object).ravel()
-
-    paper, ours = flat(printed), flat(as_published)
-    cells = pd.DataFrame(
-        {"row": np.repeat([_name(row) for row in rows], len(columns)),
-         "column": np.tile([_name(column) for column in columns], len(rows)),
-         "paper": paper, "as_published": ours, "corrected": flat(corrected),
-         "agrees": [_agrees(*pair, decimals) for pair in zip(paper, ours, strict=True)]}
-    )  # fmt: skip
+    tables = {"paper": printed, "as_published": as_published, "corrected": corrected}
+    like = {"index": printed.index, "columns": printed.columns}
+    flat = {name: np.full(printed.size, np.nan, dtype=object) if table is None
+            else table.reindex(**like).to_numpy(dtype=object).ravel() for name, table in tables.items()}  # fmt: skip
+    rows, columns = ([" ".join(map(str, label)) if isinstance(label, tuple) else str(label) for label in labels]
+                     for labels in printed.axes)  # fmt: skip
+    cells = pd.DataFrame({"row": np.repeat(rows, len(columns)), "column": columns * len(rows)} | flat)
+    cells["agrees"] = [_agrees(*pair, decimals) for pair in zip(cells["paper"], cells["as_published"], strict=True)]
     return cells[cells["paper"].notna() & (cells["paper"] != "")].reset_index(drop=True)
-
-
-def _name(label: object) -> str:
-    return " ".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
 def _agrees(paper: object, ours: object, decimals: int | None) -> bool:
@@ -66,16 +56,13 @@ def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """
     rows = {}
     for name, cells in tables.items():
-        differing = cells[~cells["agrees"]]
-        agree, first = len(cells) - len(differing), "" if differing.empty else _told(differing.iloc[0])
-        rows[name] = [len(cells), agree, agree / len(cells) if len(cells) else np.nan, first]
+        first = ""
+        for cell in cells[~cells["agrees"]].head(1).itertuples():
+            ours = f"{cell.as_published:.4g}" if isinstance(cell.as_published, float) else repr(cell.as_published)
+            ours = "nothing" if pd.isna(cell.as_published) else ours
+            first = f"{cell.row}, {cell.column}: computed {ours}, printed {cell.paper!r}"
+        rows[name] = [len(cells), int(cells["agrees"].sum()), cells["agrees"].mean() if len(cells) else np.nan, first]
     return pd.DataFrame.from_dict(rows, orient="index", columns=["cells", "agree", "share", "first"])
-
-
-def _told(cell: pd.Series) -> str:
-    ours = cell["as_published"]
-    computed = "nothing" if pd.isna(ours) else f"{ours:.4g}" if isinstance(ours, float) else repr(ours)
-    return f"{cell['row']}, {cell['column']}: computed {computed}, printed {cell['paper']!r}"
 
 
 def cell_claims(claim: str, tables: Mapping[str, pd.DataFrame], prompt: str, own: Iterable[str]) -> list[dict]:
@@ -93,14 +80,21 @@ def cell_claims(claim: str, tables: Mapping[str, pd.DataFrame], prompt: str, own
 # --- lists of texts -----------------------------------------------------------------------------------------------
 
 
-def printed_lists(table: str) -> pd.DataFrame:
-    """Return the texts of a table A1 to A9 as printed: a column per model, index (end, position) as side_by_side()."""
-    names = ("tables_a1_to_a5", "tables_a6_a7", "tables_a8_a9")
-    rows = pd.concat(claims.paper_table(name).rename(columns={"nickname": "model"}) for name in names)
+def printed_lists(table: str, value: str = "text") -> pd.DataFrame:
+    """Return the two ends of rankings as printed in Table 2 or A1 to A9, in the form of rankings.side_by_side().
+
+    table: 2, A1, ... A9. Index: (end, position), the most optimal text first and the most pessimal last. Columns: the
+    models in the paper's order. value: `text`; of Table 2 also `token_id` or `score`.
+    """
+    names = ("table_2", "tables_a1_to_a5", "tables_a6_a7", "tables_a8_a9")
+    rows = pd.concat(claims.paper_table(name).assign(source=name) for name in names)
+    rows["table"] = rows["table"].where(rows["source"] != "table_2", "2")
     rows = rows[rows["table"] == table].replace({"end": {"top": "optimal", "bottom": "pessimal"}})
     if rows.empty:
-        raise InputError(f"'{table}' is no list of texts in data/paper; choose A1 to A9")
-    return rows.pivot_table("text", ["end", "position"], "model", aggfunc="first")[list(rows["model"].unique())]
+        raise InputError(f"'{table}' is no list of texts in data/paper; choose 2 or A1 to A9")
+    rows = rows.assign(model=rows["nickname"].fillna(rows["model"]), text=rows["text"].fillna(rows["decoded"]))
+    grid = rows.pivot_table(value, ["end", "position"], "model", aggfunc="first")[list(rows["model"].unique())]
+    return pd.concat([grid.loc[["optimal"]], grid.loc[["pessimal"]].iloc[::-1]])
 
 
 def compare_lists(
@@ -108,8 +102,8 @@ def compare_lists(
 ) -> pd.DataFrame:
     """Return compare_cells() of the two ends of rankings; of tied texts any order is right, so a tie agrees too.
 
-    printed: index (end, position), a column per model, as from printed_lists. rewards: model -> rewards by text, in
-    order of token_id, which decides ties in as_published; corrected: likewise. Models without rewards are left out.
+    printed: as from printed_lists. rewards: model -> rewards by text, in order of token_id, which decides ties in
+    as_published; corrected: likewise. Models without rewards are left out.
     """
     places = printed.index.get_level_values("position").max()
 

@@ -39,20 +39,20 @@ def _holm(p: pd.Series) -> pd.Series:
 
 
 def _sentence(rows: pd.DataFrame) -> dict:
-    """What the rows of one claim come to, by the primary ones that could be tested best."""
+    """Return what the rows of one claim come to, by those that decide."""
     decide = deciding(rows)
-    side, said = _joined(decide)
-    said = OURS if (rows["verdict"] == OURS).any() else said
+    sides = set(decide["side"]) - {""}
+    side = next((name for name in (AGAINST, UNDECIDED, FOR) if name in sides), "")  # several rows must all hold
+    reason = decide["verdict"].iloc[0] if len(decide) else UNTESTABLE
+    said = OURS if (rows["verdict"] == OURS).any() else SAID[side] if side and reason in SAID.values() else reason
     shown = decide[decide["side"] == side] if side else decide
     shown = (shown if len(shown) else rows).iloc[0]
-    others = rows.drop(index=decide.index)["side"].value_counts()
-    estimate = shown["as_published"] if pd.isna(shown["corrected"]) else shown["corrected"]
-    copied = {name: shown[name] for name in ("quantity", "prompt", "ci_low", "ci_high", "n", "evidence")}
-    copied["population"] = ", ".join(dict.fromkeys(decide["population"])) or shown["population"]
     p = decide["p"].where(decide["ci_low"].notna())
     p = np.minimum(len(p) * p[decide["side"] == AGAINST].min(), 1.0) if side == AGAINST else p.max()
-    counts = {name: int(others.get(name, 0)) for name in SIDES}
-    return copied | {"estimate": estimate, "p": p, "side": side, "verdict": said} | counts
+    others = rows.drop(index=decide.index)["side"].value_counts().reindex(SIDES, fill_value=0)
+    copied = shown[["quantity", "prompt", "ci_low", "ci_high", "n", "evidence"]].to_dict() | others.to_dict()
+    copied["population"] = ", ".join(dict.fromkeys(decide["population"])) or shown["population"]
+    return copied | {"estimate": _estimate(shown), "p": p, "side": side, "verdict": said}
 
 
 def deciding(rows: pd.DataFrame) -> pd.DataFrame:
@@ -69,16 +69,6 @@ def deciding(rows: pd.DataFrame) -> pd.DataFrame:
             break
     ranks = rows["evidence"].map({name: i for i, name in enumerate(claims.EVIDENCE)})
     return rows[ranks == ranks.min()] if ranks.notna().any() else rows
-
-
-def _joined(rows: pd.DataFrame) -> tuple[str, str]:
-    """(side, verdict) of several rows that must all hold; no rows: nothing could be tested."""
-    sides = set(rows["side"]) - {""}
-    side = AGAINST if AGAINST in sides else UNDECIDED if UNDECIDED in sides else FOR if sides else ""
-    if not len(rows):
-        return "", UNTESTABLE
-    reason = rows["verdict"].iloc[0]
-    return side, SAID[side] if side and reason in SAID.values() else reason
 
 
 def counts(card: pd.DataFrame) -> pd.DataFrame:
@@ -111,21 +101,6 @@ def one_page(card: pd.DataFrame) -> pd.DataFrame:
          "estimate": [estimate_text(row) for _, row in card.iterrows()], **holm, "evidence": card["evidence"],
          "on": card["population"], "side": card["side"], "verdict": card["verdict"]}
     ).reset_index(drop=True)  # fmt: skip
-
-
-def in_detail(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of claims.gather as text: claim, quantity (with prompt and model), paper, as published, corrected,
-    interval (95%), n, p, side, verdict, evidence, on (what it was computed on); '' where there is nothing to say."""
-    named = rows[["quantity", "prompt", "model"]].apply(lambda row: ", ".join(filter(None, row)), axis=1)
-    ends = zip(rows["ci_low"], rows["ci_high"], strict=True)
-    table = claims.readable(rows).rename(columns={"as_published": "as published", "population": "on"})
-    table = table.assign(
-        quantity=named.str.replace("_", " ") if len(named) else "",
-        interval=["" if pd.isna(low) else f"[{short(low)}, {short(high)}]" for low, high in ends],
-        p=["" if pd.isna(p) else short(p) for p in rows["p"]],
-    )
-    numbers = ["paper", "as published", "corrected", "interval", "n", "p"]
-    return table[["claim", "quantity", *numbers, "side", "verdict", "evidence", "on"]]
 
 
 def estimate_text(row: pd.Series) -> str:

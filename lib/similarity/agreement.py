@@ -13,6 +13,7 @@ from ..stats import resampling
 from ..stats.crossed import Crossed, crossed
 from ..stats.pair_model import refuse_malformed
 from ..stats.rankings import matrix_of_pairs, refuse_constant
+from ..tables import registry
 
 MOMENTS = ["mean", "variance", "skewness"]
 
@@ -22,10 +23,12 @@ MOMENTS = ["mean", "variance", "skewness"]
 def comparable(tables: Mapping[str, pd.DataFrame], prompt: str, least: int = 2) -> tuple[dict[str, pd.DataFrame], str]:
     """Return the score tables whose rewards can be compared, and why others, or all, cannot ('' where all can).
 
-    tables: as from scores.read_all, with this prompt. A model whose rewards are all equal is left out. Nothing is left
-    where fewer than `least` models remain, or where they share fewer than ten texts: then what is asked of the
-    collection is undecided, for the reason that is given.
+    tables: as from scores.read_all, with this prompt. They come back in the order of the registry. A model whose
+    rewards are all equal is left out. No table is left where fewer than `least` models remain, or where they share
+    fewer than ten texts: then the claims about the collection are undecided, for the reason that is given.
     """
+    known = [name for name in registry.reward_models().index if name in tables]
+    tables = {name: tables[name] for name in [*known, *tables]}
     varied = {name: table for name, table in tables.items() if np.ptp(table[prompt]) > 0}
     constant = ", ".join(name for name in tables if name not in varied)
     reasons = [f"the rewards of {constant} are all equal"] if constant else []
@@ -48,26 +51,20 @@ def moments(rewards: Mapping[str, np.ndarray], resamples: int = 1000, seed: int 
     One row per model. rewards: model -> rewards of its tokens; pass distinct inputs, because copies of one observation
     narrow the intervals. Columns: n, then each moment and its `_ci_low` and `_ci_high`. Variance divides by n (ddof 0)
     and skewness is the third standardised moment without a correction for bias, as in the paper. Percentile intervals
-    over tokens.
-    Raises InputError for fewer than three rewards, or rewards that are all equal.
+    over tokens. Raises InputError for fewer than three rewards, or rewards that are all equal.
     """
     rows = {}
     for name, values in rewards.items():
         values = np.asarray(values, dtype=float)
-        if len(values) < 3 or np.ptp(values) == 0:
-            n = len(values)
+        n, centre, spread = len(values), values.mean(), values.std()
+        if n < 3 or np.ptp(values) == 0:
             raise InputError(f"the rewards of {name} ({n}) do not vary, so they have no skewness; leave it out")
-        centre, spread = values.mean(), values.std()
-        draws = _resampled_moments((values - centre)[:, None] / spread, resamples, seed)[:, 0]
-        row = {"n": len(values), "mean": centre, "variance": spread**2, "skewness": stats.skew(values)}
-        for column, (moment, shift, scale) in enumerate(
-            [("mean", centre, spread), ("variance", 0, spread**2), ("skewness", 0, 1)]
-        ):
-            ends = zip(("ci_low", "ci_high"), resampling.interval(draws[:, column]), strict=True)
-            row |= {f"{moment}_{end}": shift + scale * value for end, value in ends}
-        rows[name] = row
+        ends = resampling.interval(_resampled_moments((values - centre)[:, None] / spread, resamples, seed)[:, 0])
+        shift, scale = np.array([centre, 0, 0]), np.array([spread, spread**2, 1])  # of the standardised moments
+        low, high = (shift + scale * end for end in ends)
+        rows[name] = [n, *np.column_stack([[centre, spread**2, stats.skew(values)], low, high]).ravel()]
     columns = [f"{moment}{end}" for moment in MOMENTS for end in ("", "_ci_low", "_ci_high")]
-    return pd.DataFrame.from_dict(rows, orient="index")[["n", *columns]]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["n", *columns])
 
 
 def _resampled_moments(z: np.ndarray, resamples: int, seed: int) -> np.ndarray:
@@ -85,37 +82,33 @@ def _resampled_moments(z: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     return np.stack([first, variance, (third - 3 * first * second + 2 * first**3) / spread], axis=2)
 
 
-@dataclass(frozen=True)
-class Skews:
-    """How many models' rewards are skewed to the right. skewness: model -> skewness over distinct texts.
+def skews(
+    as_published: Mapping[str, pd.DataFrame], distinct: Mapping[str, pd.DataFrame], resamples: int = 1000, seed: int = 0
+) -> pd.DataFrame:  # fmt: skip
+    """Return in how many models rewards are skewed to the right, and the mean skewness: one row per prompt.
 
-    as_published: how many are positive over the texts as the paper takes them; n_positive: over distinct texts, with
-    the 95% interval ci_low, ci_high of the count (texts are drawn, the models are these). mean: over models, crossed.
+    Both: prompt -> rewards, texts x models, none missing. as_published: the texts as the paper takes them, in which
+    ` love` and `love` are two. distinct: trimmed, so that no observation is counted twice.
+    Columns: as_published (the count over the first), n_positive (the count over the second) with ci_low and ci_high
+    (95%; texts are sampled, the models are these), models, others (those that are not skewed to the right), n (texts);
+    mean (over models) with mean_low, mean_high (for other texts and models), p, and new_low, new_high (a new model).
     """
-
-    skewness: pd.Series
-    as_published: int
-    n_positive: int
-    ci_low: int
-    ci_high: int
-    mean: Crossed
-
-
-def skews(as_published: pd.DataFrame, distinct: pd.DataFrame, resamples: int = 1000, seed: int = 0) -> Skews:
-    """Return the skewness of all models' rewards for one prompt; both tables are texts x models, none missing.
-
-    as_published: over the texts as the paper takes them, where ` love` and `love` are two. distinct: trimmed, so that
-    no observation is counted twice.
-    """
-    skewness = pd.Series(stats.skew(distinct.to_numpy(dtype=float)), distinct.columns)
-    z = ((distinct - distinct.mean()) / distinct.std(ddof=0)).to_numpy(dtype=float)
-    ci_low, ci_high = resampling.interval((_resampled_moments(z, resamples, seed)[:, :, 2] > 0).sum(axis=1))
-    old = int((stats.skew(as_published.to_numpy(dtype=float)) > 0).sum())
-    return Skews(skewness, old, int((skewness > 0).sum()), int(ci_low), int(ci_high), mean_skewness(distinct))
+    rows = {}
+    for prompt, rewards in distinct.items():
+        skewness = pd.Series(stats.skew(rewards.to_numpy(dtype=float)), rewards.columns)
+        z = ((rewards - rewards.mean()) / rewards.std(ddof=0)).to_numpy(dtype=float)
+        ends = resampling.interval((_resampled_moments(z, resamples, seed)[:, :, 2] > 0).sum(axis=1))
+        published = int((stats.skew(as_published[prompt].to_numpy(dtype=float)) > 0).sum())
+        others, mean = ", ".join(skewness.index[skewness <= 0]) or "none", mean_skewness(rewards)
+        counts = {"as_published": published, "n_positive": int((skewness > 0).sum()), "models": len(skewness)}
+        counts |= {"ci_low": int(ends[0]), "ci_high": int(ends[1]), "others": others, "n": mean.n, "p": mean.p}
+        rows[prompt] = counts | {"mean": mean.estimate, "mean_low": mean.ci_low, "mean_high": mean.ci_high,
+                                 "new_low": mean.new_low, "new_high": mean.new_high}  # fmt: skip
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("prompt")
 
 
 def mean_skewness(rewards: pd.DataFrame) -> Crossed:
-    """Return the mean over models of the skewness of their rewards, crossed: texts and models are both drawn.
+    """Return the mean over models of the skewness of their rewards, crossed: texts and models are both sampled.
 
     rewards: texts x models, none missing.
     """
@@ -231,33 +224,28 @@ def dimension(rewards: Mapping[str, pd.DataFrame], components: int = 2, groups: 
     """Return how much of the variance of rewards the first principal components explain, in [0, 1].
 
     rewards: model -> texts x prompts. Texts that a model lacks are left out for all. Rewards of each prompt are
-    standardised. One row per model, the `mean of models`, and `all together`, where a column is a prompt of a model.
+    standardised. One row per model, `all together` (a column per prompt of a model), and the `mean of models`.
     Columns: prompts (columns), first, explained (by `components`), with ci_low and ci_high for other texts (95%,
     jackknife over `groups` of texts), effective (how many uncorrelated columns would spread the variance as much:
     1 / the sum of squared shares).
     """
     together = pd.concat(rewards, axis=1).dropna()
-    z = together.to_numpy(dtype=float)
+    z, texts = together.to_numpy(dtype=float), np.arange(len(together))
     blocks = {name: np.flatnonzero(together.columns.get_level_values(0) == name) for name in rewards}
     blocks["all together"] = np.arange(z.shape[1])
 
-    def shares(rows: np.ndarray) -> dict[str, np.ndarray]:
-        correlations = np.corrcoef(z[rows], rowvar=False)
-        values = {name: np.linalg.eigvalsh(correlations[np.ix_(own, own)])[::-1] for name, own in blocks.items()}
-        return {name: own / own.sum() for name, own in values.items()}
+    def explained(rows: np.ndarray) -> pd.DataFrame:
+        correlations, table = np.corrcoef(z[rows], rowvar=False), {}
+        for name, own in blocks.items():
+            values = np.linalg.eigvalsh(correlations[np.ix_(own, own)])[::-1]
+            share = values / values.sum()
+            table[name] = [len(share), share[0], share[:components].sum(), 1 / (share**2).sum()]
+        table["mean of models"] = list(np.mean([table[name] for name in rewards], axis=0))
+        return pd.DataFrame.from_dict(table, orient="index", columns=["prompts", "first", "explained", "effective"])
 
-    def explained(rows: np.ndarray) -> np.ndarray:
-        of_each = [share[:components].sum() for share in shares(rows).values()]
-        return np.array([*of_each, np.mean(of_each[:-1])])
-
-    texts = np.arange(len(z))
-    without = np.array([explained(texts[texts % groups != group]) for group in range(groups)])
-    error = np.sqrt((groups - 1) * without.var(axis=0))
-    rows = {name: [len(share), share[0], share[:components].sum(), 1 / (share**2).sum()]
-            for name, share in shares(texts).items()}  # fmt: skip
-    rows["mean of models"] = list(np.mean([rows[name] for name in rewards], axis=0))
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=["prompts", "first", "explained", "effective"])
-    reach = stats.t.ppf(0.975, groups - 1) * error
+    table = explained(texts)
+    without = np.array([explained(texts[texts % groups != group])["explained"] for group in range(groups)])
+    reach = stats.t.ppf(0.975, groups - 1) * np.sqrt((groups - 1) * without.var(axis=0))
     table.insert(3, "ci_low", table["explained"] - reach)
     table.insert(4, "ci_high", table["explained"] + reach)
     return table

@@ -31,23 +31,24 @@ PUBLISHED = "#737373"  # the colour of what is as published
 
 @styled
 def draw_matrices(frames: Mapping[str, pd.DataFrame], *, title: str, measure: str, numbers: bool = True) -> Chart:
-    """Draw models x models matrices side by side, a panel each: the pairs below the diagonal.
+    """Draw models x models matrices side by side, a panel each: the pairs below the diagonal, on one scale.
 
     frames: panel title -> matrix, models in its order; '' leaves the title out. measure: what the numbers are.
-    numbers: print each, and give each panel its own scale, from its lowest entry to its highest, so that what differs
-    within it can be seen; False shades entries from 0 to 1.
+    numbers: print each, and shade from the lowest to the highest entry of all panels; False shades from 0 to 1.
     """
     most = max(map(len, frames.values()))
     wide = max(7.0, (2.4 + 0.56 * most) * len(frames)) if numbers else 2.2 + 3.2 * len(frames)
     lines = len(title_lines(title, wide))
     figure = new_chart(wide, 2.4 + 0.48 * most + 0.3 * lines if numbers else 4.6 + 0.35 * lines, title)
     panels = figure.subplots(1, len(frames), squeeze=False, sharey=not numbers)[0]
-    for axes, (name, frame) in zip(panels, frames.items(), strict=True):
-        below, limits = charts.lower_triangle(frame), None if numbers else (0.0, 1.0)
-        charts.heat_map(axes, below, limits=limits, numbers=".2f" if numbers else "")
+    below = {name: charts.lower_triangle(frame) for name, frame in frames.items()}
+    low, high = (limit([limit(frame) for frame in below.values()]) for limit in (np.nanmin, np.nanmax))
+    room = 0.25 * (high - low) or 1.0  # so that the highest cell is not black, and its number can be read
+    for axes, (name, frame) in zip(panels, below.items(), strict=True):
+        limits = (low, high + room) if numbers else (0.0, 1.0)
+        charts.heat_map(axes, frame, limits=limits, numbers=".2f" if numbers else "")
         axes.set_title(name)
-    scales = ", each panel on its own scale" if numbers and len(frames) > 1 else ""
-    figure.supxlabel(f"{measure}; dark is high{scales}", fontsize=12)
+    figure.supxlabel(f"{measure}; dark is high", fontsize=12)
     return figure
 
 
@@ -179,11 +180,14 @@ def draw_wordings(means: Mapping[str, Crossed], *, title: str) -> Chart:
 
 @styled
 def draw_kinds(kinds: pd.DataFrame, *, title: str) -> Chart:
-    """Draw how many texts of each kind stand at an end, a row per model; kinds: ends.kinds()."""
-    counts = kinds.drop(columns="mean length")
-    figure, [axes] = charts.row_of_panels([""], height=1.9 + 0.42 * len(kinds), title=title, width=7.5, margin=2)
+    """Draw how many texts of each kind there are, a row per model, and their mean length; kinds: as from ends.kinds.
+
+    The kind `other` is the rest, so it is not drawn.
+    """
+    counts = kinds.drop(columns=["mean length", "other"], errors="ignore")
+    figure, [axes] = charts.row_of_panels([""], height=2.1 + 0.42 * len(kinds), title=title, width=7.5, margin=2)
     charts.heat_map(axes, counts.astype(float), numbers=".0f", are_models=False)
     lengths = [f"{model_label(name)}, {letters:.0f} letters" for name, letters in kinds["mean length"].items()]
     axes.set_yticklabels(lengths)
-    axes.set_xlabel("kind of text; mean length of a text beside the model's name")
+    axes.set_xlabel("texts of each kind; other texts are not shown.\nOn the left: the mean length of the texts")
     return figure

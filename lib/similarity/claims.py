@@ -1,6 +1,5 @@
-"""The claims of section 2.2: moments, agreement, the map of models, its regression, lineage, and the printed pages."""
+"""The claims of section 2.2: rows for lib.claims, made from the tables that this folder computes."""
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -8,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from ..claims.cells import below_diagonal, cell_claims, compare_cells
+from ..claims.cells import below_diagonal, cell_claims, compare_cells, printed_lists
 from ..claims.claims import paper_table
 from ..stats import pair_model, resampling
 from ..stats.crossed import Crossed
@@ -22,23 +21,27 @@ TABLE_3 = "tables/output/table_3_distribution_moments.csv"
 PRINTED = "Fig 2A as printed"
 SKEW_CLAIMS = {"greatest": "S2.skew", "GW": "S2.skew", "best": "S3.skew.best", "worst": "S3.skew.worst"}
 NEAR = ("base", "developer", "parameters")  # what models near each other on the map are said to share
-
+CI = {"ci_low": "ci_low", "ci_high": "ci_high"}  # field of a row of claims -> column of a table
+B = CI | {"corrected": "b", "p": "p"}
+# What a collection that cannot be compared leaves undecided: ids of claims begin so.
+SKEWNESS = ("S2.skew", "S3.skew", "S2.moments")
+SIMILARITY = ("S2.tau", "S2.mds", "S2.rsa.m", "S2.rsa.f", "S2.rsa.b", "S2.rsa.si", "S2.developer")
 
 # --- the paper's pages --------------------------------------------------------------------------------------------
 
 
 def page_claims(prompt: str) -> list[dict]:
     """Return S2.sonder and S2.harm by Table 2 as printed, S2.rsa.stepwise by Fig 2A as printed."""
-    both, page = ends.printed_ends()[GEMMA], papers_scope(PAGES, prompt)
-    sonder = sum(text.strip().casefold() == "sonder" for text in both["optimal"])
-    hits, low, high, of = ends.count(both["pessimal"], ends.is_harm)
+    listed, page = printed_lists("2")[GEMMA], papers_scope(PAGES, prompt)
+    sonder = int((listed["optimal"].str.strip().str.casefold() == "sonder").sum())
+    hits, low, high, of = ends.count(listed["pessimal"], ends.is_harm)
     tau = factors.printed_matrix()
     traits = factors.theoretical(registry.rows_of(tau.index))
     selected = {entries: rsa.stepwise(tau, traits, entries)[0] for entries in ("all", "pairs")}
     keeps = {entries: int(set(names) == set(rsa.FINAL)) for entries, names in selected.items()}
     note = "Fig 2A, by AIC: all 100 entries keep {}, the 45 pairs {}".format(*map(" and ".join, selected.values()))
     return [
-        page.row("S2.sonder", "tokens", GEMMA, "Table 2", as_published=sonder, n=len(both["optimal"])),
+        page.row("S2.sonder", "tokens", GEMMA, "Table 2", as_published=sonder, n=len(listed["optimal"])),
         page.row("S2.harm", "share_of_harm", GEMMA, "Table 2", as_published=hits / of, ci_low=low / of,
                  ci_high=high / of, n=of),
         papers_scope(FIGURES, prompt).row("S2.rsa.stepwise", "keeps_base_and_rank", "", note,
@@ -46,15 +49,113 @@ def page_claims(prompt: str) -> list[dict]:
     ]  # fmt: skip
 
 
-# --- section 2.2 --------------------------------------------------------------------------------------------------
+# --- distributions ------------------------------------------------------------------------------------------------
+
+
+def distribution_claims(
+    here: Scope, skews: pd.DataFrame, wordings: Mapping[str, Crossed], moments: pd.DataFrame,
+    table_3: pd.DataFrame | None,
+) -> list[dict]:  # fmt: skip
+    """Return S2.skew, S2.moments and S3.skew.*; none where the prompt is one about which the section says nothing.
+
+    skews: as from agreement.skews. wordings: wording of the published grid -> mean skewness; may be empty. moments: of
+    each model by the paper's recipe. table_3: these against Table 3, as from `table_3_cells`; None where the collection
+    is not the paper's own, where the authors' released table is read instead.
+    """
+    if here.prompt not in PROMPTS:
+        return []
+    rows = skew_claims(here, skews)
+    rows += wording_claims(wordings, here) if wordings else []
+    if here.is_the_papers:
+        rows += moment_claims(moments, here, "recomputed from the released rewards")
+        rows += cell_claims("S2.cells", {"Table 3": table_3}, here.prompt, here.own)
+    elif here.asks_as_the_paper:
+        rows += released_claims()
+    return rows
+
+
+def skew_claims(here: Scope, skews: pd.DataFrame) -> list[dict]:
+    """Return S2.skew and S3.skew.*: how many models' rewards are skewed to the right, and by how much on average."""
+    rows = []
+    for prompt, skew in skews[skews.index.isin(list(SKEW_CLAIMS))].iterrows():
+        claim, about = SKEW_CLAIMS[prompt], replace(here, prompt=prompt)
+        note = f"of {skew['models']} models; not to the right: {skew['others']}"
+        new = f"crossed over texts and models; a new model: {skew['new_low']:.2f} to {skew['new_high']:.2f}"
+        rows += [
+            about.row(claim, "n_positive", note=note, n=skew["models"], ci_low=skew["ci_low"], ci_high=skew["ci_high"],
+                      **_once(skew["as_published"], skew["n_positive"])),
+            about.row(claim, "mean_skewness", note=new, corrected=skew["mean"], ci_low=skew["mean_low"],
+                      ci_high=skew["mean_high"], n=skew["n"], p=skew["p"]),
+        ]  # fmt: skip
+    return rows
+
+
+def wording_claims(means: Mapping[str, Crossed], here: Scope) -> list[dict]:
+    """Return S3.skew.*: in how many wordings of a question the mean skewness is surely positive.
+
+    means: wording -> as from agreement.mean_skewness.
+    """
+    rows = []
+    for claim, polarity in {"S3.skew.best": 1, "S3.skew.worst": -1}.items():
+        asked = [mean for wording, mean in means.items() if prompts.polarity(wording) == polarity]
+        least = min((mean.estimate for mean in asked), default=float("nan"))
+        note = f"of {len(asked)} wordings, interval included; least mean {least:.2f}"
+        above = sum(mean.ci_low > 0 for mean in asked)
+        rows.append(replace(here, prompt="").row(claim, "wordings_positive", note=note, corrected=above, n=len(asked)))
+    return rows
+
+
+def table_3_cells(as_published: pd.DataFrame, corrected: pd.DataFrame) -> pd.DataFrame:
+    """Return Table 3 cell by cell, as from cells.compare_cells; both tables as from agreement.moments."""
+    printed = paper_table("table_3").set_index("nickname")
+    bounded = printed["variance_relation"] == "<"
+    variance = printed["variance"].astype(object).mask(bounded, "<" + printed["variance"].astype(str))
+    return compare_cells(printed.assign(variance=variance)[agreement.MOMENTS], as_published, corrected, decimals=3)
+
+
+def released_moments() -> pd.DataFrame:
+    """Return Table 3 as the authors released it: model -> mean, variance, skewness, each of three decimals."""
+    table = pd.read_csv(downloads.fetch(PAPER, TABLE_3), keep_default_na=False).set_index("Model")
+    return table.rename(columns=str.lower)[agreement.MOMENTS].astype(float)
+
+
+def released_claims() -> list[dict]:
+    """Return S2.skew and S2.moments by the table that the authors released, which is about the vocabulary itself."""
+    moments, page = released_moments(), papers_scope(TABLES)
+    skewness = moments["skewness"]
+    note = f"the authors' own Table 3; least: {skewness.idxmin()}, {skewness.min():.3f}"
+    count = page.row("S2.skew", "n_positive", note=note, as_published=int((skewness > 0).sum()), n=len(moments))
+    return [count, *moment_claims(moments, page, "the authors' own Table 3")]
+
+
+def moment_claims(moments: pd.DataFrame, here: Scope, note: str) -> list[dict]:
+    """Return S2.moments, one row per cell of Table 3. moments: model -> mean, variance, skewness."""
+    printed, rows = paper_table("table_3").set_index("nickname"), []
+    for name, of_model in printed.iterrows():
+        for moment in agreement.MOMENTS:
+            bounded = moment == "variance" and of_model["variance_relation"] == "<"
+            how = f"{note}; the bound that the paper prints" if bounded else note
+            rows.append(here.row("S2.moments", moment, name, how, as_published=float(moments.loc[name, moment]),
+                                 paper=float(of_model[moment])))  # fmt: skip
+    return rows
+
+
+def dimension_claims(here: Scope, table: pd.DataFrame) -> list[dict]:
+    """Return S2.dimension: the share of variance that two components explain. table: as from agreement.dimension."""
+    table = table.assign(note=[f"{columns:.0f} columns, over texts" for columns in table["prompts"]])
+    fields = CI | {"corrected": "explained", "note": "note"}
+    return replace(here, prompt="").rows("S2.dimension", table, fields, "explained_by_two", model="{}", n=here.texts)
+
+
+# --- agreement ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """A matrix of agreement between models with all that section 2.2 makes of it.
+    """Hold a matrix of agreement between models with all that section 2.2 makes of it.
 
     models: rows of the registry. model_map: None for fewer than three models. traits: what the models share, as from
-    factors.theoretical. analyses: the regressions, as from rsa.analyses; None where the factors are unknown or cannot
+    factors.theoretical. analyses: the regressions, as from rsa.analyses; empty where the factors are unknown or cannot
     be told apart. lineages: coding of lineage -> as from lineage.lineage_effects, for codings known here.
     """
 
@@ -62,8 +163,13 @@ class Agreement:
     models: pd.DataFrame
     model_map: agreement.ModelMap | None
     traits: Mapping[str, pd.DataFrame]
-    analyses: rsa.Analyses | None
+    analyses: Mapping[str, pd.DataFrame]
     lineages: Mapping[str, pd.DataFrame]
+
+    @property
+    def pairs(self) -> int:
+        """Return the number of pairs of different models."""
+        return len(self.matrix) * (len(self.matrix) - 1) // 2
 
 
 def analyse(matrix: pd.DataFrame, permutations: int = 10_000) -> Agreement:
@@ -74,33 +180,10 @@ def analyse(matrix: pd.DataFrame, permutations: int = 10_000) -> Agreement:
     codings = {coding: lineage.shared_lineage(models, coding) for coding in lineage.CODINGS}
     return Agreement(
         matrix, models, agreement.model_map(matrix) if len(matrix) > 2 else None, traits,
-        rsa.analyses(matrix, traits, permutations) if known else None,
+        rsa.analyses(matrix, traits, permutations) if known else {},
         {coding: lineage.lineage_effects(matrix, traits, same, permutations)
          for coding, same in codings.items() if same is not None},
     )  # fmt: skip
-
-
-def distribution_claims(
-    here: Scope, skews: Mapping[str, agreement.Skews], wordings: Mapping[str, Crossed], moments: pd.DataFrame,
-    table_3: pd.DataFrame | None,
-) -> list[dict]:  # fmt: skip
-    """Return S2.skew, S2.moments and S3.skew.*; none where the prompt is one about which the section says nothing.
-
-    skews: prompt -> as from agreement.skews. wordings: wording of the published grid -> mean skewness; may be empty.
-    moments: of each model by the paper's recipe. table_3: these against Table 3, as from `table_3_cells`; None where
-    the collection is not the paper's own, where the authors' released table is read instead.
-    """
-    if here.prompt not in PROMPTS:
-        return []
-    rows = [row for prompt in skews if prompt in SKEW_CLAIMS
-            for row in skew_claims(SKEW_CLAIMS[prompt], replace(here, prompt=prompt), skews[prompt])]  # fmt: skip
-    rows += wording_claims(wordings, here) if wordings else []
-    if here.is_the_papers:
-        rows += moment_claims(moments, here, "recomputed from the released rewards")
-        rows += cell_claims("S2.cells", {"Table 3": table_3}, here.prompt, here.own)
-    elif here.asks_as_the_paper:
-        rows += released_claims()
-    return rows
 
 
 def similarity_claims(
@@ -129,14 +212,6 @@ def similarity_claims(
     return rows
 
 
-def table_3_cells(as_published: pd.DataFrame, corrected: pd.DataFrame) -> pd.DataFrame:
-    """Return Table 3 cell by cell, as from cells.compare_cells; both tables as from agreement.moments."""
-    printed = paper_table("table_3").set_index("nickname")
-    bounded = printed["variance_relation"] == "<"
-    variance = printed["variance"].astype(object).mask(bounded, "<" + printed["variance"].astype(str))
-    return compare_cells(printed.assign(variance=variance)[agreement.MOMENTS], as_published, corrected, decimals=3)
-
-
 def figure_cells(
     as_published: Mapping[str, pd.DataFrame], corrected: Mapping[str, pd.DataFrame]
 ) -> dict[str, pd.DataFrame]:
@@ -148,62 +223,6 @@ def figure_cells(
     }
 
 
-def skew_claims(claim: str, here: Scope, skews: agreement.Skews) -> list[dict]:
-    """Return S2.skew or S3.skew.*: how many models' rewards are skewed to the right, and by how much on average."""
-    mean, without = skews.mean, skews.skewness.index[skews.skewness <= 0]
-    note = f"of {mean.models} models; not to the right: {', '.join(without) or 'none'}"
-    of_a_new = f"crossed over texts and models; a new model: {mean.new_low:.2f} to {mean.new_high:.2f}"
-    return [
-        here.row(claim, "n_positive", note=note, n=mean.models, ci_low=skews.ci_low, ci_high=skews.ci_high,
-                 **_once(skews.as_published, skews.n_positive)),
-        here.row(claim, "mean_skewness", note=of_a_new, corrected=mean.estimate, ci_low=mean.ci_low,
-                 ci_high=mean.ci_high, n=mean.n, p=mean.p),
-    ]  # fmt: skip
-
-
-def wording_claims(means: Mapping[str, Crossed], here: Scope) -> list[dict]:
-    """Return S3.skew.*: in how many wordings of a question the mean skewness is surely positive.
-
-    means: wording -> as from agreement.mean_skewness.
-    """
-    rows = []
-    for claim, polarity in {"S3.skew.best": 1, "S3.skew.worst": -1}.items():
-        asked = [mean for wording, mean in means.items() if prompts.polarity(wording) == polarity]
-        least = min((mean.estimate for mean in asked), default=float("nan"))
-        note = f"of {len(asked)} wordings, interval included; least mean {least:.2f}"
-        above = sum(mean.ci_low > 0 for mean in asked)
-        rows.append(replace(here, prompt="").row(claim, "wordings_positive", note=note, corrected=above, n=len(asked)))
-    return rows
-
-
-def released_moments() -> pd.DataFrame:
-    """Return Table 3 as the authors released it: model -> mean, variance, skewness, each of three decimals."""
-    table = pd.read_csv(downloads.fetch(PAPER, TABLE_3), keep_default_na=False).set_index("Model")
-    return table.rename(columns=str.lower)[agreement.MOMENTS].astype(float)
-
-
-def released_claims() -> list[dict]:
-    """Return S2.skew and S2.moments by the table that the authors released, which is about the vocabulary itself."""
-    moments = released_moments()
-    least = moments["skewness"].idxmin()
-    note = f"the authors' own Table 3; least: {least}, {moments.loc[least, 'skewness']:.3f}"
-    count = int((moments["skewness"] > 0).sum())
-    page = papers_scope(TABLES)
-    rows = [page.row("S2.skew", "n_positive", note=note, as_published=count, n=len(moments))]
-    return rows + moment_claims(moments, page, "the authors' own Table 3")
-
-
-def moment_claims(moments: pd.DataFrame, here: Scope, note: str) -> list[dict]:
-    """Return S2.moments, one row per cell of Table 3. moments: model -> mean, variance, skewness."""
-    printed, rows = paper_table("table_3").set_index("nickname"), []
-    for name, moment in itertools.product(printed.index, agreement.MOMENTS):
-        bounded = moment == "variance" and printed.loc[name, "variance_relation"] == "<"
-        told = f"{note}; the bound that the paper prints" if bounded else note
-        paper, value = float(printed.loc[name, moment]), float(moments.loc[name, moment])
-        rows.append(here.row("S2.moments", moment, name, told, as_published=value, paper=paper))
-    return rows
-
-
 def tau_claims(
     published: pd.DataFrame, tau: pd.DataFrame, pairs: pd.DataFrame, draws: pd.DataFrame,
     wordings: pd.DataFrame | None, here: Scope,
@@ -213,44 +232,45 @@ def tau_claims(
     published, tau: the matrix as published and corrected; pairs, draws: as from rankings.tau_resamples; wordings: as
     from agreement.wordings_against_models, None without a second wording.
     """
-    ours, n = _values(published), len(pairs)
-    rows, mean = [], _once(ours.mean(), pairs["tau"].mean())
+    ours, n, ends_of = _values(published), len(pairs), ["ci_low", "ci_high"]
+    low, high = (pairs.loc[place] for place in (pairs["tau"].idxmin(), pairs["tau"].idxmax()))
+    mean, rows = _once(ours.mean(), pairs["tau"].mean()), []
     if n > 2:  # the variance of models by REML and that of texts, a standard error, added
         model = pair_model.fit(tau, {})
         reach = stats.t.ppf(0.975, len(tau) - 1) * float(draws.mean(axis=1).std())
         reach = float(np.hypot(model.mean_high - model.mean, reach))
-        mean |= {"ci_low": model.mean - reach, "ci_high": model.mean + reach}
+        mean |= {"ci_low": model.mean - reach, "ci_high": model.mean + reach, "note": "for other texts and models"}
         rows = [here.row("S2.tau", "new_pair", note="a prediction interval for two new models", corrected=model.mean,
                          ci_low=model.new_low, ci_high=model.new_high, n=n)]  # fmt: skip
         if wordings is not None:
-            corrected, ci_low, ci_high = map(float, wordings.loc["difference", ["tau", "ci_low", "ci_high"]])
             each = ", ".join(f"{name} {value:.2f}" for name, value in wordings["tau"].drop("difference").items())
-            rows.append(here.row("S2.tau", "other_wording_minus_other_model", note=f"mean tau: {each}",
-                                 corrected=corrected, ci_low=ci_low, ci_high=ci_high, n=here.texts))  # fmt: skip
-    note = "for other texts and models" if n > 2 else ""
-    rows.append(here.row("S2.tau", "mean", note=note, n=n, **mean))
-    for quantity, old, place in (("min", ours.min(), "idxmin"), ("max", ours.max(), "idxmax")):
-        pair = pairs.loc[pairs["tau"].agg(place)]
-        numbers = _once(old, pair["tau"]) | {"ci_low": float(pair["ci_low"]), "ci_high": float(pair["ci_high"])}
-        note = f"{pair['model_a']} and {pair['model_b']}; over texts"
-        rows.append(here.row("S2.tau", quantity, note=note, n=n, **numbers))
-    ends = resampling.interval(draws.max(axis=1) - draws.min(axis=1))
-    numbers = _once(float(ours.max() - ours.min()), float(pairs["tau"].max() - pairs["tau"].min()))
-    numbers |= {"ci_low": float(ends[0]), "ci_high": float(ends[1])}
-    return [*rows, here.row("S2.tau", "range", note="highest less lowest tau; over texts", n=n, **numbers)]
+            rows += here.rows("S2.tau", wordings.loc[["difference"]], CI | {"corrected": "tau"},
+                              "other_wording_minus_other_model", note=f"mean tau: {each}", n=here.texts)  # fmt: skip
+    spread = dict(zip(ends_of, resampling.interval(draws.max(axis=1) - draws.min(axis=1)), strict=True))
+    return [
+        *rows,
+        here.row("S2.tau", "mean", n=n, **mean),
+        here.row("S2.tau", "min", note=f"{low['model_a']} and {low['model_b']}; over texts", n=n,
+                 **_once(ours.min(), low["tau"]), **low[ends_of]),
+        here.row("S2.tau", "max", note=f"{high['model_a']} and {high['model_b']}; over texts", n=n,
+                 **_once(ours.max(), high["tau"]), **high[ends_of]),
+        here.row("S2.tau", "range", note="highest less lowest tau; over texts", n=n,
+                 **_once(np.ptp(ours), high["tau"] - low["tau"]), **spread),
+    ]  # fmt: skip
 
 
 def printed_tau_claims() -> list[dict]:
-    """Return S2.tau by Fig 2A as printed; the interval of the lowest tau is that of its rounding."""
+    """Return S2.tau by Fig 2A as printed; the intervals of the lowest tau and of the range are those of rounding."""
     values, page = _values(factors.printed_matrix()), papers_scope(FIGURES)
-    least, most, n = float(values.min()), float(values.max()), len(values)
-    note = f"{PRINTED}; judged by its rounding: over a vocabulary texts move it less"
+    low, high, same = float(values.min()), float(values.max()), {"n": len(values)}
+    rounding = f"{PRINTED}; judged by its rounding"
     return [
-        page.row("S2.tau", "mean", note=PRINTED, as_published=float(values.mean()), n=n),
-        page.row("S2.tau", "min", note=note, as_published=least, judged=(least - 0.005, least + 0.005), n=n),
-        page.row("S2.tau", "max", note=PRINTED, as_published=most, n=n),
-        page.row("S2.tau", "range", note=f"{PRINTED}; judged by its rounding", as_published=most - least,
-                 judged=(most - least - 0.01, most - least + 0.01), n=n),
+        page.row("S2.tau", "mean", note=PRINTED, as_published=float(values.mean()), **same),
+        page.row("S2.tau", "min", note=f"{rounding}: over a vocabulary texts move it less", as_published=low,
+                 judged=(low - 0.005, low + 0.005), **same),
+        page.row("S2.tau", "max", note=PRINTED, as_published=high, **same),
+        page.row("S2.tau", "range", note=rounding, as_published=high - low,
+                 judged=(high - low - 0.01, high - low + 0.01), **same),
     ]  # fmt: skip
 
 
@@ -258,12 +278,10 @@ def map_claims(name: str, agreed: Agreement, here: Scope) -> list[dict]:
     """Return S2.mds: how much nearer models are on a map that share base, developer, size, each factor alone."""
     if agreed.model_map is None:
         return []
-    closeness, near = agreed.model_map.closeness, [trait for trait in NEAR if trait in agreed.traits]
-    return [
-        here.row("S2.mds", f"b_{trait}", note=name, n=len(_values(closeness)),
-                 **_effect(closeness, {trait: agreed.traits[trait]}, trait))
-        for trait in near if pair_model.can_be_told_apart(closeness, {trait: agreed.traits[trait]})
-    ]  # fmt: skip
+    alone = [{trait: agreed.traits[trait]} for trait in NEAR if trait in agreed.traits]
+    closeness = agreed.model_map.closeness
+    effects = [_effects(closeness, one) for one in alone if pair_model.can_be_told_apart(closeness, one)]
+    return [row for table in effects for row in here.rows("S2.mds", table, B, "b_{}", note=name, n=agreed.pairs)]
 
 
 def rsa_claims(name: str, agreed: Agreement, here: Scope) -> list[dict]:
@@ -272,73 +290,60 @@ def rsa_claims(name: str, agreed: Agreement, here: Scope) -> list[dict]:
     b: over pairs, with its interval by REML; p of b and of the p rows: by the exact relabelling test, because the tail
     of REML's p is not reliable with ten models. As published: over all entries.
     """
-    tables, n, rows = agreed.analyses, len(_values(agreed.matrix)), []
-    if tables is None:
+    if not agreed.analyses:
         return []
-    for claim, table in {"S2.rsa.simple": tables.simple, "S2.rsa.multiple": tables.multiple}.items():
-        for factor, row in table.iterrows():
-            p = {"as_published": float(row["p_published"]), "corrected": float(row["p"])}
-            rows.append(here.row(claim, f"p_{factor}", note=name, n=n, **p))
-            if claim == "S2.rsa.simple" or factor in rsa.FINAL:  # of the others the sentence says p > .10, no more
-                b = _coefficient(row) | {"as_published": float(row["b_published"])}
-                rows.append(here.row(claim, f"b_{factor}", note=name, n=n, **b))
-    if set(tables.final.index) != set(rsa.FINAL):
-        return rows
-    r2 = {"as_published": float(tables.published.rsquared), "corrected": float(tables.corrected.rsquared)}
-    rows.append(here.row("S2.rsa.final", "r2", note=name, n=n, **r2))
-    for factor, row in tables.final.iterrows():
-        old, b = float(row["b_published"]), _coefficient(row)
-        rows.append(here.row("S2.rsa.final", f"b_{factor}", note=name, as_published=old, n=n, **b))
-        rows.append(here.row("S2.rsa.beyond", f"b_{factor}", note=name, n=n, **b))
-    return rows
+    alone, together, final = (agreed.analyses[way] for way in ("alone", "together", "final"))
+    p, b = {"as_published": "p_published", "corrected": "p"}, B | {"as_published": "b_published"}
+    rows, same = [], {"n": agreed.pairs}
+    both = [factor for factor in rsa.FINAL if factor in together.index]  # of the others the sentence says p > .10 only
+    tables = [("S2.rsa.simple", alone, p, "p_{}"), ("S2.rsa.simple", alone, b, "b_{}"),
+              ("S2.rsa.multiple", together, p, "p_{}"), ("S2.rsa.multiple", together.loc[both], b, "b_{}")]  # fmt: skip
+    if set(final.index) == set(rsa.FINAL):
+        tables += [("S2.rsa.final", final, b, "b_{}"), ("S2.rsa.beyond", final, B, "b_{}")]
+        two = {factor: agreed.traits[factor] for factor in final.index}
+        r2 = {entries: float(rsa.regress(agreed.matrix, two, entries).rsquared) for entries in ("all", "pairs")}
+        rows = [here.row("S2.rsa.final", "r2", note=name, as_published=r2["all"], corrected=r2["pairs"], **same)]
+    return rows + [row for table in tables for row in here.rows(*table, note=name, **same)]
 
 
 def developer_claims(name: str, agreed: Agreement, here: Scope) -> list[dict]:
     """Return S2.developer: what sharing a developer adds to agreement, and what sharing a base adds more than that.
 
-    S2.equivalence beside it: how large an effect of the developer the data still allow.
+    S2.equivalence: how large an effect of the developer the data still allow.
     """
     two = {trait: agreed.traits[trait] for trait in ("base", "developer") if trait in agreed.traits}
     if len(two) < 2 or not pair_model.can_be_told_apart(agreed.matrix, two):
         return []
-    both, n = pair_model.fit(agreed.matrix, two), len(_values(agreed.matrix))
-    more = dict(zip(["corrected", "ci_low", "ci_high"], pair_model.contrast(both, *two)[:3], strict=True))
+    alone, same = {"developer": two["developer"]}, {"n": agreed.pairs}
+    more = pair_model.contrast(pair_model.fit(agreed.matrix, two), *two)[:3]
     # b_base x + b_developer y = (b_base - b_developer) x + b_developer (x + y), whose first p is that of the contrast.
-    more["p"] = p_of(agreed.matrix, {"base": two["base"], "sum": two["base"] + two["developer"]}, "base")
-    alone = {"developer": two["developer"]}
-    effect = _effect(agreed.matrix, alone, "developer")
-    rows = [here.row("S2.developer", "base_minus_developer", note=name, n=n, **more),
-            here.row("S2.developer", "b_developer", note=name, n=n, **effect)]  # fmt: skip
+    p = p_of(agreed.matrix, {"base": two["base"], "sum": two["base"] + two["developer"]}, "base")
+    rows = [here.row("S2.developer", "base_minus_developer", note=name, p=p, **same,
+                     **dict(zip(["corrected", "ci_low", "ci_high"], more, strict=True))),
+            *here.rows("S2.developer", _effects(agreed.matrix, alone), B, "b_{}", note=name, **same)]  # fmt: skip
     for how, predictors in {"alone": alone, "with_base": two}.items():
         least = rsa.smallest_margin(agreed.matrix, predictors, "developer")
         note = f"{name}; b {least['b']:.3f}, 90% interval by relabelling {least['low']:.3f} to {least['high']:.3f}"
-        rows.append(here.row("S2.equivalence", f"margin_{how}", note=note, corrected=least["margin"], n=n))
+        rows.append(here.row("S2.equivalence", f"margin_{how}", note=note, corrected=least["margin"], **same))
     return rows
 
 
 def lineage_claims(name: str, agreed: Agreement, here: Scope) -> list[dict]:
-    """Return S2.lineage: what lineage adds to agreement in each regression, what is left of the base and of rank
-    beside it, and how few independent models there are; none where no two models are of one line."""
-    rows, n = [], len(_values(agreed.matrix))
+    """Return S2.lineage: the effect of lineage in each regression, and the effects of base and rank with lineage held.
+
+    Also how few independent models there are. No rows where no two models are of one line.
+    """
+    rows = []
     for coding, table in agreed.lineages.items():
         note, end = f"{name}; {coding}", "" if coding == lineage.SKYWORK else "_every_line"
-        for _, row in table[table["factor"].isin([lineage.LINEAGE, *rsa.FINAL])].iterrows():
-            quantity = f"b_{row['factor']}_{row['regression'].replace(' ', '_')}{end}"
-            rows.append(here.row("S2.lineage", quantity, note=note, n=n, **_coefficient(row)))
-        for how, models in lineage.effective_models(agreed.matrix, agreed.models, coding).items():
-            quantity = f"effective_models_{how.replace(' ', '_')}{end}"
-            rows.append(here.row("S2.lineage", quantity, note=note, corrected=models, n=len(agreed.matrix)))
+        some = table[table["factor"].isin([lineage.LINEAGE, *rsa.FINAL])]
+        some = some.set_index(some["factor"] + "_" + some["regression"].str.replace(" ", "_"))
+        rows += here.rows("S2.lineage", some, B, "b_{}" + end, note=note, n=agreed.pairs)
+        counts = lineage.effective_models(agreed.matrix, agreed.models, coding)
+        counts = pd.DataFrame({"models": counts}).rename(index=lambda how: how.replace(" ", "_"))
+        rows += here.rows("S2.lineage", counts, {"corrected": "models"}, "effective_models_{}" + end, note=note,
+                          n=len(agreed.matrix))  # fmt: skip
     return rows
-
-
-def dimension_claims(here: Scope, table: pd.DataFrame) -> list[dict]:
-    """Return S2.dimension: the share of variance that two components explain. table: as from agreement.dimension."""
-    return [
-        replace(here, prompt="").row(
-            "S2.dimension", "explained_by_two", name, f"{row['prompts']:.0f} columns, over texts",
-            corrected=float(row["explained"]), ci_low=float(row["ci_low"]), ci_high=float(row["ci_high"]), n=here.texts)
-        for name, row in table.iterrows()
-    ]  # fmt: skip
 
 
 def measure_claims(traits: Mapping[str, pd.DataFrame]) -> list[dict]:
@@ -349,28 +354,20 @@ def measure_claims(traits: Mapping[str, pd.DataFrame]) -> list[dict]:
     tau, page, rows = factors.printed_matrix(), papers_scope(FIGURES), []
     both = {trait: traits[trait] for trait in rsa.FINAL}
     for name in ("spearman", "rbo"):
-        matrix, note = factors.printed_matrix(f"figa1_{name}"), f"{name} as printed in Fig A1"
-        n = len(_values(matrix))
-        for factor in both:
-            quantity, effect = f"{name}_b_{factor}", _effect(matrix, both, factor)
-            rows.append(page.row("A1.correlations", quantity, note=note, n=n, **effect))
-        scaled = [(taus - _values(taus).mean()) / _values(taus).std() for taus in (tau, matrix)]
-        numbers = _effect(scaled[0], {name: scaled[1]}, name) | {"corrected": None}
-        numbers["as_published"] = agreement.correlation(tau, matrix)
-        rows.append(page.row("A1.correlations", f"r_{name}_tau", note=f"{note}, with Fig 2A", n=n, **numbers))
+        matrix = factors.printed_matrix(f"figa1_{name}")
+        same = {"note": f"{name} as printed in Fig A1", "n": len(_values(matrix))}
+        rows += page.rows("A1.correlations", _effects(matrix, both), B, name + "_b_{}", **same)
+        scaled = [(each - _values(each).mean()) / _values(each).std() for each in (tau, matrix)]
+        effect = _effects(scaled[0], {name: scaled[1]}).assign(r=agreement.correlation(tau, matrix))
+        same["note"] += ", with Fig 2A"
+        rows += page.rows("A1.correlations", effect, CI | {"as_published": "r", "p": "p"}, "r_{}_tau", **same)
     return rows
 
 
-def _effect(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], factor: str) -> dict[str, float]:
-    """Return the numbers of a factor in a joint regression: b and its interval by REML, p by relabelling."""
-    row = pair_model.fit(matrix, predictors).table.loc[factor]
-    return _coefficient(row) | {"p": p_of(matrix, predictors, factor)}
-
-
-def _coefficient(row: pd.Series) -> dict[str, float]:
-    """Return b, its interval and p of a row as from rsa.rsa, whose p is by relabelling."""
-    return {name: float(row[column]) for name, column in
-            {"corrected": "b", "ci_low": "ci_low", "ci_high": "ci_high", "p": "p"}.items()}  # fmt: skip
+def _effects(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return b, ci_low, ci_high (REML) and p (relabelling) of each factor in a joint regression, a row per factor."""
+    table = pair_model.fit(matrix, predictors).table[["b", "ci_low", "ci_high"]]
+    return table.assign(p=[p_of(matrix, predictors, factor) for factor in table.index])
 
 
 def _once(as_published: float, corrected: float) -> dict[str, float]:

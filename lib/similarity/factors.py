@@ -5,6 +5,7 @@ repository evaleval/every_eval_ever. All ten models of the paper are on the firs
 """
 
 import json
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -24,17 +25,13 @@ SECTIONS = {
 # --- pairs of models ----------------------------------------------------------------------------------------------
 
 
-def pairs(matrix: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per pair of different models: the matrix's entry, and whether they share base, developer, size.
+def pairs(matrix: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per pair of different models: model_a, model_b, and value, the matrix's entry.
 
-    The diagonal and the mirrored triangle are not observations, so they are left out. models: a registry that holds
-    the matrix's names. Columns: model_a, model_b, value, and same_<trait> for each of TRAITS.
+    The diagonal and the mirrored triangle are not observations, so they are left out.
     """
     a, b = np.triu_indices(len(matrix), 1)
-    labels = models.loc[matrix.index, list(TRAITS)].to_numpy(dtype=object)
-    same = {f"same_{trait}": labels[a, column] == labels[b, column] for column, trait in enumerate(TRAITS)}
-    value = matrix.to_numpy()[a, b]
-    return pd.DataFrame({"model_a": matrix.index[a], "model_b": matrix.index[b], "value": value} | same)
+    return pd.DataFrame({"model_a": matrix.index[a], "model_b": matrix.index[b], "value": matrix.to_numpy()[a, b]})
 
 
 def printed_matrix(name: str = "fig2a_tau") -> pd.DataFrame:
@@ -63,18 +60,32 @@ def theoretical(
     if base not in ("family", "release"):
         raise InputError(f"base must be 'family' or 'release', not {base!r}")
     bases = models["base"].str.split().str[0] if base == "family" else models["base"]
-    values = {"base": _same(bases), "developer": _same(models["developer"])}
     billions = pd.to_numeric(models["parameters_b"], errors="coerce")
     billions = billions * (1000 if billions.max() < 0.1 else 1)  # in billions, small models are all alike
-    values |= {"parameters": nearness(billions, parameters), "rank": nearness(models["rewardbench_rank"], rank)}
-    upper = np.triu_indices(len(models), 1)
-    varied = {trait: square for trait, square in values.items() if square is not None and np.ptp(square[upper]) > 0}
-    return {trait: pd.DataFrame(square, models.index, models.index) for trait, square in varied.items()}
+    near = {"parameters": nearness(billions, parameters), "rank": nearness(models["rewardbench_rank"], rank)}
+    return varied({"base": same_label(bases), "developer": same_label(models["developer"])} | near)
 
 
-def _same(labels: pd.Series) -> np.ndarray | None:
+def shared_traits(models: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return whether two models share a base (release), a developer or a size: trait -> models x models, 1 or 0.
+
+    A trait that is blank for a model, or the same for all pairs, is left out.
+    """
+    return varied({trait: same_label(models[trait]) for trait in TRAITS})
+
+
+def varied(matrices: Mapping[str, pd.DataFrame | None]) -> dict[str, pd.DataFrame]:
+    """Return the matrices that are known and not the same for all pairs of models."""
+    return {name: matrix for name, matrix in matrices.items()
+            if matrix is not None and np.ptp(matrix.to_numpy()[np.triu_indices(len(matrix), 1)]) > 0}  # fmt: skip
+
+
+def same_label(labels: pd.Series) -> pd.DataFrame | None:
+    """Return 1 where two models have the same label and 0 elsewhere, models x models; None if one is blank."""
     values = labels.to_numpy(dtype=object)
-    return None if (values == "").any() or labels.isna().any() else (values[:, None] == values).astype(float)
+    if (values == "").any() or labels.isna().any():
+        return None
+    return pd.DataFrame((values[:, None] == values).astype(float), labels.index, labels.index)
 
 
 def _distances(values: np.ndarray) -> np.ndarray:
@@ -93,16 +104,16 @@ CODINGS = {
 }
 
 
-def nearness(numbers: pd.Series, coding: str = "inverse") -> np.ndarray | None:
-    """Return how near each two models are in a number, (models, models), 1 for equal ones; None if one is missing.
+def nearness(numbers: pd.Series, coding: str = "inverse") -> pd.DataFrame | None:
+    """Return how near each two models are in a number, models x models, 1 for equal ones; None if one is missing.
 
-    coding: a name of CODINGS: `inverse`, 1 / (1 + |a - b|), sees little but the nearest neighbours; `linear`,
-    1 - |a - b| over the largest difference; `log` and `place`, the same of logarithms and of places among these models.
+    coding: a name of CODINGS. `inverse`, 1 / (1 + |a - b|), depends on little but the nearest neighbours; `linear` is
+    1 - |a - b| over the largest difference; `log` and `place` are the same of logarithms and of places among models.
     """
     if coding not in CODINGS:
         raise InputError(f"a coding must be one of {', '.join(CODINGS)}, not {coding!r}")
     values = pd.to_numeric(numbers, errors="coerce").to_numpy(dtype=float)
-    return None if np.isnan(values).any() else CODINGS[coding](values)
+    return None if np.isnan(values).any() else pd.DataFrame(CODINGS[coding](values), numbers.index, numbers.index)
 
 
 # --- RewardBench --------------------------------------------------------------------------------------------------

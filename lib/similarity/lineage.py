@@ -12,6 +12,7 @@ import pandas as pd
 
 from ..stats import pair_model
 from ..stats.relabelling import p_of
+from . import factors
 
 SKYWORK, EVERY = CODINGS = ("Skywork line", "every line")
 LINEAGE = "lineage"
@@ -26,12 +27,10 @@ def shared_lineage(models: pd.DataFrame, coding: str = SKYWORK) -> pd.DataFrame 
     models and that of the 8B Llama models. "every line" counts each line that has a source; there the three GRM models
     share a recipe and no weights. A model whose line is unknown shares it with no other.
     """
-    lines = models[LINEAGE].to_numpy(dtype=object)
-    counted = np.array([bool(line) and (coding == EVERY or line.startswith("Skywork")) for line in lines])
-    same = np.where((lines[:, None] == lines) & counted & counted[:, None], 1.0, 0.0)
-    np.fill_diagonal(same, 1.0)
-    varied = np.ptp(same[np.triu_indices(len(models), 1)]) > 0 if len(models) > 2 else False
-    return pd.DataFrame(same, models.index, models.index) if varied else None
+    lines = models[LINEAGE]
+    counted = lines.ne("") if coding == EVERY else lines.str.startswith("Skywork")
+    labels = lines.where(counted, models.index.to_series())  # a line of its own
+    return factors.varied({LINEAGE: factors.same_label(labels)}).get(LINEAGE)
 
 
 def lineage_effects(

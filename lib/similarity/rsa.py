@@ -1,7 +1,6 @@
 """What agreement between models goes with: the regression of section 2.2, as published and corrected (RSA)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,7 @@ from statsmodels.stats.multitest import multipletests
 from ..stats import pair_model, relabelling
 from ..stats.pair_model import observations
 from ..stats.relabelling import mrqap, p_of, size_of_mantel
-from .factors import OVERALL, SECTIONS, TRAITS, nearness, pairs
+from .factors import OVERALL, SECTIONS, nearness
 
 FINAL = ("base", "rank")  # what the paper's stepwise regression keeps
 
@@ -119,33 +118,17 @@ def r2_as_rounded(
     return pd.DataFrame({"r2": r2, "adjusted_r2": 1 - (1 - r2) * (n - 1) / (n - k - 1)})
 
 
-@dataclass(frozen=True)
-class Analyses:
-    """The regressions that section 2.2 reports: each predictor alone, all together, and base with rank.
-
-    simple, multiple, final: as from `rsa`. published, corrected: the fits over all entries and over pairs of the final
-    one, whose R² the paper prints.
-    """
-
-    simple: pd.DataFrame
-    multiple: pd.DataFrame
-    final: pd.DataFrame
-    published: RegressionResults
-    corrected: RegressionResults
-
-
 def analyses(
     matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], permutations: int = 10_000, seed: int = 0
-) -> Analyses:
-    """Return all regressions of section 2.2. final: base and rank where both are there; else all that is there."""
-    final = {name: predictors[name] for name in FINAL} if set(FINAL) <= set(predictors) else dict(predictors)
-    return Analyses(
-        rsa(matrix, predictors, False, permutations, seed),
-        rsa(matrix, predictors, True, permutations, seed),
-        rsa(matrix, final, True, permutations, seed),
-        regress(matrix, final, "all"),
-        regress(matrix, final, "pairs"),
-    )
+) -> dict[str, pd.DataFrame]:
+    """Return the regressions that section 2.2 reports, as from `rsa`: each factor alone, all together, and final.
+
+    final: base and rank where both are there; else all that is there.
+    """
+    final = {name: predictors[name] for name in FINAL} if set(FINAL) <= set(predictors) else predictors
+    return {"alone": rsa(matrix, predictors, False, permutations, seed),
+            "together": rsa(matrix, predictors, True, permutations, seed),
+            "final": rsa(matrix, final, True, permutations, seed)}  # fmt: skip
 
 
 def shuffled_control(
@@ -182,30 +165,7 @@ def smallest_margin(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]
     return {"b": b, "low": low, "high": high, "margin": max(abs(low), abs(high))}
 
 
-# --- single traits and sections of a benchmark --------------------------------------------------------------------
-
-
-def sharing_effects(
-    matrix: pd.DataFrame, models: pd.DataFrame, permutations: int = 10_000, seed: int = 0
-) -> pd.DataFrame:
-    """Return how much more alike models are that share a base, a developer or a size: one row per trait.
-
-    Columns: pairs (that share it), others, mean_sharing, mean_others, difference with ci_low and ci_high (of 95%, by
-    `pair_model.fit`, so it is not the difference of the means to the last digit), p (two-sided, Mantel's permutation
-    test). A trait that all pairs share, or none, is left out.
-    """
-    rows, each = [], pairs(matrix, models)
-    for trait in TRAITS:
-        same = each[f"same_{trait}"].to_numpy(dtype=bool)
-        if not 0 < same.sum() < len(same):
-            continue
-        means = each["value"][same].mean(), each["value"][~same].mean()
-        labels = models[trait].loc[matrix.index].to_numpy(dtype=object)
-        shared = {trait: pd.DataFrame((labels[:, None] == labels).astype(float), matrix.index, matrix.index)}
-        b = pair_model.fit(matrix, shared).table.loc[trait, ["b", "ci_low", "ci_high"]]
-        rows.append((trait, same.sum(), (~same).sum(), *means, *b, mrqap(matrix, shared, permutations, seed)[trait]))
-    columns = ["trait", "pairs", "others", "mean_sharing", "mean_others", "difference", "ci_low", "ci_high", "p"]
-    return pd.DataFrame(rows, columns=columns)
+# --- sections of a benchmark --------------------------------------------------------------------
 
 
 def section_effects(matrix: pd.DataFrame, scores: pd.DataFrame, permutations: int = 10_000) -> pd.DataFrame:
@@ -224,7 +184,7 @@ def section_effects(matrix: pd.DataFrame, scores: pd.DataFrame, permutations: in
         if len(some) < 5:
             continue
         among = matrix.loc[some.index, some.index]
-        near = {name: pd.DataFrame(nearness(some[name], "linear"), some.index, some.index) for name in some}
+        near = {name: nearness(some[name], "linear") for name in some}
         for section in SECTIONS[benchmark]:
             theory, both = {section: near[section]}, {section: near[section], OVERALL: near[OVERALL]}
             outcome, design = observations(among, theory, "pairs")

@@ -1,11 +1,13 @@
 """What a number of section 2 is about: a prompt, and the texts that it was computed on.
 
-What is made of the paper's printed pages and released tables is about its vocabularies, and is judged wherever the
-collection holds the paper's models and asks as the paper does. Everything else is about the collection's own texts.
+What is made of the paper's printed pages and released tables is about its vocabularies, and is judged where the
+collection holds the paper's models and asks as the paper does. All else is about the collection's own texts.
 """
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
+
+import pandas as pd
 
 from ..claims import claims
 from ..claims.claims import A_VOCABULARY, THE_PAPER, papers_own
@@ -19,9 +21,9 @@ GEMMA, LLAMA = "R-Gem-2B", "R-Lla-3B"  # the two models of Table 2
 
 @dataclass(frozen=True)
 class Scope:
-    """What numbers are about: a prompt, and how many texts the models share, of what kind.
+    """Say what numbers are about: a prompt, and how many texts the models share, of what kind.
 
-    own: what of the paper's own the numbers rest on, as from claims.papers_own. kind: what the texts are, in the
+    own: what of the paper's own the numbers rest on, as from papers_own. kind: what the texts are, in the
     plural. population: what the numbers were computed on; empty: the collection's own texts.
     """
 
@@ -33,7 +35,7 @@ class Scope:
 
     @property
     def asks_as_the_paper(self) -> bool:
-        """Return whether numbers of the paper's own figures belong beside those of this collection."""
+        """Return whether numbers of the paper's own figures belong beside the numbers of this collection."""
         return self.prompt == PROMPTS[0] and "models" in self.own
 
     @property
@@ -47,6 +49,19 @@ class Scope:
         note = "; ".join(filter(None, [note, over]))
         about = {"own": self.own, "population": self.population, "note": note}
         return claims.row(claim, quantity, self.prompt, model, **about, **numbers)
+
+    def rows(
+        self, claim: str, table: pd.DataFrame, fields: Mapping[str, str], quantity: str = "{}", model: str = "", **same
+    ) -> list[dict]:  # fmt: skip
+        """Return a row of claims per row of a table. quantity, model: their names, in which {} is the table's index.
+
+        fields: field of a row of claims -> column of the table. same: fields that are the same in all rows.
+        """
+        return [
+            self.row(claim, quantity.format(name), model.format(name), **same,
+                     **{field: each[column] for field, column in fields.items()})
+            for name, each in table.iterrows()
+        ]  # fmt: skip
 
 
 def scope(study: Collection, prompt: str, texts: int) -> Scope:

@@ -5,8 +5,7 @@ estimate is the standardised coefficient of one factor, so that matrices and cod
 """
 
 import itertools
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -41,45 +40,34 @@ def specifications(matrices: Mapping[str, pd.DataFrame], models: pd.DataFrame) -
     not in the regression has no coding ("-"), so that no specification is counted twice. A claim is left out where its
     factors are unknown; all are where the models are too few, or too alike, to tell the factors apart.
     """
-    coded = cache(lambda base, parameters, rank: theoretical(models, base, parameters, rank))
-    known = coded("family", "inverse", "inverse")
+    known = theoretical(models)
     if not pair_model.can_be_told_apart(next(iter(matrices.values())), known):
         return {}
 
-    def fit(chosen: dict, names: list[str], codings: dict) -> Specification:
-        first = {factor: CODINGS[factor][0] for factor in CHOICES}
-        traits = coded(**(first | {name: coding for name, coding in codings.items() if name in first}))
-        return FITS[chosen["test"]](matrices[chosen["matrix"]], {name: traits[name] for name in names}, names[0])
+    def run(claim: str, choices: dict) -> pd.DataFrame:
+        def fit(chosen: dict) -> Specification:
+            traits = _traits(claim, chosen, models)
+            return FITS[chosen["test"]](matrices[chosen["matrix"]], traits, next(iter(traits)))
 
-    tables = []
-    for factor in [factor for factor in CODINGS if factor in known]:
-        options = {"as published": CODINGS[factor][0]} | {coding: coding for coding in CODINGS[factor][1:]}
-        choices = {"matrix": tuple(matrices), "factor": (factor,), "coding": tuple(options), "test": TESTS}
-        tables.append(
-            multiverse.run(
-                choices,
-                lambda chosen, f=factor, o=options: fit(chosen, [f], {f: o[chosen["coding"]]}),
-                claim="S2.rsa.simple",
-            )
-        )
-    claims = {"S2.rsa.simple": pd.concat(tables)}
+        return multiverse.run(choices, fit, claim=claim)
+
+    tables = {"S2.rsa.simple": [
+        run("S2.rsa.simple", {"matrix": tuple(matrices), "factor": (factor,),
+                              "coding": ("as published", *CODINGS[factor][1:]), "test": TESTS})
+        for factor in CODINGS if factor in known
+    ]}  # fmt: skip
     for claim, both in BEYOND.items():
-        tables = []
         for matrix, held in itertools.product(matrices, (both[1], ALL)) if set(both) <= set(known) else ():
-            names = [both[0], *(name for name in known if held in (name, ALL) and name != both[0])]
+            names = _names(both[0], held, known)
             codings = {choice: CODINGS[name] if name in names else ("-",) for name, choice in CHOICES.items()}
             choices = {"matrix": (matrix,), "held constant": (held,)} | codings | {"test": TESTS}
-            tables.append(
-                multiverse.run(
-                    choices,
-                    lambda chosen, names=names: fit(
-                        chosen, names, {name: chosen[choice] for name, choice in CHOICES.items() if name in names}
-                    ),
-                    claim=claim,
-                )
-            )
-        claims |= {claim: pd.concat(tables, ignore_index=True)} if tables else {}
-    return claims
+            tables.setdefault(claim, []).append(run(claim, choices))
+    return {claim: pd.concat(some, ignore_index=True) for claim, some in tables.items()}
+
+
+def _names(factor: str, held: str, known: Iterable[str]) -> list[str]:
+    """Return the factors of a regression, the one that is asked about first. held: a factor, ALL, or '' for none."""
+    return [factor, *(name for name in known if name != factor and held in (name, ALL))]
 
 
 def marked(claim: str, table: pd.DataFrame, test: str) -> dict[str, str] | None:
@@ -122,13 +110,13 @@ def joint_test(
 
 def _traits(claim: str, chosen: Mapping[str, str], models: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the factors of a specification as it codes them, the one that is asked about first."""
-    factor, held = (chosen["factor"], ()) if claim == "S2.rsa.simple" else (BEYOND[claim][0], chosen["held constant"])
+    factor, held = (chosen["factor"], "") if claim == "S2.rsa.simple" else (BEYOND[claim][0], chosen["held constant"])
     coded = {name: chosen.get(choice, "-") for name, choice in CHOICES.items()}
     if claim == "S2.rsa.simple" and factor in CHOICES and chosen["coding"] != "as published":
         coded[factor] = chosen["coding"]
     coded = {name: CODINGS[name][0] if code == "-" else code for name, code in coded.items()}
     known = theoretical(models, coded["base"], coded["parameters"], coded["rank"])
-    return {name: known[name] for name in (factor, *(name for name in known if name != factor and held in (name, ALL)))}
+    return {name: known[name] for name in _names(factor, held, known)}
 
 
 # --- tests --------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ def row(rule, printed="", within=np.nan, limit=np.nan, needs=""):
 
 
 def side(declared, *numbers, **named):
-    return rules.side_of(declared, Numbers(*numbers, **named))
+    return rules.RULES[declared.rule](declared, Numbers(*numbers, **named))
 
 
 @pytest.mark.parametrize(
@@ -117,12 +117,6 @@ def test_what_is_printed_is_asked_of_the_papers_own_alone():
     assert rules.verdict(declared, Numbers(0.31), {"models", "vocabulary"}) == ("for", "reproduced")
     assert rules.verdict(declared, Numbers(0.31), {"models"}) == ("", "on other texts")
     assert rules.verdict(declared, Numbers(0.31, 0.2), {"vocabulary"}) == ("", "only as published")
-
-
-def test_every_rule_is_told_in_a_sentence():
-    told = rules.listed()["holds if"]
-    assert list(told.index) == list(rules.RULES)
-    assert told.str.endswith(".").all() and told.str.split().str.len().min() >= 5
 
 
 # --- what is declared ---------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from lib.claims import claims
-from lib.claims.scorecard import counts, in_detail, one_page, scorecard, tried
+from lib.claims.scorecard import counts, one_page, scorecard, tried
 from lib.tables.collection import Collection
 
 BLANK = dict.fromkeys(claims.COLUMNS, "") | dict.fromkeys(claims.NUMBERS)
@@ -142,15 +142,6 @@ def test_the_page_has_an_estimate_both_corrected_p_values_and_the_evidence():
     assert (row["p (section)"], row["p (all)"], row["on"]) == ("0.01", "0.01", "moral words")
     assert (row["evidence"], row["side"], row["verdict"]) == ("recomputed", "for", "on other texts")
     assert page.loc["S5.objective", ["estimate", "p (all)", "side"]].tolist() == ["", "", ""]
-
-
-def test_quantities_are_read_with_their_intervals_and_a_missing_number_is_blank():
-    count = stated("S2.tau", "n_positive", prompt="best", model="R-Gem-2B", as_published=9, n=10, side="for")
-    shown = in_detail(table(count, primary("S3.spread", "undecided", p=0.00012345, population="moral words")))
-    assert shown["quantity"].tolist() == ["n positive, best, R-Gem-2B", "gap"]
-    assert shown["interval"].tolist() == ["", "[0.1, 0.2]"] and shown["p"].tolist() == ["", "0.00012"]
-    assert shown["as published"].tolist() == ["9", ""] and shown["on"].tolist() == ["", "moral words"]
-    assert in_detail(pd.DataFrame(columns=claims.COLUMNS)).empty
 
 
 def test_specifications_are_gathered_from_all_parts_of_the_published_scores(tmp_path, monkeypatch):

@@ -60,12 +60,13 @@ def test_a_count_of_skewed_models_has_an_interval():
     random = np.random.default_rng(1)
     rewards = pd.DataFrame({"right": random.gamma(1, size=300), "left": -random.gamma(1, size=300),
                             "even": np.r_[-1.0:1.0:300j] ** 3})  # fmt: skip
-    found = agreement.skews(rewards, rewards, 400)
-    assert (found.n_positive - (found.skewness["even"] > 0), found.ci_low, found.ci_high) == (1, 1, 2)
-    assert found.as_published == found.n_positive
-    assert found.mean.estimate == pytest.approx(stats.skew(rewards.to_numpy()).mean())
-    shifted = agreement.skews(rewards, 3 + 2 * rewards, 400)
-    assert shifted.mean.standard_error == pytest.approx(found.mean.standard_error)
+    found = agreement.skews({"greatest": rewards}, {"greatest": rewards}, 400).loc["greatest"]
+    even = stats.skew(rewards["even"]) > 0
+    assert (found["n_positive"] - even, found["ci_low"], found["ci_high"]) == (1, 1, 2)
+    assert found["as_published"] == found["n_positive"] and found["others"] == ("left" if even else "left, even")
+    assert found["mean"] == pytest.approx(stats.skew(rewards.to_numpy()).mean())
+    shifted = agreement.skews({"greatest": rewards}, {"greatest": 3 + 2 * rewards}, 400).loc["greatest"]
+    assert shifted["mean_high"] == pytest.approx(found["mean_high"])
 
 
 def test_another_wording_moves_a_model_less_than_another_model_does_where_that_was_planted():

@@ -1,27 +1,23 @@
-"""Code, groups of people and single words at the two ends: rules by eye, counts by hand, the claims of section 2.1."""
+"""Optimal and pessimal texts: rules by eye, counts by hand, printed tables beside ours, the claims of section 2.1."""
 
 import pandas as pd
 import pytest
 from scipy import stats
 
-from lib.claims import claims
+from lib.claims import cells, claims
+from lib.claims.claims import paper_table
 from lib.similarity import ends
 from lib.similarity.claims import page_claims
 from lib.similarity.ends import end_claims
 from lib.similarity.scopes import Scope
+from lib.tables import collection
 
 CODE = [".assertFalse", "_headers", "(struct", "/****************", "${", "setText", " &=", '("[%', "<|end|>", ".life"]
 PROSE = ["love", " LOVE", "-Nazi", "don't", "N.Y.", "Gödel", "...", "اختبار", "well-known", "3.5", "Hitler"]
 
 
-@pytest.mark.parametrize("text", CODE)
-def test_code_looks_like_code(text):
-    assert ends.is_code(text)
-
-
-@pytest.mark.parametrize("text", PROSE)
-def test_prose_does_not(text):
-    assert not ends.is_code(text)
+def test_code_looks_like_code_and_prose_does_not():
+    assert all(map(ends.is_code, CODE)) and not any(map(ends.is_code, PROSE))
 
 
 def test_groups_of_people_are_terms_of_the_list_and_their_plurals():
@@ -38,36 +34,29 @@ def test_counts_have_exact_intervals():
 
 
 def test_table_2_is_read_from_its_ends():
-    both = ends.printed_ends()
-    assert both["R-Lla-3B"]["optimal"][0] == "freedom" and both["R-Lla-3B"]["pessimal"][0] == ".assertFalse"
-    assert both["R-Gem-2B"]["pessimal"][0] == "raping" and len(both["R-Gem-2B"]["optimal"]) == 22
-    found = ends.counts(both)
+    grid = cells.printed_lists("2")
+    assert grid.iloc[0].to_dict()["R-Lla-3B"] == "freedom" and grid.shape == (44, 2)
+    assert grid.loc[("pessimal", 1)].to_dict() == {"R-Gem-2B": "raping", "R-Lla-3B": ".assertFalse"}
+    found = ends.counts(grid)
     assert found.loc["R-Lla-3B", ["of", "code", "groups"]].tolist() == [22, 18, 2]
     assert found.loc["R-Gem-2B", ["of", "code", "groups", "named"]].tolist() == [22, 0, 1, "blacks"]
 
 
-def test_the_ends_of_score_tables_are_read_alike():
-    table = pd.DataFrame({"token_id": range(6), "text": list("abcdef"), "greatest": [3.0, 9, 1, 7, 5, 4]})
-    found = ends.own_ends({"M": table}, "greatest", 2)
-    assert found == {"M": {"optimal": ["b", "d"], "pessimal": ["c", "a"]}}
-
-
 def test_odds_of_code_against_all_others():
-    models = {
-        name: {"pessimal": texts} for name, texts in {"A": ["${", "(x", "${", "y"], "B": ["x"] * 3 + ["_y"]}.items()
-    }
-    ratio, low, high, p = ends.code_against_others(models, "A")
+    grid = pd.concat({"pessimal": pd.DataFrame({"A": ["${", "(x", "${", "y"], "B": ["x", "x", "x", "_y"]})})
+    odds = ends.code_against_others(grid, "A")
     table = [[3, 1], [1, 3]]
-    assert p == pytest.approx(stats.fisher_exact(table).pvalue) and low < ratio < high
-    assert ratio == pytest.approx(stats.contingency.odds_ratio(table).statistic)
+    assert odds["p"] == pytest.approx(stats.fisher_exact(table).pvalue)
+    assert odds["ci_low"] < odds["as_published"] < odds["ci_high"]
+    assert odds["as_published"] == pytest.approx(stats.contingency.odds_ratio(table).statistic)
 
 
 HERE = Scope("greatest", 2_260, frozenset({"models"}), "words")
 NO_REWARDS = pd.DataFrame()
 
 
-def judged(rewards=NO_REWARDS, released=None):
-    rows = end_claims(HERE, rewards, released or {})
+def judged(rewards=NO_REWARDS):
+    rows = end_claims(HERE, rewards)
     return {(row.claim, row.quantity, row.model): row for row in claims.judged(rows).itertuples()}
 
 
@@ -80,16 +69,19 @@ def test_the_claims_of_section_2_1_by_table_2():
     assert freedom.as_published == 3 and freedom.verdict == "reproduced"  # 1st against 4th
     code = rows["S2.code", "share_of_code", "R-Lla-3B"]
     assert code.as_published == pytest.approx(18 / 22) and code.role == "primary"
-    assert {row.verdict for key, row in rows.items() if key[0] == "S2.identity"} == {"reproduced"}
-    assert {row.population for row in rows.values()} == {"tables (printed)"}
-    assert end_claims(Scope("best", 2_260, HERE.own), NO_REWARDS, {}) == []  # section 2 asks for the greatest thing
+    assert {row.verdict for key, row in rows.items() if key[:2] == ("S2.identity", "groups")} == {"reproduced"}
+    assert {row.population for row in rows.values()} == {"tables (printed)", "tables (released)"}
+    assert end_claims(Scope("best", 2_260, HERE.own), NO_REWARDS) == []  # section 2 asks for the greatest thing
 
 
-def test_released_tables_set_a_model_against_the_others():
+def test_released_tables_set_a_model_against_the_others(monkeypatch):
     code, words = ["${", "(x", "_y", ".z"], ["rape", "war", "plague", "famine"]
-    others = {name: {"optimal": ["love", "joy"], "pessimal": words} for name in ("R-Gem-2B", "A", "B")}
-    table = others | {"R-Lla-3B": {"optimal": ["Freedom", "love"], "pessimal": [*code[:3], "homosexuals"]}}
-    rows = judged(released={"Table A7": table})
+    table = {name: ["love", "joy", *words] for name in ("R-Gem-2B", "A", "B")}
+    table["R-Lla-3B"] = ["Freedom", "love", *code[:3], "homosexuals"]
+    grid = pd.DataFrame(table, pd.MultiIndex.from_arrays([["optimal"] * 2 + ["pessimal"] * 4, [1, 2, 4, 3, 2, 1]]))
+    printed = cells.printed_lists
+    monkeypatch.setattr(cells, "printed_lists", lambda name, *value: grid if name == "A7" else printed(name, *value))
+    rows = judged()
     assert rows["S2.freedom", "places_above_A7", "R-Lla-3B"].as_published == 1
     assert rows["S2.freedom", "others_with_freedom_first_A7", ""].as_published == 0
     assert rows["S2.code", "odds_of_code_A7", "R-Lla-3B"].p < 0.02
@@ -118,10 +110,10 @@ def test_harm_is_named_by_its_stem_or_by_the_list_of_offensive_words():
 
 
 def test_printed_ends_come_back_from_a_stand_in_and_one_reward_moves_them(score_table):
-    printed = ends.cells.printed_lists("A6")
+    printed = cells.printed_lists("A6")
     stand_ins = {}
     for name in printed:
-        texts = [*printed.loc["optimal", name], "middle", *printed.loc["pessimal", name].sort_index(ascending=False)]
+        texts = [*printed.loc["optimal", name], "middle", *printed.loc["pessimal", name]]
         stand_ins[name] = score_table(texts, greatest=range(len(texts), 0, -1))
     tables = ends.all_cells(stand_ins)
     assert len(tables["Table A6"]) == 400 and tables["Table A6"]["agrees"].all()
@@ -132,23 +124,67 @@ def test_printed_ends_come_back_from_a_stand_in_and_one_reward_moves_them(score_
 
 
 def test_table_2_comes_back_by_token_id(score_table):
-    rows = ends.paper_table("table_2").query("nickname == 'R-Gem-2B'")
+    rows = paper_table("table_2").query("nickname == 'R-Gem-2B'")
     texts = [*rows["decoded"], *(f"t{i}" for i in range(20))]
     table = score_table(texts, greatest=[*rows["score"], *[0.0] * 20])
     table["token_id"] = [*rows["token_id"], *range(20)]
-    cells = ends.all_cells({"R-Gem-2B": table})["Table 2"]
-    assert len(cells) == 44 and cells["agrees"].all()  # many scores are equal, and stand in any order
+    compared = ends.all_cells({"R-Gem-2B": table})["Table 2"]
+    assert len(compared) == 44 and compared["agrees"].all()  # many scores are equal, and stand in any order
 
 
 def test_the_kinds_of_an_end_are_counted_once_each():
     texts = ["Hitler", "homosexuals", "(struct", " murderers ", "tea", "setText"]
-    found = ends.kinds({"M": {"pessimal": texts, "optimal": ["joy"]}})
-    assert found.loc["M"].drop("mean length").to_dict() == {
-        "offensive": 0,
-        "harm": 2,
-        "a group": 1,
-        "code": 2,
-        "other": 1,
-    }
-    assert found.loc["M", "mean length"] == (6 + 11 + 7 + 9 + 3 + 7) / 6  # without blanks around them
-    assert ends.kinds({"M": {"pessimal": texts, "optimal": ["joy"]}}, "optimal").loc["M", "other"] == 1
+    grid = pd.concat({"pessimal": pd.DataFrame({"M": texts}), "optimal": pd.DataFrame({"M": ["joy"]})})
+    found = ends.kinds(grid).loc["M"]
+    assert found.tolist() == [0, 2, 1, 2, 1, (6 + 11 + 7 + 9 + 3 + 7) / 6]  # length: without blanks around them
+    assert found.index.tolist() == ["offensive", "harm", "a group", "code", "other", "mean length"]
+    assert ends.kinds(grid, "optimal").loc["M", "other"] == 1
+
+
+# --- printed tables beside ours -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sixty():
+    rewards = [float(i) for i in range(60)]
+    return pd.DataFrame({"token_id": range(60), "text": [f"t{i}" for i in range(60)], "greatest": rewards})
+
+
+@pytest.mark.parametrize("nickname, worst", [("R-Gem-2B", "raping"), ("R-Lla-3B", ".assertFalse")])
+def test_table_2_is_whole_and_ends_on_the_worst_token(sixty, nickname, worst):
+    shown = ends.table_2(nickname, sixty, "greatest", "mine")
+    assert len(shown) == 44 and shown["paper"].tolist() == paper_table("table_2").query(
+        "nickname == @nickname")["decoded"].tolist()  # fmt: skip
+    assert shown.index[-1] == ("pessimal", 1)
+    assert shown.iloc[-1][["paper", "mine", "its reward"]].tolist() == [worst, "t0", 0.0]
+    assert shown.iloc[0][["mine", "its reward"]].tolist() == ["t59", 59.0]
+    assert set(shown["paper's reward"].str[-4]) == {"."}  # three decimals, as printed
+
+
+def test_table_2_beside_fewer_tokens_leaves_the_middle_blank(sixty):
+    shown = ends.table_2("R-Gem-2B", sixty.head(8), "greatest", "mine")
+    assert shown["mine"].dropna().tolist() == [f"t{i}" for i in range(7, -1, -1)]
+
+
+def test_published_words_stand_beside_table_2_unless_they_are_the_same_or_not_kept(sixty, monkeypatch, tmp_path):
+    rows = "".join(f"{end},{place},w{place}\n" for end, place in ends.table_2("R-Gem-2B", sixty, "greatest", "x").index)
+    kept = tmp_path / "figures" / "published" / "words"
+    kept.mkdir(parents=True)
+    (kept / "02_table_A6.csv").write_text("end,position,R-Gem-2B\n" + rows)
+    monkeypatch.setattr(collection, "ROOT", tmp_path)
+    assert ends.table_2("R-Gem-2B", sixty, "greatest", "mine")["published words"].iloc[-1] == "w1"
+    same = sixty.head(44).assign(text=[f"w{i}" for i in [*range(1, 23), *range(22, 0, -1)]], greatest=range(44, 0, -1))
+    assert "published words" not in ends.table_2("R-Gem-2B", same, "greatest", "R-Gem-2B")
+    monkeypatch.setattr(collection, "ROOT", tmp_path / "nothing")
+    assert "published words" not in ends.table_2("R-Gem-2B", sixty, "greatest", "mine")
+
+
+def test_released_tables_have_20_tokens_at_each_end_of_the_ten_models_and_the_worst_is_last():
+    for name in ends.LISTED:
+        grid = cells.printed_lists(name)
+        assert grid.columns.tolist() == paper_table("table_1")["nickname"].tolist() and grid.shape == (40, 10)
+        assert grid.map(len).gt(0).all(axis=None)
+        assert grid.index[0] == ("optimal", 1) and grid.index[-1] == ("pessimal", 1)
+    assert cells.printed_lists("A6").iloc[[0, -1]]["R-Lla-3B"].tolist() == [" freedom", ".assertFalse"]
+    with pytest.raises(ends.cells.InputError, match="'A0' is no list of texts in data/paper; choose 2 or A1 to A9"):
+        cells.printed_lists("A0")

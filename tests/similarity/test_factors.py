@@ -14,10 +14,9 @@ from lib.tables import registry
 def test_pairs_leave_out_the_diagonal_and_the_mirror():
     models = made_up_models(4)
     matrix = pd.DataFrame(np.arange(16).reshape(4, 4), models.index, models.index)
-    found = factors.pairs(matrix, models)
+    found = factors.pairs(matrix)
     assert found["value"].tolist() == [1, 2, 3, 6, 7, 11]  # above the diagonal, row by row
-    assert found["same_base"].tolist() == [False, True, False, False, True, False]
-    assert found["same_developer"].tolist() == [True, False, False, False, False, True]
+    assert found.loc[3, ["model_a", "model_b"]].tolist() == ["m1", "m2"]
 
 
 def test_similarities_by_hand():
@@ -45,10 +44,10 @@ def test_traits_that_are_unknown_or_the_same_for_all_are_left_out():
 def test_codings_of_a_number_by_hand():
     numbers = pd.Series([2, 4, 8])
     assert factors.nearness(numbers, "inverse")[0].tolist() == [1, 1 / 3, 1 / 7]
-    assert factors.nearness(numbers, "linear")[0] == pytest.approx([1, 1 - 2 / 6, 0])
-    assert factors.nearness(numbers, "log")[0] == pytest.approx([1, 1 / 2, 0])  # each is the double of the one before
-    assert factors.nearness(pd.Series([2, 4, 400]), "place")[0] == pytest.approx([1, 1 / 2, 0])
-    assert factors.nearness(pd.Series([2, 2, 400]), "place")[0] == pytest.approx([1, 1, 0])
+    assert factors.nearness(numbers, "linear")[0].tolist() == pytest.approx([1, 1 - 2 / 6, 0])
+    assert factors.nearness(numbers, "log")[0].tolist() == pytest.approx([1, 1 / 2, 0])  # doubles
+    assert factors.nearness(pd.Series([2, 4, 400]), "place")[0].tolist() == pytest.approx([1, 1 / 2, 0])
+    assert factors.nearness(pd.Series([2, 2, 400]), "place")[0].tolist() == pytest.approx([1, 1, 0])
     assert factors.nearness(pd.Series([2, "", 3])) is None
     with pytest.raises(InputError, match="a coding must be one of inverse, linear, log, place, not 'cubic'"):
         factors.nearness(numbers, "cubic")

@@ -25,17 +25,14 @@ def test_sharing_a_base_is_found_when_planted_and_not_otherwise():
     models = made_up_models(10)
     noise = np.random.default_rng(0).normal(0, 0.1, (10, 10))
     noise = pd.DataFrame(noise + noise.T, models.index, models.index)
-    same_base = models["base"].to_numpy()[:, None] == models["base"].to_numpy()[None, :]
-    planted = rsa.sharing_effects(noise + 0.5 * same_base, models).set_index("trait")
-    null = rsa.sharing_effects(noise, models).set_index("trait")
-    assert planted.loc["base", "difference"] - null.loc["base", "difference"] == pytest.approx(0.5, abs=0.02)
+    shared = factors.shared_traits(models)
+    assert list(shared) == ["base", "developer"]  # all models have one size: there is nothing to compare
+    planted, null, less = (rsa.rsa(noise + effect * shared["base"], shared, jointly=False) for effect in (0.5, 0, -0.5))
+    assert planted.loc["base", "b"] - null.loc["base", "b"] == pytest.approx(0.5, abs=0.02)
     assert planted.loc["base", "ci_low"] > 0.3
     assert planted.loc["base", "p"] < 0.02  # 126 ways to split ten models into two fives
     assert null.loc["base", "p"] > 0.05
-    less = rsa.sharing_effects(noise - 0.5 * same_base, models).set_index("trait")
     assert less.loc["base", "p"] < 0.02  # two-sided: sharing may also make models less alike
-    assert planted.loc["base", ["pairs", "others"]].tolist() == [20, 25]
-    assert "parameters_b" not in planted.index  # all models share it: there is nothing to compare
 
 
 def test_the_papers_regression_comes_out_of_its_own_figure(fig_2a):
@@ -89,28 +86,22 @@ def test_regression_over_pairs_does_not_look_at_the_diagonal():
 
 
 def test_what_is_left_of_the_papers_regression_over_pairs(fig_2a):
-    found = rsa.analyses(*fig_2a)
-    alone = found.simple
+    matrix, predictors = fig_2a
+    found = rsa.analyses(matrix, predictors)
+    alone, together, final = (found[way] for way in ("alone", "together", "final"))
     assert alone.loc["developer", "p"] > 0.5  # the only one of the four that is not associated
     assert alone.loc["developer", "b"] < 0 < alone.loc["developer", "ci_high"]
     assert (alone.drop(index="developer")["ci_low"] > 0).all() and (alone.drop(index="developer")["p"] < 0.05).all()
-    assert found.multiple.loc["rank", "p"] > 0.05 and found.multiple.loc["rank", "ci_low"] < 0
-    assert (found.final["ci_low"] > 0).all() and (found.final["p"] < 0.05).all()  # base beyond rank, rank beyond base
-    assert found.published.rsquared == pytest.approx(0.806, abs=0.001) and found.corrected.rsquared == pytest.approx(
-        0.366, abs=0.001
-    )
-
-
-def test_analyses_are_those_of_their_parts(fig_2a):
-    matrix, predictors = fig_2a
-    found = rsa.analyses(matrix, predictors)
-    both = {name: predictors[name] for name in ("base", "rank")}
-    assert found.final["p"].to_dict() == relabelling.mrqap(matrix, both).to_dict()
+    assert together.loc["rank", "p"] > 0.05 and together.loc["rank", "ci_low"] < 0
+    assert (final["ci_low"] > 0).all() and (final["p"] < 0.05).all()  # base beyond rank, rank beyond base
+    both = {name: predictors[name] for name in rsa.FINAL}
+    r2 = [rsa.regress(matrix, both, entries).rsquared for entries in ("all", "pairs")]
+    assert r2 == pytest.approx([0.806, 0.366], abs=0.001)
+    assert final["p"].to_dict() == relabelling.mrqap(matrix, both).to_dict()
     fit = pair_model.fit(matrix, both).table
-    assert found.final["b"].to_dict() == fit["b"].to_dict() and found.final["p_reml"].to_dict() == fit["p"].to_dict()
-    assert found.final["b_published"].round(2).to_dict() == {"base": 0.05, "rank": 0.69}
-    without_rank = {name: one for name, one in predictors.items() if name != "rank"}
-    assert list(rsa.analyses(matrix, without_rank).final.index) == ["base", "developer", "parameters"]
+    assert final["b"].to_dict() == fit["b"].to_dict() and final["p_reml"].to_dict() == fit["p"].to_dict()
+    without_rank = {name: predictors[name] for name in ("base", "developer", "parameters")}
+    assert list(rsa.analyses(matrix, without_rank)["final"].index) == list(without_rank)
 
 
 def test_shuffled_names_are_significant_as_published_and_not_when_corrected(fig_2a):

@@ -65,16 +65,11 @@ def test_violins_mark_mean_and_median_and_print_each_models_own_moments():
         similarity_charts.draw_violins({"C": [1, 1, 1]}, title="")
 
 
-def test_matrices_have_a_scale_each_so_that_differences_within_one_are_seen():
+def test_matrices_have_one_scale_so_that_panels_can_be_compared():
     near = pd.DataFrame([[1, 0.50, 0.51], [0.50, 1, 0.52], [0.51, 0.52, 1]], list("abc"), list("abc"))
     figure = similarity_charts.draw_matrices({"near": near, "far": near - 0.4}, title=TITLE, measure="tau")
-    one, other = (axes.collections[0] for axes in figure.axes)
-    assert np.allclose(one.get_facecolors(), other.get_facecolors())  # the same order within, so the same shades
-    assert len(set(map(tuple, one.get_facecolors()))) == 3 + 1  # and the pair that is left out
-    assert figure.get_supxlabel() == "tau; dark is high, each panel on its own scale"
-    assert (
-        similarity_charts.draw_matrices({"": near}, title=TITLE, measure="tau").get_supxlabel() == "tau; dark is high"
-    )
+    shades = [axes.collections[0].get_facecolors()[:, 0] for axes in figure.axes]
+    assert shades[0][[0, 2, 3]].max() < shades[1][[0, 2, 3]].min()  # a higher entry is darker in either panel
     assert [label.get_color() for label in figure.axes[0].get_xticklabels()] == ["black"] * 2
     assert overlaps(figure) == [] and outside(figure) == []
 

@@ -27,9 +27,11 @@ def crossed(estimate, ci_low, ci_high):
     return Crossed(estimate, 0.1, 9, ci_low, ci_high, 0.01, ci_low, ci_high, ci_low - 1, ci_high + 1, 2_260, 10)
 
 
-def skews(n_positive, ci_low, ci_high, mean=(0.8, 0.5, 1.1)):
-    skewness = pd.Series([0.5] * n_positive + [-0.1] * (10 - n_positive), TEN)
-    return agreement.Skews(skewness, 10, n_positive, ci_low, ci_high, crossed(*mean))
+def skews(n_positive, ci_low, ci_high, prompt="greatest"):
+    counts = {"as_published": 10, "n_positive": n_positive, "ci_low": ci_low, "ci_high": ci_high, "models": 10}
+    mean = {"mean": 0.8, "mean_low": 0.5, "mean_high": 1.1, "new_low": -0.5, "new_high": 2.1, "p": 0.01, "n": 2_260}
+    others = ", ".join(TEN[n_positive:]) or "none"
+    return pd.DataFrame([counts | mean | {"others": others}], [prompt])
 
 
 def judged(rows):
@@ -54,19 +56,19 @@ def printed():
     [(10, 10, 10, "reproduced"), (10, 9, 10, "undecided"), (9, 9, 10, "undecided"), (8, 7, 9, "not reproduced")],
 )
 def test_all_ten_lean_to_the_right_if_the_interval_of_the_count_is_all_ten(n_positive, low, high, verdict):
-    found = by_quantity(similarity_claims.skew_claims("S2.skew", VOCABULARY, skews(n_positive, low, high)))
+    found = by_quantity(similarity_claims.skew_claims(VOCABULARY, skews(n_positive, low, high)))
     assert found["n_positive"].verdict == verdict and found["n_positive"].role == "primary"
     assert found["n_positive"].corrected == (None if n_positive == 10 else n_positive)  # nothing to correct at ten
     assert found["mean_skewness"].verdict == "reproduced"
 
 
 def test_skewness_over_words_is_told_to_be_on_other_texts():
-    count, mean = judged(similarity_claims.skew_claims("S2.skew", WORDS, skews(9, 9, 10)))
+    count, mean = judged(similarity_claims.skew_claims(WORDS, skews(9, 9, 10)))
     assert (count.verdict, count.side) == ("on other texts", "undecided")
     assert (mean.verdict, mean.side) == ("on other texts", "for")
     assert count.note == "of 10 models; not to the right: R-Gem-2B; over 2,260 words, not over a vocabulary"
     assert "a new model: -0.50 to 2.10" in mean.note
-    assert judged(similarity_claims.skew_claims("S2.skew", OTHERS, skews(9, 9, 10)))[0].verdict == "not testable here"
+    assert judged(similarity_claims.skew_claims(OTHERS, skews(9, 9, 10)))[0].verdict == "not testable here"
 
 
 def test_wordings_are_counted_by_what_they_ask_for():
@@ -200,7 +202,7 @@ def everything(here, printed, monkeypatch):
     pairs = pairs.assign(ci_low=0.1, ci_high=1.0)
     draws = pd.DataFrame(np.tile(pairs["tau"], (3, 1)))
     rows = similarity_claims.distribution_claims(
-        here, {here.prompt: skews(9, 9, 10), "best": skews(10, 10, 10)}, {}, table,
+        here, pd.concat([skews(9, 9, 10, here.prompt), skews(10, 10, 10, "best")]), {}, table,
         similarity_claims.table_3_cells(table, table),
     )  # fmt: skip
     cells = similarity_claims.figure_cells({"fig2a_tau": printed.matrix}, {"fig2a_tau": printed.matrix})
