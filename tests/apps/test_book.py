@@ -1,5 +1,6 @@
 """The book: what becomes of a notebook's cells, which words lead to the glossary, and a build without a warning."""
 
+import itertools
 import re
 import shutil
 
@@ -117,15 +118,37 @@ def test_every_term_of_the_glossary_is_explained_once_and_leads_to_a_notebook_th
         assert links and all((ROOT / link).is_file() for link in links), section
 
 
-def test_exercises_that_the_plan_names_are_there():
-    text = " ".join((ROOT / "TEACHING.md").read_text().split())
-    titles = [cell.source.partition("\n")[0].removeprefix("### Exercise: ")
-              for path in (ROOT / "notebooks").glob("*.ipynb") for cell in nbformat.read(path, 4).cells
-              if "exercise" in cell.metadata.get("tags", [])]  # fmt: skip
-    session = text[text.index("## Ninety minutes") : text.index("## What students get wrong")]
-    named = [name.strip(" .?") for name in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", session)]
-    assert {name for name in named if name not in {title.strip(" .?") for title in titles}} == set()
-    assert len(named) >= 20
+def read_plan() -> tuple[str, dict[str, int], dict[str, float]]:
+    """Return TEACHING.md, the minutes of every exercise by title, and those of reading each notebook by number."""
+    minutes, reading = {}, {}
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        prose = [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "markdown"]
+        main = itertools.takewhile(lambda cell: not cell.source.startswith("## Exercises"), prose)
+        reading[path.name.partition("_")[0]] = sum(len(cell.source.split()) for cell in main) / 200
+        tasks = [cell for cell in prose if "exercise" in cell.metadata.get("tags", [])]
+        titles = [cell.source.partition("\n")[0].removeprefix("### Exercise: ").strip(" .?") for cell in tasks]
+        minutes |= dict(zip(titles, [cell.metadata["exercise"]["minutes"] for cell in tasks], strict=True))
+    return (ROOT / "TEACHING.md").read_text(), minutes, reading
+
+
+def exercises_in(text: str) -> list[str]:
+    return [name.strip(" .?") for name in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", text)]
+
+
+def test_exercises_that_the_plan_names_are_there_and_its_sessions_fit_their_minutes():
+    text, minutes, reading = read_plan()
+    plan = text[text.index("## Ninety minutes") : text.index("## What students get wrong")]
+    named = exercises_in(plan)
+    assert set(named) <= set(minutes) and len(named) >= 20
+    lesson = re.findall(r"(?m)^\| (\d+) \| \[.*$", plan)
+    assert sum(map(int, lesson)) == 90
+    for row in re.findall(r"(?m)^\| \d+ \| \[.*$", plan):
+        assert sum(minutes[name] for name in exercises_in(row)) < int(row.split()[1]), row
+    for row in re.findall(r"(?m)^\| \d\. .*$", plan):
+        _, _, read, solve, talk, _ = row.split("|")
+        needed = sum(reading[number] for number in read.replace(" ", "").split(","))
+        needed += sum(minutes[name] for name in exercises_in(solve)) + int(talk.split()[0])
+        assert 70 < needed <= 90, (row, needed)
 
 
 # --- the build ----------------------------------------------------------------------------------------------------
