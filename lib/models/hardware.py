@@ -1,6 +1,7 @@
 """What a process can take of its device: memory, threads, and processes side by side."""
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import threading
@@ -92,3 +93,10 @@ def _end_with_parent() -> None:
     if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)
+
+
+def release() -> None:
+    """Give back the memory of objects that are no longer used, on cards too."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

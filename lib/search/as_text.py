@@ -1,9 +1,8 @@
 """Replies that survive as text: written out and read again, through the whole conversation, they are the same ids.
 
-Most replies of several tokens do not: the template trims a leading space, the tokenizer merges two tokens or cuts them
-elsewhere. A token's place decides, and all but always its neighbours alone. So what may stand first, and what behind
-what, is asked of the tokenizer once for every pair that comes up; only replies made of such pairs are proposed to a
-search, and those are read again whole.
+Most replies of several tokens do not: the template trims a leading space, and the tokenizer merges two tokens or cuts
+them elsewhere. Whether a token survives depends almost always on its neighbours alone. So the tokenizer is asked once
+for every pair that comes up. Only replies made of surviving pairs are proposed to a search, and these are read whole.
 """
 
 import itertools
@@ -150,7 +149,7 @@ def _known(hub_id: str, revision: str) -> dict[Pair, bool]:
 def _are(
     inputs: Sequence[Sequence[int]], before: Sequence[int], replies: np.ndarray, after: Sequence[int] = ()
 ) -> np.ndarray:
-    """Return whether each input is what stands before a reply, the reply, and what closes it, (replies,) bool."""
+    """Return whether each input consists of `before`, the reply and `after`, (replies,) bool."""
     opening, closing = [*before], [*after]
     rows = zip(inputs, replies.tolist(), strict=True)
     return np.array([list(ids) == opening + reply + closing for ids, reply in rows], dtype=bool)

@@ -33,7 +33,7 @@ def draw_predicted_and_true(
 ) -> Chart:
     """Draw first-order gains of all swaps of one token against the true change; the best of either are named.
 
-    gains, true: (swaps,) on the model's own scale; texts: the tokens swapped in.
+    gains, true: (swaps,) on the model's own scale. texts: the tokens swapped in.
     """
     figure = new_chart(9.5, 6, title)
     axes = figure.subplots()
@@ -77,8 +77,8 @@ def draw_searches(searches: Mapping[str, list[SearchResult]], *, title: str) -> 
 def draw_optimality(summary: pd.DataFrame, *, title: str) -> Chart:
     """Draw the share of searches at the true optimum against the replies scored, a line and its 95% band per method.
 
-    A row of panels per reply mode, a column per direction; every line is named where it ends. summary: as of
-    optimality.summarise by reply_mode, direction, method and budget.
+    Rows of panels are reply modes, columns are directions. summary: from optimality.summarise by reply_mode, direction,
+    method and budget.
     """
     modes = list(dict.fromkeys(summary.index.get_level_values("reply_mode")))
     figure, summary = new_chart(12.5, 1.2 + 3.6 * len(modes), title, DENSE_TITLE), summary.sort_index()

@@ -17,7 +17,7 @@ SUBJECTIVE = r"(?i:subjectiv|disqualified|never measurable|no objectively|no uni
 
 
 def objective_claims(nickname: str, compared: Mapping[int, pd.DataFrame]) -> list[dict]:
-    """Return S5.objective: the best rewards by tokens of a reply; compared: as from compare_with_published."""
+    """Return S5.objective: the best rewards by tokens of a reply. compared: from compare_with_published."""
     note = "best reward over all starts; as published: that code's search, its pessimal gradient of the wrong sign"
     return [
         row("S5.objective", f"{direction} reward, {n} tokens", prompt, nickname, note=note,
@@ -56,7 +56,7 @@ def loop_claims(nickname: str, loops: pd.DataFrame) -> list[dict]:
 
 
 def reply_claims(is_code: Callable[[str], bool]) -> list[dict]:
-    """Return how many printed replies are of a sort: S5.code, S5.subjective, S5.extreme, S5.emoji and S5.grammar.
+    """Return how many printed replies have a property, for S5.code, S5.subjective, S5.extreme, S5.emoji, S5.grammar.
 
     is_code: whether a text looks like code. Counts that a sentence calls many have an exact interval, that of replies
     drawn at random, and p against half of the replies.
@@ -102,17 +102,8 @@ def single_word_claims(rewards: Mapping[str, pd.DataFrame], own: Set[str], popul
     highest = pd.DataFrame({prompt: table.max() for prompt, table in rewards.items()})
     below = int(((highest["worst"] < highest["best"]) & (highest["worst"] < highest["greatest"])).sum())
     note = "single words; the scores in Tables 4 and 5 are not transcribed"
-    return [
-        row(
-            "S5.lower",
-            "models",
-            own=own,
-            corrected=below,
-            population=population,
-            note=note,
-            **_exact(below, len(highest)),
-        )
-    ]
+    exact = _exact(below, len(highest))
+    return [row("S5.lower", "models", own=own, corrected=below, population=population, note=note, **exact)]
 
 
 def _exact(count: int, n: int) -> dict:

@@ -39,7 +39,7 @@ class Fluency:
         self.allowed = torch.as_tensor(ids, device=language_model.device)  # (allowed,)
 
     def __call__(self, replies: np.ndarray) -> np.ndarray:
-        """Return whether each reply is fluent, (replies,) bool. replies: (replies, n) ids."""
+        """Return whether each reply, (replies, n) ids, is fluent: (replies,) bool."""
         if not len(replies):
             return np.zeros(0, dtype=bool)
         ids = torch.as_tensor(np.array(replies), device=self.allowed.device)
@@ -73,8 +73,8 @@ class Fluency:
     def _likelier_than(self, columns: Tensor, before: np.ndarray) -> Tensor:
         """Return the probability of all tokens likelier than the reply's own, in each of its places, (replies, n).
 
-        columns: (replies, n), where the reply's tokens stand among the allowed; before: (replies, n - 1) ids. Much
-        faster than to sort every token by its probability.
+        columns: where the reply's tokens stand among the allowed, (replies, n). before: (replies, n - 1) ids. This is
+        much faster than sorting all tokens by probability.
         """
         probabilities = self._probabilities(before)  # (replies, n, allowed)
         own = probabilities.gather(2, columns[..., None])

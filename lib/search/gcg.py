@@ -1,9 +1,9 @@
 """Methods of search for the reply of n tokens that a reward model rewards most, or least (section 5).
 
-Replies of two tokens and more are too many to score all. The gradient of the reward by a reply's embeddings tells, to
-first order, what every swap of one token would bring; greedy coordinate gradient (GCG; Zou et al. 2023) scores the most
-promising swaps exactly and moves to the best. A method is a generator: it yields replies to score, is sent what they
-are worth, and so on. It maximises the values of an Objective; `searches.search` runs it.
+There are too many replies of two tokens and more to score them all. The gradient of the reward by a reply's embeddings
+predicts, to first order, the effect of every swap of one token. Greedy coordinate gradient (GCG, Zou et al. 2023)
+scores the most promising swaps exactly and moves to the best. A method is a generator that yields replies to score, and
+is sent their values. It maximises the values of an Objective. `searches.search` runs it.
 """
 
 import sys
@@ -30,19 +30,14 @@ Proposals = Generator[np.ndarray, np.ndarray, None]  # yields (replies, n) ids, 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to search. budget: replies scored at most, the start and duplicates included. width: replies per step.
+    """How to search."""
 
-    top_k: GCG draws from so many best swaps per position. distance_weight: how much a swap's distance counts against
-    its gain, where 1 gives both the same spread over all swaps; nothing where a reply is long. patience: steps without
-    a new best before a restart.
-    """
-
-    method: str = "round robin"
-    budget: int = 4096
-    width: int = 32
-    top_k: int = 256
-    distance_weight: float = 0.5
-    patience: int = 6
+    method: str = "round robin"  # a key of METHODS
+    budget: int = 4096  # replies scored at most, the start and duplicates included
+    width: int = 32  # replies per step
+    top_k: int = 256  # GCG draws from so many best swaps per position
+    distance_weight: float = 0.5  # of a swap's distance against its gain; 1 gives both the same spread. Short replies
+    patience: int = 6  # steps without a new best before a restart
     seed: int = 0
 
 
@@ -50,7 +45,7 @@ class Settings:
 
 
 def gcg(objective: Objective, start: Reply, value: float, settings: Settings, rng: np.random.Generator) -> Proposals:
-    """Propose as the published GCG: random members of the top_k swaps of random positions; on to the best of them."""
+    """Propose as published GCG does: random members of the top_k swaps of random positions. Move to the best one."""
     reply = start
     while True:
         gains = objective.gains(reply)  # (n, allowed)
@@ -77,10 +72,10 @@ def faster_gcg(
     objective: Objective, start: Reply, value: float, settings: Settings, rng: np.random.Generator,
     wrong_sign: bool = False,
 ) -> Proposals:  # fmt: skip
-    """Propose as Faster-GCG in the paper's published code: the best unvisited of all swaps; on to the best of them.
+    """Propose as Faster-GCG in the paper's published code: the best unvisited swaps. Move to the best one.
 
-    The order is that of the gradient of (r - t)^2 plus 4.5 times the distance, t = 30 for optimal, -30 for pessimal.
-    wrong_sign: t = 30 for both, as that code has it. Its gradient is not centred by the current token.
+    Swaps are ordered by the gradient of (r - t)^2 plus 4.5 times the distance, with t = 30 for optimal and -30 for
+    pessimal. wrong_sign: t = 30 for both, as in that code. Its gradient is not centred by the current token.
     """
     reply, seen = start, {start}
     target = 30.0 if wrong_sign else 30.0 * objective.sign
@@ -153,16 +148,15 @@ class TokensSoFar:
 def round_robin(
     objective: Objective, start: Reply, value: float, settings: Settings, rng: np.random.Generator
 ) -> Proposals:
-    """Propose as our method: the best unvisited swaps of each position in turn; starts afresh when it stalls.
+    """Propose by our method: the best unvisited swaps of each position in turn, with restarts.
 
-    After a step without a new best, any of each position's TRIED best swaps instead, drawn at random: in turn, they
-    would be those next to the ones that have just failed. A quarter of a step's replies combine what scored well: the
-    best swaps of the step, then the best tokens so far of every position. No reply is scored twice. After `patience`
-    steps without a new best since it last started, a short reply starts over from a random one.
+    After a step without a new best, swaps are drawn at random from each position's TRIED best, because the next ones in
+    turn resemble those which have just failed. A quarter of a step's replies combine what scored well: the best swaps
+    of the step, then the best tokens so far of every position. No reply is scored twice. After `patience` steps without
+    a new best, a short reply starts over from a random one.
 
-    A step has few swaps for each place of a reply of LONG tokens and more. There, but for the first GREEDY steps, they
-    are always drawn, from fewer of each place and by gain alone; and it starts over from the best so far with one or
-    two tokens drawn anew.
+    A reply of LONG tokens or more gets few swaps per position. After the first GREEDY steps they are always drawn, from
+    fewer of each position and by gain alone. It starts over from the best reply so far with one or two new tokens.
     """
     reply, seen, best = start, {start}, (start, value)
     highest, stale = value, 0  # since the last start
@@ -207,8 +201,8 @@ def _promising(
 ) -> Iterator[Reply]:
     """Yield swaps of the reply: the best of every position, then the second best of every position, and so on.
 
-    Best by gain less distance, the latter scaled to the gains' spread: a far swap is predicted worst. rng: if given,
-    some of the best of every position come first, in random order.
+    They are ordered by gain minus distance, scaled to the gains' spread, because far swaps are predicted worst. rng: if
+    given, some of the best of every position come first, in random order.
     """
     gains, is_long = objective.gains(reply), len(reply) >= LONG  # (n, allowed)
     losses = -gains

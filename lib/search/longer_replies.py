@@ -40,9 +40,9 @@ def search_all(
 ) -> Results:  # fmt: skip
     """Return the results of a search for a reply of n tokens, for every objective and from every start.
 
-    table: a score table of the model, whose best tokens are one of the starts. sentence: another, with {which} for the
-    prompt's best or worst. published: search as the published code does, wrong sign included. only: names of starts;
-    all starts if it is empty or a model has none of these.
+    table: a score table of the model, for the start from its best tokens. sentence: for the start of this name, with
+    {which} for the prompt's best or worst. published: search as the published code, with its wrong sign. only: names of
+    starts. If a model has none of them, all starts are used.
     """
     results: Results = {}
     for (name, direction), objective in objectives.items():
@@ -63,8 +63,7 @@ def search_all(
 def as_table(results: Results) -> pd.DataFrame:
     """Return a row per search, the best first for each prompt and direction.
 
-    Columns: prompt, direction, from (the start's name), reply (its tokens, a bar between two), reward, reward of text,
-    survives, scored (replies).
+    The column `from` names the start, `reply` has a bar between two tokens, and `scored` counts replies.
     """
     rows = [
         {"prompt": name, "direction": direction, "from": start} | _shown(result) | {"scored": result.evaluations}
@@ -94,8 +93,7 @@ def best_of(results: Iterable[Results]) -> dict[tuple[str, str], SearchResult]:
 def typed_and_fed(by_mode: Mapping[str, Results]) -> pd.DataFrame:
     """Return the best reply that a person could type and the best that the model could be fed, for each prompt.
 
-    Columns: tokens, prompt, direction, searched (over text or ids), reply, reward, reward of text, survives. by_mode:
-    reply mode -> searches.
+    The column `searched` says whether the search ran over text or ids. by_mode: the searches of each reply mode.
     """
     rows = [
         {"tokens": len(best.ids), "prompt": name, "direction": direction, "searched": f"over {mode}"} | _shown(best)
@@ -108,8 +106,8 @@ def typed_and_fed(by_mode: Mapping[str, Results]) -> pd.DataFrame:
 def compare_with_paper(paper: pd.DataFrame, published: Iterable[Results], ours: Iterable[Results]) -> pd.DataFrame:
     """Return the paper's strings with the best that its search, and ours, find for the same prompt and direction.
 
-    Columns: prompt, direction, paper (on R-Gem-2B; no scores were printed), published search, its reward, ours, our
-    reward. paper: its Table 4 or 5; published, ours: searches of one model, for replies of one length or several.
+    paper: its Table 4 or 5, about R-Gem-2B and without scores. published, ours: searches of one model, for replies of
+    one or several lengths.
     """
     columns = {"prompt": paper["prompt"], "direction": paper["direction"], "paper": paper["result"]}
     for name, reward, results in (("published search", "its reward", published), ("ours", "our reward", ours)):
@@ -140,8 +138,8 @@ def loops(
 ) -> pd.DataFrame:
     """Return how often the original GCG goes back to a reply that it stood on before, or stays: a row per search.
 
-    From a random reply of each length for each objective. Columns: tokens, prompt, direction, steps (taken, at most so
-    many) and loops (the share of them that ended on an earlier reply, in [0, 1]).
+    Each search starts from a random reply. The column `steps` counts its steps, and `loops` is the share of them that
+    ended on an earlier reply, in [0, 1].
     """
     rows = []
     for n, ((name, direction), objective) in itertools.product(lengths, objectives.items()):
@@ -168,7 +166,7 @@ def loops(
 
 
 def kind_of(token: str) -> str:
-    """Return what a token looks like: emoji, code, other script, capitals, word, or other."""
+    """Return the kind of a token by its looks, such as "emoji" or "code"."""
     text = token.strip()
     if re.search(EMOJI, text):
         return "emoji"

@@ -1,4 +1,4 @@
-"""What a search maximises, and over which replies: the allowed tokens, what survives as text, the reward.
+"""What a search maximises, and over which replies.
 
 A reply is a tuple of token ids. The reward, or minus the reward, is computed in fp32 and the same for every method.
 """
@@ -33,8 +33,8 @@ Condition = Callable[[np.ndarray], np.ndarray]  # (replies, n) ids -> (replies,)
 def allowed_ids(model: RewardModel, which: str = "printable") -> np.ndarray:
     """Return the token ids that a reply may hold, (allowed,) ascending.
 
-    which: "all" the tokenizer knows; "no specials": without control and added tokens; "printable": of these, the ones
-    whose text is printable characters alone. InputError for another name, or if fewer than two tokens are left.
+    which: "all" takes every id of the tokenizer, "no specials" leaves out control and added tokens, and "printable"
+    leaves out other texts that do not show. InputError for another name, or if fewer than two tokens are left.
     """
     if which not in ALLOWED:
         raise InputError(f"allowed tokens must be one of {', '.join(ALLOWED)}, not {which!r}")
@@ -71,12 +71,14 @@ def is_printable(text: str) -> bool:
 class Objective:
     """What a search maximises: the reward of a reply to a prompt ("optimal"), or minus the reward ("pessimal").
 
-    allowed_ids: the ids that a swap may bring in, for instance those of the function of this name. reply_mode "text":
-    only replies that a person could type, whose ids come back when they are written out and read again within the
-    conversation; "ids": whatever the model could be fed. condition: what else a reply must satisfy; None takes nothing
-    else. fluency: only replies that a language model could have given (lib/search/fluency.py). The prompt is read once;
-    a reply of n tokens then costs n tokens and the closing ones. InputError for another direction or mode, and for ids
-    that the model lacks.
+    - allowed_ids: the ids that a swap may bring in, see the function of this name
+    - reply_mode "text": only replies whose ids come back when the conversation is written out and read again
+    - reply_mode "ids": everything that a program could feed to the model
+    - condition: another condition on replies
+    - fluency: only replies that a language model could have given, see lib/search/fluency.py
+
+    The prompt is read once. A reply of n tokens then costs n tokens and the closing ones. InputError for another
+    direction or mode, and for ids that the model lacks.
     """
 
     def __init__(
@@ -101,7 +103,7 @@ class Objective:
     # --- what replies are worth ---
 
     def values(self, replies: np.ndarray) -> np.ndarray:
-        """Return what the replies are worth: sign * reward, (replies,) float32. replies: (replies, n) ids."""
+        """Return sign * reward for the replies, (replies,) float32. replies: (replies, n) ids."""
         closing = np.broadcast_to(self.closing, (len(replies), len(self.closing)))
         values = self.sign * self.scorer(np.concatenate([replies, closing], axis=1))
         if not np.isfinite(values).all():
@@ -162,15 +164,12 @@ class Objective:
         return replies[self.satisfied(replies)]
 
     def may_swap(self, reply: Reply) -> np.ndarray:
-        """Return which swaps to propose, (n, allowed) bool: those that change a token, and only to fluent ones."""
+        """Return which swaps change a token, and to a fluent one if fluency is given, (n, allowed) bool."""
         moves = self.allowed != np.array(reply)[:, None]
         return moves if self.fluency is None else moves & self.fluency.swaps(reply, self.allowed)
 
     def draw(self, n: int, rng: np.random.Generator) -> Reply:
-        """Return a random reply of n tokens, of fluent ones or of ones that survive as text if that is asked for.
-
-        The latter token by token, each of those that can stand behind the one before; () if that led nowhere.
-        """
+        """Return a random reply of n tokens that keeps the conditions; () if none was found."""
         if self.fluency is not None:
             return self.fluency.draw(n, rng)
         if self.reply_mode == "text" and self.round_trip.learns:
@@ -178,9 +177,9 @@ class Objective:
         return as_reply(rng.choice(self.allowed, size=n))
 
     def first_together(self, ids: Sequence[int], n: int) -> Reply:
-        """Return a reply of n of these ids in their order, begun again if they are few; () if there are none.
+        """Return a reply of n of these ids in their order, from the first again if they are few; () if none fits.
 
-        As text, every one is the first not used yet that can stand behind the one before, and () if none can.
+        If replies must survive as text, each is the first unused id that can follow the one before.
         """
         if self.reply_mode == "ids" or not self.round_trip.learns:
             return tuple((list(ids) * n)[:n])

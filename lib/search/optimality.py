@@ -25,9 +25,12 @@ PUBLISHED_METHODS = {"optimal": "Faster-GCG", "pessimal": "Faster-GCG, wrong sig
 def read(folder: Path = MEASURED) -> pd.DataFrame:
     """Return the committed comparison: a row per instance, method and budget. Raise InputError if there is none.
 
-    Columns: INSTANCE, method, budget (replies scored), searches, at_optimum (the share of the searches whose best reply
-    so far is the optimum), gap (mean distance of the best reward so far from the optimum, in standard deviations of all
-    rewards), scored and gradients (means over whole searches, which stop at the optimum), and LANDSCAPE.
+    Besides INSTANCE, method and LANDSCAPE, the columns are:
+
+    - budget: replies scored; searches: their number
+    - at_optimum: the share of searches whose best reply so far is the optimum
+    - gap: mean distance of the best reward so far from the optimum, in standard deviations of all rewards
+    - scored, gradients: means over whole searches, which stop at the optimum
     """
     if not (folder / "optimality.csv").is_file():
         raise InputError(f"no comparison of searches in {folder}; run: python -m benchmarks.search optimality")
@@ -38,10 +41,9 @@ def read(folder: Path = MEASURED) -> pd.DataFrame:
 def summarise(compared: pd.DataFrame, by: Sequence[str] = ("method", "budget"), resamples: int = 2000) -> pd.DataFrame:
     """Return the share of searches at the optimum with its 95% interval, their mean gap, and their number n, by group.
 
-    Columns: share, ci_low, ci_high, gap, n. The interval is a bootstrap over models and prompts, because searches of
-    one instance from several starts are not independent. Where all models agree on 0 or 1 the bootstrap has no width;
-    there the interval ends at the exact bound for so many models (Clopper and Pearson: .025^(1/5) = .48 for 5 of 5).
-    compared: as from `read`, with equally many searches per row.
+    The interval is a bootstrap over models and prompts, because searches of one instance are not independent. If all
+    models agree on 0 or 1, the bootstrap has no width. Then the interval ends at the exact bound for that many models
+    (Clopper and Pearson: .025^(1/5) = .48 for 5 of 5). compared: from `read`, with equally many searches per row.
     """
     by = list(by)
     means = compared.groupby(by, sort=False)[["at_optimum", "gap"]].mean().rename(columns={"at_optimum": "share"})
@@ -58,9 +60,9 @@ def summarise(compared: pd.DataFrame, by: Sequence[str] = ("method", "budget"), 
 def wins(compared: pd.DataFrame, ours: str = OURS) -> pd.DataFrame:
     """Return in how many instances our method has a smaller mean gap over all budgets than each other method.
 
-    The budgets of one search are one curve, so an instance counts once. Columns: won, level, lost; lead, by how
-    much our mean gap is smaller, in standard deviations of all rewards; models; p, two-sided, of the t-test of the
-    models' mean leads. Instances of one model are not independent, so no test counts instances.
+    The budgets of one search are one curve, so an instance counts once. The column `lead` says how much smaller our
+    mean gap is, in standard deviations of all rewards. The two-sided p is from a t-test of the models' mean leads,
+    because instances of one model are not independent.
     """
     gaps = compared.pivot_table("gap", INSTANCE, "method")
     leads = gaps.drop(columns=ours).sub(gaps[ours], axis=0)  # above 0 where our method is nearer to the optimum

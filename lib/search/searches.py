@@ -1,4 +1,4 @@
-"""One search: where to start, what it scored so far, on disk too, and what it found."""
+"""One search: its starts, what it scored so far (in memory and on disk), and its result."""
 
 import hashlib
 import json
@@ -27,11 +27,13 @@ def starts(
     objective: Objective, n: int, *, winners: Sequence[int] | np.ndarray = (), sentence: str = "", randoms: int = 2,
     seed: int = 0,
 ) -> dict[str, Reply]:  # fmt: skip
-    """Return replies of n tokens to start from, by name; those with a token that is not allowed are left out.
+    """Return replies of n tokens to start from, by name. A reply with a token that is not allowed is left out.
 
-    `x x x`: the paper's, n times x; `winners`: the first n of these ids that are allowed, as the best single tokens of
-    a score table, as text each the first that can stand behind the one before; `sentence`: those ids of that text that
-    are allowed, whatever their number; `random 1` and on: drawn from a seed.
+    - `x x x`: the paper's start, n times x
+    - `winners`: n of these ids, such as the best single tokens of a score table. If replies must survive as text, each
+      is the first that can follow the one before
+    - `sentence`: the ids of that text that are allowed, of any number
+    - `random 1` and on: drawn with the seed
     """
     rng, allowed = np.random.default_rng(seed), set(objective.allowed.tolist())
     xs, written = objective.model.tokenizer([" ".join("x" * n), sentence], add_special_tokens=False)["input_ids"]
@@ -54,10 +56,10 @@ def starts(
 
 
 class Trace:
-    """What a search scored, in order: evaluations, the best reply so far, and when it became that.
+    """What a search scored: the number of evaluations, the best reply so far, and every improvement.
 
-    On disk at `path`, if one is given, as it is made, each row with a checksum. A search that is started again finds
-    there what it scored before, and scores only the rest, and what was damaged meanwhile.
+    If a path is given, each row is also written there with a checksum. A search that is started again reads it, and
+    scores only what is missing or damaged.
     """
 
     def __init__(self, objective: Objective, length: int, path: Path | None = None):
@@ -72,7 +74,7 @@ class Trace:
             self.value_of = dict(zip(map(as_reply, rows["ids"]), rows["value"].tolist(), strict=True))
 
     def _whole_rows(self, path: Path) -> np.ndarray:
-        """Return the rows that are as they were written, (rows,); from now on the file holds these alone."""
+        """Return the undamaged rows, (rows,), and remove the others from the file."""
         content = path.read_bytes()
         rows = np.frombuffer(content, dtype=self.row, count=len(content) // self.row.itemsize)
         whole = rows[(rows["check"] == _checks(rows)) & np.isfinite(rows["value"])]
@@ -84,7 +86,7 @@ class Trace:
         return whole
 
     def score(self, replies: np.ndarray) -> np.ndarray:
-        """Return the values of the replies, (replies,) float32: as scored before, or scored now and written down."""
+        """Return the values of the replies, (replies,) float32. Each reply is scored once."""
         keys = list(map(as_reply, replies))
         if new := [reply for reply in dict.fromkeys(keys) if reply not in self.value_of]:
             values_of_new = self.objective.values(np.array(new))
@@ -109,7 +111,7 @@ class Trace:
 
 
 def _checks(rows: np.ndarray) -> np.ndarray:
-    """Return the checksum (CRC-32) of each row of a trace but for that itself, (rows,)."""
+    """Return the CRC-32 of each row of a trace, without its last field, (rows,)."""
     size, content = rows.dtype.itemsize, rows.tobytes()
     checks = (zlib.crc32(content[at : at + size - 4]) for at in range(0, len(content), size))
     return np.fromiter(checks, dtype=np.uint32, count=len(rows))
@@ -120,31 +122,24 @@ def _checks(rows: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found. reward: of the ids, on the model's own scale; text: the ids decoded; tokens: one by one.
-
-    reward_of_text: of that text, put through the chat template as a person's would be; survives: whether it comes back
-    as the same ids. start, start_reward: where the search began. evaluations: replies scored, duplicates counted;
-    gradients: how many were taken. trace: (evaluations, reward) of every new best. single_swap_optimal: True if every
-    swap of one token was scored and none improves the reply, None if that was not asked for; swept: replies scored for
-    it.
-    """
+    """The best reply that a search found, and how the search went."""
 
     prompt: str
     direction: str
     ids: Reply
-    text: str
-    tokens: tuple[str, ...]
-    reward: float
-    reward_of_text: float
-    survives: bool
-    evaluations: int
-    gradients: int
-    swept: int
+    text: str  # the ids decoded
+    tokens: tuple[str, ...]  # each id decoded
+    reward: float  # of the ids, on the model's own scale
+    reward_of_text: float  # of the text, put through the chat template as a person's would be
+    survives: bool  # whether the text comes back as the same ids
+    evaluations: int  # replies scored, duplicates counted
+    gradients: int  # how many were computed
+    swept: int  # replies scored for the certificate
     seconds: float
-    single_swap_optimal: bool | None
+    single_swap_optimal: bool | None  # True: certified by scoring every swap of one token; None: not asked for
     start: Reply
     start_reward: float
-    trace: tuple[tuple[int, float], ...]
+    trace: tuple[tuple[int, float], ...]  # (evaluations, reward) of every new best
     settings: Settings
 
 
@@ -152,12 +147,11 @@ def search(
     objective: Objective, start: Sequence[int] | np.ndarray, settings: Settings | None = None, *,
     goal: float | None = None, certify: bool = False, traces: Path | None = None, progress: bool = False,
 ) -> SearchResult:  # fmt: skip
-    """Return the best reply that a search from `start` finds within its budget; it has as many tokens as the start.
+    """Return the best reply that a search finds within its budget. It has as many tokens as the start.
 
-    goal: a reward at which to stop, for there is none better or it is good enough; None spends the whole budget.
-    certify: at the end score every swap of one token, and move on while one improves; this comes on top of the budget.
-    traces: a folder in which a search that was stopped finds what it had scored; None keeps nothing. The same arguments
-    find the same reply. InputError for an unknown method, no tokens, or a start that is not allowed.
+    goal: a reward at which to stop. certify: at the end, beyond the budget, score every swap of one token, and move on
+    while one improves. traces: a folder that keeps what was scored for a later start; None keeps nothing. The same
+    arguments find the same reply. InputError for an unknown method, and for a start that is empty or not allowed.
     """
     settings, start, began = settings or Settings(), tuple(int(i) for i in start), time.time()
     _check(objective, start, settings)

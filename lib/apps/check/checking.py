@@ -1,14 +1,12 @@
 """The check of one reward model: its files first, then what they give when they are loaded."""
 
-import gc
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from ... import InputError
-from ...models import checkpoints, conversations, layers, reward_models
+from ...models import checkpoints, conversations, hardware, layers, reward_models
 from ...models.conversations import OpenedTurn
 from ...models.reward_models import GATED
 from ...tables.prompts import read_prompts
@@ -50,13 +48,12 @@ def check(name: str, options: Options | None = None) -> Report:
     files = _open(folder, entry, options, rows)
     if files is not None:
         rows += _about_files(files, entry, options)
-    fits = all(row.status != "note" for row in rows if row.name == "memory")
+    reason = ""
     if files is None or any(row.status == "wrong" for row in rows):
-        rows += [Row(row, "note", "not run, before what is wrong is put right") for row in NOT_RUN]
-    elif not fits:
-        rows += [Row(row, "note", "not run: the weights do not fit into memory") for row in NOT_RUN]
-    else:
-        rows += _about_rewards(files, name, entry, options)
+        reason = "not run, before what is wrong is put right"
+    elif any(row.status == "note" for row in rows if row.name == "memory"):
+        reason = "not run: the weights do not fit into memory"
+    rows += [Row(row, "note", reason) for row in NOT_RUN] if reason else _about_rewards(files, name, entry, options)
     return Report(entry["nickname"], revision, rows)
 
 
@@ -132,7 +129,5 @@ def _about_rewards(files: Files, name: str, entry: dict, options: Options) -> li
     if not plain and model.head_name != "classifier":
         return [Row("own class", "ok", "transformers has none for this head that runs without remote code"), *rows]
     model.backbone.to(device="meta")
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    hardware.release()
     return [attempt("own class", rewards.referee, files.folder, model, given, options.bos), *rows]

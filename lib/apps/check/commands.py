@@ -29,7 +29,7 @@ def verify(name: str, **options: Any) -> int:
 
 
 def tokenizers(folder: str | None = None, write: bool = False) -> None:
-    """Print what the tokens of the paper's models are read as; write: keep it in data/tokenizers.
+    """Print what the tokens of the paper's models are read as. write: also keep it in data/tokenizers.
 
     folder: as in tokenizers.open_tokenizer.
     """

@@ -1,4 +1,4 @@
-"""What the model is fed: template, beginning and end of a conversation, padding, special tokens, vocabulary."""
+"""Checks of what the model reads, from the template to the vocabulary."""
 
 import re
 from collections.abc import Sequence
@@ -98,7 +98,7 @@ def read_at(
     tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, head_name: str, wanted: str | None,
     about: Conversation,
 ) -> Row:  # fmt: skip
-    """At which token's position the reward is read. wanted: as of reward_models.read_at_for; about: as it is fed."""
+    """Check at which token the reward is read. wanted: see reward_models.read_at_for. about: what the model reads."""
     rule = read_at_for(head_name, config, wanted)
     name, pad, closing = "reward read at", pad_token_id(config), about.closing_ids
     if rule == "pooled":

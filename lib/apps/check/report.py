@@ -1,4 +1,4 @@
-"""What a check found: rows that are ok, a note, or wrong, each with what to do about it."""
+"""The result of a check: rows with a status and a remedy."""
 
 import json
 import textwrap
@@ -17,17 +17,13 @@ NAME = 20  # columns of a row's name
 
 @dataclass(frozen=True)
 class Row:
-    """One thing that was looked at. status: one of STATUSES.
-
-    found: what is so, and what the library does by default. remedy: what to do about it; "" if nothing need be done.
-    numbers: what was measured, for machines.
-    """
+    """One thing that was looked at."""
 
     name: str
-    status: str
-    found: str
-    remedy: str = ""
-    numbers: dict = field(default_factory=dict)
+    status: str  # one of STATUSES
+    found: str  # what is so, and what the library does by default
+    remedy: str = ""  # what to do about it; "" if nothing need be done
+    numbers: dict = field(default_factory=dict)  # what was measured, for machines
 
     def lines(self) -> list[str]:
         """Return the row as lines of text, at most WIDTH columns wide."""
@@ -50,20 +46,20 @@ class Report:
         return [row.name for row in self.rows if row.status == "wrong"]
 
     def lines(self) -> list[str]:
-        """The report as lines of text, at most WIDTH columns wide; the last one sums it up."""
+        """Return the report as lines of text, at most WIDTH columns wide. The last line sums it up."""
         shown = [f"{self.name}, revision {self.revision}", "", *(line for row in self.rows for line in row.lines())]
         counts = {status: sum(row.status == status for row in self.rows) for status in STATUSES}
         counted = f"{counts['ok']} ok, {counts['note']} to note, {counts['wrong']} wrong"
         return [*shown, "", f"{counted}: {', '.join(self.wrong)}." if self.wrong else f"{counted}."]
 
     def as_json(self) -> str:
-        """The report as JSON: name, revision, is_right (whether nothing is wrong), and the rows as objects."""
+        """Return the report as JSON. `is_right` says whether nothing is wrong."""
         fields = {"name": self.name, "revision": self.revision, "is_right": not self.wrong}
         return json.dumps(fields | {"rows": [asdict(row) for row in self.rows]}, indent=2)
 
 
 def attempt(name: str, look: Callable[..., Row], *given: object) -> Row:
-    """What `look` finds; where it raises InputError, a row that is wrong, with the error's own remedy."""
+    """Return the row of `look`, or, if it raises InputError, a row that is wrong with the error's remedy."""
     try:
         return look(*given)
     except InputError as error:
@@ -71,7 +67,7 @@ def attempt(name: str, look: Callable[..., Row], *given: object) -> Row:
 
 
 def refused(name: str, error: InputError) -> Row:
-    """A row that is wrong as the error says; what follows its last semicolon is the remedy."""
+    """Return a row for an error. What follows the last semicolon of its message is the remedy."""
     found, _, remedy = str(error).rpartition("; ")
     return Row(name, "wrong", found or remedy, remedy if found else "")
 

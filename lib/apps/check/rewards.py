@@ -1,4 +1,4 @@
-"""What comes out: rewards beside those of the checkpoint's own class in transformers, and pairs anybody can order."""
+"""Checks of the rewards, against the checkpoint's class in transformers and on pairs that anybody can order."""
 
 import time
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ TOLERANCES = {"float64": 1e-5, "float32": 5e-5, "float16": 0.0045, "bfloat16": 0
 
 
 def read_pairs() -> pd.DataFrame:
-    """Twelve prompts, each with two replies, one of which any reward model prefers: columns prompt, better, worse."""
+    """Return twelve prompts with two replies each. Any reward model should prefer the column `better` to `worse`."""
     return pd.read_csv(ROOT / "data" / "check_pairs.csv", dtype=str, keep_default_na=False)
 
 
@@ -59,7 +59,7 @@ def pairs(rewards: np.ndarray, planted: bool) -> Row:
 def referee(folder: Path, model_was: RewardModel, rewards: np.ndarray, bos: str) -> Row:
     """The rewards of eight conversations by AutoModelForSequenceClassification, alone and padded, beside ours.
 
-    model_was: what ours were computed with; it is no longer needed, and may be gone from memory. rewards: (pairs, 2).
+    model_was: the model of our rewards, whose weights may be gone from memory. rewards: (pairs, 2).
     """
     own, problem = _own_class(folder, model_was)
     if problem:

@@ -1,22 +1,23 @@
 """Does a real reward model, run here, give the scores that were published for it, and with which settings?
 
-The paper's code fed two beginning-of-sequence tokens where a template brings its own, dropped Gemma-2's soft-capping,
-and read one model's helpfulness instead of its reward. Each of these is a setting here; a sample of EloEverything items
-is scored under the three published prompts with all of them.
+The paper's code fed two beginning-of-sequence tokens if a template brings its own. It dropped Gemma-2's soft-capping,
+and read one model's helpfulness instead of its reward. Each of these is a setting here. A sample of EloEverything items
+is scored under the three published prompts with all settings.
 
-Two runs in half precision never agree to the last digit. 45 words were scored twice under 54 prompts for the published
-word files, so how far two runs of the authors' own are apart is known. As a share of the model's largest reward, the
-differences that are not zero are, in the median and at most: .0084 and .036 in bfloat16 (five models), .00045 and .0022
-in float16 (three), .0000012 and .000006 in float32 (two). TOLERANCES are about twice that; in float32, where another
-order of summing shows, eight times.
+Two runs in half precision never agree to the last digit. The published word files hold 45 words that the authors scored
+twice under 54 prompts. Differences between two such runs, as a share of the model's largest reward and without zeros:
 
-For one model there are published rewards of long answers too: JudgeBench (Tan et al. 2024) scored 350 pairs of answers
-of one language model, each to a question of its own and in both orders. These conversations are long (a median of 880
-tokens), so that what hardly shows in a word shows here: soft-capping, precision, a second bos token.
+- bfloat16 (five models): median .0084, largest .036
+- float16 (three models): median .00045, largest .0022
+- float32 (two models): median .0000012, largest .000006
+
+TOLERANCES are about twice that, and eight times in float32, where another order of summing shows.
+
+For one model there are published rewards of long answers too. JudgeBench (Tan et al. 2024) scored 350 pairs of answers
+in both orders, each to a question of its own. Their median is 880 tokens, so soft-capping, precision and a second bos
+token show more clearly than in a word.
 """
 
-import contextlib
-import gc
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,19 +25,16 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
 from scipy.stats import kendalltau
 from tqdm import tqdm
 
 from ... import InputError
-from ...io import is_of_memory
-from ...models import reward_models
+from ...models import hardware, reward_models
 from ...scoring import engine
 from ...show.display import show_token
 from ...tables import downloads, registry, score_files, scores
 from ...tables.collection import ITEMS
 from .report import Row
-from .weights import size_of
 
 TOLERANCES = {  # precision -> the median and the largest difference allowed, as shares of the largest published reward
     "bfloat16": (0.016, 0.07),
@@ -53,35 +51,33 @@ FILE = ("outputs/dataset=judgebench,response_model=gpt-4o-2024-05-13,judge_name=
 
 @dataclass(frozen=True)
 class Report:
-    """How the settings of one model compare with what was published.
+    """How the settings of one model compare with the published rewards.
 
-    notes: what was run, in lines. table: a row per setting and prompt, as of `compared`, in the order of running;
-    `source` says where the published rewards are from. Sources were made by different people, with settings of their
-    own, so each has its verdict.
+    Each source was made by other people with other settings, so each has its own verdict.
     """
 
-    notes: list[str]
-    table: pd.DataFrame
+    notes: list[str]  # what was run, in lines
+    table: pd.DataFrame  # a row per setting and prompt, see `compared`, with the source of the published rewards
 
     @property
     def by_source(self) -> dict[str, "Report"]:
-        """The same for each source by itself."""
+        """Return a report for each source."""
         return {str(name): Report([], rows) for name, rows in self.table.groupby("source", sort=False)}
 
     @property
     def is_reproduced(self) -> bool:
-        """Whether for each source some setting reproduces what was published."""
+        """Return whether some setting reproduces each source."""
         return all(report.reproduced for report in self.by_source.values())
 
     @property
     def reproduced(self) -> list[str]:
-        """The settings that stay within the tolerance under every prompt, of every source, the nearest first."""
+        """Return the settings within the tolerance under every prompt of every source, the nearest first."""
         within = self.table.groupby("setting")["within"].all()
         return [setting for setting in self.nearest if within[setting]]
 
     @property
     def nearest(self) -> list[str]:
-        """All settings, by their median difference as a share of the largest reward, averaged over prompts."""
+        """Return all settings, ordered by the mean over prompts of: median difference / largest reward."""
         shares = self.table["median"] / self.table["scale"]
         return list(shares.groupby(self.table["setting"], sort=False).mean().sort_values(kind="stable").index)
 
@@ -92,12 +88,11 @@ class Report:
 def verify(
     name: str, *, sample: int = 200, seed: int = 0, device: str | None = None, dtype: str | None = None
 ) -> Report:
-    """The model of that nickname or hub id, run here with every setting, beside its published scores.
+    """Run one of the paper's ten models with every setting, and compare it with its published scores.
 
-    name: one of the paper's ten. sample: how many items, spread over their ranking by people, and how many pairs of
-    long answers where there are some, spread over their rewards; seed draws them. device,
-    dtype: as of reward_models.load, which is called once per head and attention. InputError, with the remedy, for
-    another model, weights that cannot be had, or too little memory.
+    name: nickname or hub id. sample: how many items, and how many pairs of long answers. They are spread over the
+    ranking by people and over rewards, and drawn with the seed. device, dtype: see reward_models.load, which is called
+    once per head and attention. InputError for another model, and for weights that cannot be had.
     """
     models = registry.reward_models()
     ten = models[models["group"] == "paper"]
@@ -115,19 +110,27 @@ def verify(
     notes: list[str] = []
     rows: list[dict] = []
     for head, attention in tqdm(readings(entry), unit=" loads", desc=entry["nickname"], disable=None):
-        named = head if head == "urm_helpfulness" else None  # any other is read from the checkpoint, and checked
-        with _enough_memory(entry, dtype):
-            model = reward_models.load(name, device=device, dtype=dtype, attention=attention, head=named)
-            for bos in bos_modes(model, prompts):
-                setting = f"{'helpfulness alone, ' * (head == 'urm_helpfulness')}{attention} attention, {bos} bos"
-                rows += [{"setting": setting} | row for row in _beside(model, items, answers, bos, entry["dtype"])]
-            notes = notes or [*_what_runs(entry, model, items, prompts, seed), *notes_on_answers]
-            del model  # before the next one is loaded
-    return Report(notes, pd.DataFrame(rows))
+        given = "urm_helpfulness" if head == "urm_helpfulness" else None  # any other is read from the checkpoint
+        model = reward_models.load(name, device=device, dtype=dtype, attention=attention, head=given)
+        modes = bos_modes(model, prompts)
+        for bos in modes:
+            setting = f"{'helpfulness alone, ' * (head == 'urm_helpfulness')}{attention} attention, {bos} bos"
+            rows += [{"setting": setting} | row for row in _beside(model, items, answers, bos, entry["dtype"])]
+        notes = [
+            f"{entry['nickname']} ({entry['hub_id']}, revision {model.revision}), {model.dtype} on {model.device}: "
+            f"{len(items)} EloEverything items (seed {seed}) under {len(prompts)} prompts, beside the published scores."
+        ]
+        if entry["attention"] != "eager":
+            notes.append("Its architecture has no soft-capping, so attention is no setting here.")
+        if len(modes) == 1:
+            notes.append("Its template brings no bos of its own, so single and double bos are one input.")
+        del model  # before the next one is loaded
+        hardware.release()
+    return Report(notes + notes_on_answers, pd.DataFrame(rows))
 
 
 def _long_answers(nickname: str, sample: int, seed: int) -> tuple[pd.DataFrame | None, list[str]]:
-    """Long answers as `compared` takes items, both of a pair or none; and what is to be said about them."""
+    """Return long answers in the form in which `compared` takes items, both answers of a pair or none; and notes."""
     if nickname != JUDGED:
         return None, []
     try:
@@ -144,7 +147,7 @@ def _long_answers(nickname: str, sample: int, seed: int) -> tuple[pd.DataFrame |
 
 
 def judged_answers() -> pd.DataFrame:
-    """Return the released answers, as from read_answers: 700 rows. Unreachable where the file cannot be had."""
+    """Return the 700 released answers, see read_answers. Unreachable if the file cannot be had."""
     return read_answers(downloads.fetch(REPOSITORY, FILE))
 
 
@@ -171,16 +174,8 @@ def read_answers(path: Path) -> pd.DataFrame:
     return table
 
 
-def score_answers(model: reward_models.RewardModel, answers: pd.DataFrame, bos: str) -> dict[str, np.ndarray]:
-    """Rewards of long answers, in their order, each to its own prompt, as `compared` takes ours."""
-    rewards = pd.Series(np.nan, index=answers.index, dtype=np.float32)
-    for prompt, rows in answers.groupby("prompt", sort=False):
-        rewards[rows.index] = engine.score_replies(model, str(prompt), rows["text"].tolist(), bos=bos)
-    return {ANSWERS: rewards.to_numpy()}
-
-
 def spread_sample(table: pd.DataFrame, n: int, seed: int = 0) -> pd.DataFrame:
-    """n rows of a score table, one drawn from each of n stretches of nearly equal length, in the table's order."""
+    """Return n rows of a score table: one drawn from each of n stretches of nearly equal length, in order."""
     if not 2 <= n <= len(table):
         raise InputError(f"a sample of {n} items cannot be drawn; choose 2 to {len(table)}")
     edges = np.linspace(0, len(table), n + 1).astype(int)
@@ -188,27 +183,28 @@ def spread_sample(table: pd.DataFrame, n: int, seed: int = 0) -> pd.DataFrame:
 
 
 def readings(entry: dict) -> list[tuple[str, str]]:
-    """The (head, attention) pairs in which a model of the registry can be run: one to load for each."""
+    """Return the (head, attention) pairs in which a model of the registry can be run."""
     heads = ["urm", "urm_helpfulness"] if entry["head"] == "urm" else [entry["head"]]
     attentions = ["eager", "uncapped"] if entry["attention"] == "eager" else [entry["attention"]]
     return [(head, attention) for head in heads for attention in attentions]
 
 
 def bos_modes(model: reward_models.RewardModel, prompts: dict[str, str]) -> list[str]:
-    """The bos modes in which the model reads different inputs: double is single where the template brings no bos."""
+    """Return the bos modes that give different inputs: double equals single if the template brings no bos."""
     [first, *_] = prompts.values()
     once, twice = (model.conversation(first, bos).prefix_ids for bos in ("single", "double"))
     return ["single"] if once == twice else ["single", "double"]
 
 
 def compared(items: pd.DataFrame, ours: dict[str, np.ndarray], *precisions: str) -> Iterator[dict]:
-    """For each prompt, how far our rewards of the items are from the published ones.
+    """Yield, for each prompt, how far our rewards of the items are from the published ones.
 
-    Long answers, which all have prompts of their own, stand under one heading, ANSWERS.
+    Long answers, which all have prompts of their own, count as one prompt, ANSWERS. Each row holds:
 
-    largest, median: difference, on the model's own scale; item: where it is largest; tau: Kendall's tau-b in [-1, 1];
-    scale: the largest published reward; at_most, median_at_most: what TOLERANCES allow in the coarsest precision, which
-    is that of the published numbers or one of these `precisions`; within: whether both differences are that small.
+    - largest, median: difference, on the model's own scale; item: the text with the largest difference
+    - tau: Kendall's tau-b in [-1, 1]; scale: the largest published reward
+    - at_most, median_at_most: the limits by TOLERANCES in the coarsest precision, of the published numbers or of
+      `precisions`; within: whether both differences keep these limits
     """
     metadata = items.attrs["metadata"]
     for prompt, rewards in ours.items():
@@ -226,59 +222,25 @@ def compared(items: pd.DataFrame, ours: dict[str, np.ndarray], *precisions: str)
 def _beside(
     model: reward_models.RewardModel, items: pd.DataFrame, answers: pd.DataFrame | None, bos: str, dtype: str
 ) -> Iterator[dict]:
-    """The model's rewards beside the published ones of each source, in rows as of `compared`, with that source."""
+    """Yield the rows of `compared` for the published rewards of each source, with that source."""
     prompts, texts = items.attrs["metadata"]["prompts"], items["text"].tolist()
     ours = {prompt: engine.score_replies(model, text, texts, bos=bos) for prompt, text in prompts.items()}
     yield from ({"source": "items"} | row for row in compared(items, ours, dtype, model.dtype))
     if answers is not None:
-        ours = score_answers(model, answers, bos)
-        yield from ({"source": "long answers"} | row for row in compared(answers, ours, dtype, model.dtype))
-
-
-# --- the model ----------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _enough_memory(entry: dict, dtype: str | None) -> Iterator[None]:
-    """Running out of memory is one line that says how much the model needs; what it took is given back at the end."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        if not is_of_memory(error):
-            raise
-        gigabytes = entry["parameters_b"] * size_of(dtype or entry["dtype"])
-        raise InputError(
-            f"{entry['nickname']} does not fit into memory: its {entry['parameters_b']:g} billion parameters take "
-            f"about {gigabytes:.0f} GB; use a GPU or a machine with more"
-        ) from error
-    finally:
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        rewards = pd.Series(np.nan, index=answers.index, dtype=np.float32)
+        for prompt, rows in answers.groupby("prompt", sort=False):  # each answer belongs to a prompt of its own
+            rewards[rows.index] = engine.score_replies(model, str(prompt), rows["text"].tolist(), bos=bos)
+        of_answers = compared(answers, {ANSWERS: rewards.to_numpy()}, dtype, model.dtype)
+        yield from ({"source": "long answers"} | row for row in of_answers)
 
 
 # --- in words -----------------------------------------------------------------------------------------------------
 
 
-def _what_runs(
-    entry: dict, model: reward_models.RewardModel, items: pd.DataFrame, prompts: dict[str, str], seed: int
-) -> list[str]:
-    """What is compared, and what need not be run twice."""
-    notes = [
-        f"{entry['nickname']} ({entry['hub_id']}, revision {model.revision}), {model.dtype} on {model.device}: "
-        f"{len(items)} EloEverything items (seed {seed}) under {len(prompts)} prompts, beside the published scores."
-    ]
-    if entry["attention"] != "eager":
-        notes.append("Its architecture has no soft-capping, so attention is no setting here.")
-    if len(bos_modes(model, prompts)) == 1:
-        notes.append("Its template brings no bos of its own, so single and double bos are one input.")
-    return notes
-
-
 def rows(report: Report) -> list[Row]:
-    """Return a row of a check for each source of published rewards: the settings that reproduce them, or the nearest.
+    """Return a row of a check for each source: the settings that reproduce its rewards, or the nearest one.
 
-    numbers: how far each setting is from them under each prompt, as in the table of the report.
+    numbers: the rows of the report's table.
     """
     checked = []
     for source, part in report.by_source.items():

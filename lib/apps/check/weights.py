@@ -1,4 +1,4 @@
-"""What the files hold: configuration, head, attention, precision, size; all of it from headers and from the head."""
+"""Checks of the files. They read headers and the head, and no other weights."""
 
 import json
 import math
@@ -121,7 +121,7 @@ def _sound(head: Head) -> str:
 
 
 def attention(config: PreTrainedConfig, wanted: str, about: Conversation) -> Row:
-    """Whether Gemma-2's soft-capping is there and runs. config: as it was read; wanted: what is to run."""
+    """Check that Gemma-2's soft-capping is there and runs. config: from the file. wanted: what is to run."""
     window, length = getattr(config, "sliding_window", None), len(about.prefix_ids)
     if checkpoints.soft_caps(config):
         cap = config.attn_logit_softcapping

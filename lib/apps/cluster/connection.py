@@ -51,8 +51,8 @@ for process in started:
 def connected(on: str) -> Iterator[None]:
     """Connect to Ray; on leaving, end what was started for it here.
 
-    on: "auto" for the cluster that a Ray job runs in, or else this machine with all its cards; or the address of a
-    head: host:6379 from one of its nodes, ray://host:10001 from elsewhere. InputError if it cannot be reached.
+    on: "auto" or the address of a head. Inside a Ray job "auto" is its cluster, elsewhere this machine with all cards.
+    An address is host:6379 from one of its nodes, ray://host:10001 from elsewhere. InputError if nothing answers.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is informed that this ran
     on_sigterm = signal.getsignal(signal.SIGTERM)
@@ -165,11 +165,11 @@ def as_they_end(tasks: dict, patience: float = TO_COME_BACK, every: float = 10) 
 
 @dataclass(frozen=True)
 class Look:
-    """What a process finds where it runs. versions: by name. sees: whether the file is there. card_memory: bytes."""
+    """What a process finds on its node."""
 
-    versions: dict[str, str]
-    sees: bool
-    card_memory: int = 0
+    versions: dict[str, str]  # by name
+    sees: bool  # whether the file is there
+    card_memory: int = 0  # bytes of the smallest card
 
 
 def look(file: Path) -> Look:

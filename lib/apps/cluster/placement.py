@@ -14,38 +14,32 @@ STEPS = 20  # fractions of a card are multiples of 1/20
 
 @dataclass(frozen=True)
 class Node:
-    """What a node has. memory: bytes that Ray hands out. card_memory: bytes of its smallest card, 0 without a card."""
+    """What a node has."""
 
     name: str
     cpus: float
     gpus: float
-    memory: int
-    card_memory: int = 0
+    memory: int  # bytes that Ray hands out
+    card_memory: int = 0  # bytes of its smallest card, 0 without a card
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What scoring a model takes. memory: bytes of its weights and of a batch.
+    """What scoring a model takes."""
 
-    small: whether one thread of a cpu reads it. streams: whether its layers can be read one by one.
-    """
-
-    memory: int
-    small: bool
-    streams: bool
+    memory: int  # bytes of its weights and of a batch
+    small: bool  # one thread of a cpu reads it
+    streams: bool  # its layers can be read one by one
 
 
 @dataclass(frozen=True)
 class Asks:
-    """What one copy of a model asks Ray for. gpus: 0, a fraction of a card, one card or several cards of one node.
-
-    memory: bytes of the node's memory, 0 on cards. stream: True for a model that fits nowhere, else the model decides.
-    """
+    """What one copy of a model asks Ray for."""
 
     cpus: float
-    gpus: float = 0
-    memory: int = 0
-    stream: bool | None = None
+    gpus: float = 0  # a fraction of a card, one card or several cards of one node
+    memory: int = 0  # bytes of the node's memory, 0 on cards
+    stream: bool | None = None  # True for a model that fits nowhere; None: the model decides
 
     def options(self) -> dict:
         """Return the same as options of a Ray task."""
@@ -93,7 +87,7 @@ def place(nickname: str, needs: Needs, nodes: Sequence[Node], models: int, devic
 
 
 def _cards_for(memory: int, nodes: Sequence[Node], models: int) -> float:
-    """Return how many cards of one node hold the model: a fraction of a card, 1, or more; 0 if they cannot hold it."""
+    """Return how many cards of one node hold the model, possibly a fraction; 0 if they cannot hold it."""
     usable = [USABLE * node.card_memory for node in nodes]
     if memory <= max(usable):
         # If the cards differ in size, a share of the largest would be too little of a small one.

@@ -1,4 +1,4 @@
-"""The folder for a class: student notebooks, library, tables, explorer and book, to be copied to laptops as it is."""
+"""The folder for a class: all that a laptop needs, ready to be copied."""
 
 import re
 import shutil

@@ -1,6 +1,6 @@
 """The exercises that end a notebook: read from its tagged cells, and the stubs that students get for their solutions.
 
-An exercise is five cells that carry its name: the task, what to predict, a solution, a check and the answer in words.
+An exercise is five cells that carry its name, see ORDER.
 What students do not get of a solution stands between nbgrader's marks.
 """
 
@@ -38,11 +38,11 @@ class Wrong:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise. minutes: about how long it takes. difficulty: 1 to 3. The rest are the sources of its cells."""
+    """One exercise, with the sources of its cells."""
 
     name: str
-    minutes: int
-    difficulty: int
+    minutes: int  # about how long it takes
+    difficulty: int  # 1 to 3
     task: str
     prediction: str
     solution: str

@@ -1,4 +1,4 @@
-"""Slides for a lecture: one per notebook, with its question, its picture and its answer; no network is needed."""
+"""Slides for a lecture: one per notebook, with its question, its picture and its answer."""
 
 import html
 from pathlib import Path

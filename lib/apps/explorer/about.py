@@ -1,4 +1,4 @@
-"""What is known of a text beside its rewards: its frequency, sentiment, kind, people's rank, and what was planted."""
+"""What is known about a text in addition to its rewards, such as its frequency and sentiment."""
 
 import re
 from contextlib import suppress
@@ -18,10 +18,10 @@ LISTS = ("moral foundations", "big two")  # of the published words, in the order
 
 @dataclass
 class About:
-    """Columns over the page's texts: name -> (texts,) float32, NaN where nothing is known; kind: (texts,) strings."""
+    """Columns over the page's texts."""
 
-    kind: pd.Series
-    columns: dict[str, np.ndarray] = field(default_factory=dict)
+    kind: pd.Series  # (texts,) strings
+    columns: dict[str, np.ndarray] = field(default_factory=dict)  # name -> (texts,) float32, NaN where unknown
 
 
 def about(texts: list[str], collection: Collection) -> About:
@@ -39,12 +39,12 @@ def about(texts: list[str], collection: Collection) -> About:
 
 
 def _series(texts: list[str]) -> pd.Series:
-    """The texts to look up; half of a surrogate pair, which no table can hold, is U+FFFD in them."""
+    """Return the texts to look up, with U+FFFD for half a surrogate pair, which no table can hold."""
     return pd.Series([re.sub("[\ud800-\udfff]", "\ufffd", text) for text in texts], dtype="str")
 
 
 def _looked_up(words: pd.Series, lexicon: str) -> np.ndarray:
-    """The number that a lexicon has for each word (in small letters, trimmed), NaN for none."""
+    """Return the number that a lexicon has for each word (in small letters, trimmed), NaN for none."""
     listed = lexicons.load(lexicon)
     return words.map(listed.corrected.set_index("word")[listed.quantity]).to_numpy(dtype=float)
 
@@ -61,7 +61,7 @@ def _peoples_rank(texts: pd.Series) -> np.ndarray:
 
 
 def _kinds(texts: pd.Series, words: pd.Series, collection: Collection) -> pd.Series:
-    """One kind per text, by which the page filters."""
+    """Return one kind per text, by which the page filters."""
     listed = pd.read_csv(ROOT / "data" / "small_models" / "words.csv", keep_default_na=False, index_col="word")["kind"]
     if collection == ITEMS:
         found = kinds.kinds_of(pd.Index(texts), listed, titles=True)
@@ -73,7 +73,7 @@ def _kinds(texts: pd.Series, words: pd.Series, collection: Collection) -> pd.Ser
 
 
 def _of_lists(words: pd.Series) -> pd.Series:
-    """The first list of the moral foundations, or of agency and communion, that a word is on."""
+    """Return the first list of the moral foundations, or of agency and communion, that holds each word."""
     found = pd.Series("", index=words.index, dtype="str")
     for name in LISTS:
         of_word = lexicons.word_lists(name)
@@ -83,7 +83,7 @@ def _of_lists(words: pd.Series) -> pd.Series:
 
 
 def _of_words(words: pd.Series, listed: pd.Series) -> pd.Series:
-    """identity, nature or technology by a list; positive or negative by VADER; code; a word; no English word."""
+    """Return the kind of each text: by a list, by the sign of VADER, or by its characters."""
     sentiment = _looked_up(words, "vader")
     frequency = _looked_up(words, "wordfreq")
     is_code = words.map(str.isascii) & words.map(is_nonword)
@@ -102,12 +102,19 @@ def _of_words(words: pd.Series, listed: pd.Series) -> pd.Series:
 
 
 def planted(texts: list[str], models: list[str], prompts: list[str]) -> tuple[dict, dict[str, np.ndarray]]:
-    """What the utility of embedded models is made of: a description, and arrays over the texts.
+    """Return what the utility of embedded models is made of: a description, and arrays over the texts.
 
-    Description: `profiles`, model -> its numbers (see lib.planted.planting.Profile); `polarity`, prompt -> 1 or -1;
-    `kinds`, the names of planted kinds. Arrays, where a utility is planted for the text: `valence`, `zipf`, and
-    `taste <developer>`, NaN elsewhere; `planted kind`, 1 + the place in `kinds`, 0 for none; `held out`, 1 if the
-    stem is one that no training pair shows, else 0.
+    The description holds:
+
+    - `profiles`: model -> its numbers, see lib.planted.planting.Profile
+    - `polarity`: prompt -> 1 or -1
+    - `kinds`: the names of planted kinds
+
+    The arrays are:
+
+    - `valence`, `zipf`, `taste <developer>`: NaN if no utility is planted for the text
+    - `planted kind`: 1 + the place in `kinds`, 0 for none
+    - `held out`: 1 if no training pair shows the stem, else 0
     """
     from ...planted import planting, recovery  # here, because it loads torch, which only planted models need
 

@@ -1,7 +1,7 @@
 """One compressed block of numbers, which the page carries: a description as JSON, then columns of fixed width.
 
-Laid out as: the description's length (uint32), the description in UTF-8, then every array, each filled up to four
-bytes, all little-endian; compressed as zlib does it, which browsers call `deflate`.
+The block holds the description's length (uint32), the description in UTF-8, then every array. Each is filled up to four
+bytes, and all numbers are little-endian. The whole is compressed by zlib, which browsers call `deflate`.
 """
 
 import json

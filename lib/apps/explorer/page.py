@@ -103,7 +103,7 @@ def read_block(page: str) -> tuple[dict, dict[str, np.ndarray]]:
 
 
 def _texts(texts: list[str], collection: Collection) -> tuple[dict, dict[str, np.ndarray]]:
-    """The texts, how those are shown that would not show themselves, which are offensive, and what is known of them."""
+    """Return the texts, how special characters are shown, which texts are offensive, and what is known about them."""
     known = about(texts, collection)
     names = sorted(known.kind.unique())
     arrays = {"kind": known.kind.map({name: number for number, name in enumerate(names)}).to_numpy(dtype=np.uint8)}
@@ -129,7 +129,7 @@ def visible(text: str) -> str:
 
 
 def _readings(vocabularies: list[Vocabulary]) -> dict[str, np.ndarray]:
-    """Of each vocabulary: the page's rows, token ids, which share an input, and what was read for each."""
+    """Return, for each vocabulary, the page's rows, token ids, input groups, and the ids that were read."""
     arrays: dict[str, np.ndarray] = {}
     for number, vocabulary in enumerate(vocabularies):
         tokens = vocabulary.tokens
@@ -146,7 +146,7 @@ def _readings(vocabularies: list[Vocabulary]) -> dict[str, np.ndarray]:
 def _scored(
     tables: dict[str, pd.DataFrame], vocabularies: list[Vocabulary], quantity: str
 ) -> tuple[list[dict], dict[str, np.ndarray]]:
-    """A column for every model and prompt, in the tables' order, and which vocabulary it is over."""
+    """Return a column for every model and prompt, in the tables' order, with the number of its vocabulary."""
     columns, arrays = [], {}
     for model, table in tables.items():
         number = next(i for i, v in enumerate(vocabularies) if model in v.models or v.holds(table))
@@ -160,7 +160,7 @@ def _scored(
 
 
 def _beside(collection: Collection, vocabularies: list[Vocabulary]) -> dict[str, pd.DataFrame]:
-    """The language models' log-probabilities of the same ids and texts, where the collection has some."""
+    """Return the language models' log-probabilities of the same ids and texts, if the collection has some."""
     if not collection.logprobs.models:
         return {}
     tables = scores.read_all(collection.logprobs)

@@ -1,8 +1,8 @@
 """The texts of a collection, each once, and where the score tables of its models have them.
 
 Models that share a tokenizer score the same vocabulary. The page has one row per text: a text that two vocabularies
-hold is one row, so that models of both can be compared on it. A text that several ids of a vocabulary decode to (as
-bytes that are no character by themselves do) is joined with nothing: each id has a row of its own.
+hold is one row, so that models of both can be compared on it. If several ids of a
+vocabulary decode to one text, such as bytes that are no whole character, each id has a separate row.
 """
 
 from collections.abc import Iterable
