@@ -48,12 +48,12 @@ def check(name: str, options: Options | None = None) -> Report:
     files = _open(folder, entry, options, rows)
     if files is not None:
         rows += _about_files(files, entry, options)
-    reason = ""
     if files is None or any(row.status == "wrong" for row in rows):
-        reason = "not run, before what is wrong is put right"
+        rows += [Row(row, "note", "not run, before what is wrong is put right") for row in NOT_RUN]
     elif any(row.status == "note" for row in rows if row.name == "memory"):
-        reason = "not run: the weights do not fit into memory"
-    rows += [Row(row, "note", reason) for row in NOT_RUN] if reason else _about_rewards(files, name, entry, options)
+        rows += [Row(row, "note", "not run: the weights do not fit into memory") for row in NOT_RUN]
+    else:
+        rows += _about_rewards(files, name, entry, options)
     return Report(entry["nickname"], revision, rows)
 
 
