@@ -28,13 +28,10 @@ def texts_of(model: RewardModel, replies: Iterable[Sequence[int]] | np.ndarray) 
 
 
 class RoundTrip:
-    """The condition that a reply to the prompt survives as text: template and tokenizer give back the same ids.
-
-    tokenised: how many texts the tokenizer was given so far.
-    """
+    """The condition that a reply to the prompt survives as text: template and tokenizer give back the same ids."""
 
     def __init__(self, model: RewardModel, prompt: str):
-        self.model, self.conversation, self.tokenised = model, model.conversation(prompt), 0
+        self.model, self.conversation = model, model.conversation(prompt)
         self.known = _known(model.hub_id, model.revision)
         self.between = conversations.between_control_tokens(model.tokenizer, self.conversation)
         self.trims = self.between is not None and len(set(conversations.render(model.tokenizer, prompt, TRIMMED))) == 1
@@ -46,7 +43,6 @@ class RoundTrip:
             return np.zeros(0, dtype=bool)
         texts = texts_of(self.model, replies)
         if self.between is None:
-            self.tokenised += len(replies)
             conversation = self.conversation
             return _are(self.inputs_of(texts), conversation.prefix_ids, replies, conversation.closing_ids)
         rendered = conversations.render(self.model.tokenizer, self.conversation.prompt, texts)
@@ -134,7 +130,6 @@ class RoundTrip:
 
     def _come_back(self, texts: list[str], replies: np.ndarray) -> np.ndarray:
         """Return whether each text is read as what opens the reply and then the reply's own ids, (texts,) bool."""
-        self.tokenised += len(texts)
         encode = self.model.tokenizer.backend_tokenizer.encode  # past what transformers does around it: half the time
         ids = [encode(text, add_special_tokens=False).ids for text in texts]
         return _are(ids, self.between.opening_ids if self.between else (), replies)

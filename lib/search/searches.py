@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from .. import ROOT, InputError
 from ..io import replacing
@@ -79,7 +78,7 @@ class Trace:
         rows = np.frombuffer(content, dtype=self.row, count=len(content) // self.row.itemsize)
         whole = rows[(rows["check"] == _checks(rows)) & np.isfinite(rows["value"])]
         if len(whole) < len(rows):
-            tqdm.write(f"{path}: {len(rows) - len(whole)} of {len(rows)} rows are damaged, and are scored again")
+            print(f"{path}: {len(rows) - len(whole)} of {len(rows)} rows are damaged, and are scored again")
         if whole.nbytes < len(content):  # a killed run may also leave half a row
             with replacing(path) as part:
                 part.write_bytes(whole.tobytes())
@@ -145,7 +144,7 @@ class SearchResult:
 
 def search(
     objective: Objective, start: Sequence[int] | np.ndarray, settings: Settings | None = None, *,
-    goal: float | None = None, certify: bool = False, traces: Path | None = None, progress: bool = False,
+    goal: float | None = None, certify: bool = False, traces: Path | None = None,
 ) -> SearchResult:  # fmt: skip
     """Return the best reply that a search finds within its budget. It has as many tokens as the start.
 
@@ -159,7 +158,7 @@ def search(
     trace = Trace(objective, len(start), traces and traces / f"{_fingerprint(objective, start, settings)}.trace")
     value = float(trace.score(np.array([start]))[0])
     method = METHODS[settings.method](objective, start, value, settings, np.random.default_rng(settings.seed))
-    _spend(settings, method, trace, np.inf if goal is None else objective.sign * goal, progress)
+    _spend(settings, method, trace, np.inf if goal is None else objective.sign * goal)
     searched = trace.evaluations
     if certify:
         _sweep(objective, trace)
@@ -198,19 +197,15 @@ def _fingerprint(objective: Objective, start: Reply, settings: Settings) -> str:
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
 
-def _spend(settings: Settings, method: Proposals, trace: Trace, goal: float, progress: bool) -> None:
+def _spend(settings: Settings, method: Proposals, trace: Trace, goal: float) -> None:
     """Score what the method proposes, until the budget is spent, the goal is reached or it has nothing left."""
-    sign = trace.objective.sign
-    with tqdm(total=settings.budget, unit=" replies", desc=settings.method, disable=not progress) as bar:
-        replies = next(method, None)
-        while replies is not None and (left := settings.budget - trace.evaluations) > 0 and trace.best[1] < goal:
-            values = trace.score(replies[:left])
-            bar.set_postfix_str(f"best reward {sign * trace.best[1]:.3f}", refresh=False)
-            bar.update(len(values))
-            try:
-                replies = method.send(values) if len(values) == len(replies) else None
-            except StopIteration:
-                replies = None
+    replies = next(method, None)
+    while replies is not None and (left := settings.budget - trace.evaluations) > 0 and trace.best[1] < goal:
+        values = trace.score(replies[:left])
+        try:
+            replies = method.send(values) if len(values) == len(replies) else None
+        except StopIteration:
+            replies = None
 
 
 def _sweep(objective: Objective, trace: Trace) -> None:

@@ -2,14 +2,16 @@
 
 import base64
 import contextlib
+import json
 import re
+import zlib
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from lib import InputError, run
-from lib.apps.explorer import about, block, page, texts
+from lib.apps.explorer import about, page, texts
 from lib.planted import planting, recovery
 from lib.tables import scores
 from lib.tables.collection import EMBEDDED, ITEMS, Collection
@@ -36,6 +38,23 @@ def table_of(words: list[str], seed: int = 0, first_id: int = 0, **columns) -> p
     return pd.DataFrame(reading | {"reply_ids": read, "input_group": groups} | rewards | columns)
 
 
+def read_block(content: str) -> tuple[dict, dict[str, np.ndarray]]:
+    """Return description and arrays of a page, as its script reads them."""
+    [found] = re.findall(r'<script id="block" type="application/octet-stream">([^<]*)</script>', content)
+    return unpack(base64.b64decode(found))
+
+
+def unpack(packed: bytes) -> tuple[dict, dict[str, np.ndarray]]:
+    content = zlib.decompress(packed)
+    at = 4 + int.from_bytes(content[:4], "little")
+    description, arrays = json.loads(content[4:at]), {}
+    for entry in description["arrays"]:
+        dtype = np.dtype(entry["type"]).newbyteorder("<")
+        arrays[entry["name"]] = array = np.frombuffer(content, dtype, entry["count"], at)
+        at += -(-array.nbytes // 4) * 4
+    return description, arrays
+
+
 # --- the block ----------------------------------------------------------------------------------------------------
 
 
@@ -45,14 +64,14 @@ def test_a_block_comes_back_bit_by_bit():
         "rewards": np.array([0.1, -0.0, np.nan, 3.4e38, 1e-45], dtype=np.float32),
         "none": np.array([], dtype=np.int32),
     }
-    description, found = block.unpack(block.pack({"texts": HOSTILE}, arrays))
+    description, found = unpack(page.pack({"texts": HOSTILE}, arrays))
     assert description["texts"] == HOSTILE
     assert {name: array.tobytes() for name, array in found.items()} == {n: a.tobytes() for n, a in arrays.items()}
 
 
 def test_a_block_refuses_what_a_browser_would_read_as_something_else():
     with pytest.raises(TypeError, match="float64"):
-        block.pack({}, {"rewards": np.zeros(2)})
+        page.pack({}, {"rewards": np.zeros(2)})
 
 
 # --- texts --------------------------------------------------------------------------------------------------------
@@ -86,7 +105,7 @@ def content(tables):
 
 
 def test_ranks_from_the_page_equal_those_of_pandas_in_every_column(tables, content):
-    description, arrays = page.read_block(content)
+    description, arrays = read_block(content)
     columns = [column for column in description["columns"] if column["quantity"] == "reward"]
     assert [(c["model"], c["prompt"]) for c in columns] == [(m, p) for m in tables for p in ("greatest", "worst")]
     for column in columns:
@@ -101,7 +120,7 @@ def test_ranks_from_the_page_equal_those_of_pandas_in_every_column(tables, conte
 
 
 def test_every_text_is_found_again_and_none_stands_in_the_page_itself(tables, content):
-    description, arrays = page.read_block(content)
+    description, arrays = read_block(content)
     found = [description["texts"][row] for row in arrays["rows 0"]]
     assert found == tables["A-Gem-48"]["text"].tolist()
     outside = page.BLOCK.sub("", content)
@@ -116,7 +135,7 @@ def test_the_page_loads_nothing_and_forbids_itself_to(content):
 
 
 def test_what_was_read_is_there_for_every_token(tables, content):
-    description, arrays = page.read_block(content)
+    description, arrays = read_block(content)
     assert description["vocabularies"] == [{"models": ["A-Gem-48", "B-Gem-64"], "known": True},
                                            {"models": ["A-Lla-64"], "known": True}]  # fmt: skip
     pieces = np.split(arrays["read 0"], np.cumsum(arrays["read_length 0"])[:-1])
@@ -132,7 +151,7 @@ def test_texts_are_shown_as_in_tables_and_scripts_from_right_to_left_stay_readab
 
 def test_offensive_texts_are_marked(tables, content, monkeypatch):
     monkeypatch.setattr("lib.show.display.is_offensive", lambda text: text.strip() == "war")
-    description, _ = page.read_block(page.build(tables, COLLECTION))
+    description, _ = read_block(page.build(tables, COLLECTION))
     assert [description["texts"][row] for row in description["offensive"]] == ["war"]
 
 
@@ -176,8 +195,8 @@ def test_the_terms_of_a_planted_utility_add_up_to_it():
 
 
 def test_a_page_of_planted_models_says_so_and_others_do_not_load_what_trains(tables):
-    embedded, _ = page.read_block(page.build(tables, EMBEDDED))
-    own, _ = page.read_block(page.build(tables, COLLECTION))
+    embedded, _ = read_block(page.build(tables, EMBEDDED))
+    own, _ = read_block(page.build(tables, COLLECTION))
     assert embedded["banner"].startswith("Planted") and "planted" in embedded
     assert own["banner"].startswith("Your own") and "planted" not in own
 
@@ -196,7 +215,7 @@ def test_models_that_were_asked_otherwise_are_no_page_and_how_they_were_run_is_l
         with pytest.raises(InputError, match=r"a and b differ in .*score these tables of 'mine-alone' again"):
             page.build({"a": first, "b": scored(table, **other)}, COLLECTION)
     alike = {"a": first, "b": scored(table, head="urm", dtype="bfloat16"), "c": first}
-    description, _ = page.read_block(page.build(alike, COLLECTION))
+    description, _ = read_block(page.build(alike, COLLECTION))
     assert description["runs"] == "a, c: linear, float32; b: urm, bfloat16"
 
 
@@ -221,7 +240,7 @@ def test_the_command_writes_one_file_and_names_it(tmp_path, place_project_in, ca
     scores.write(table, scores.path_of(study, "one"), {"model": "one", "prompts": {"greatest": "What is greatest?"}})
     assert run.main(["explore", "--collection", "mine"]) == 0
     assert "data/explorer/mine.html" in capsys.readouterr().out
-    description, _ = page.read_block((tmp_path / "data" / "explorer" / "mine.html").read_text())
+    description, _ = read_block((tmp_path / "data" / "explorer" / "mine.html").read_text())
     assert description["prompts"] == {"greatest": "What is greatest?", "worst": "worst"}
 
 
@@ -229,8 +248,3 @@ def test_a_collection_without_scores_is_one_line(tmp_path, place_project_in):
     place_project_in(tmp_path)
     with pytest.raises(InputError, match="make reproduce"):
         page.write(Collection("nothing"), tmp_path / "page.html")
-
-
-def test_a_file_that_is_no_page_is_one_line():
-    with pytest.raises(InputError, match="python -m lib.run explore"):
-        page.read_block("<html></html>")

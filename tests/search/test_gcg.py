@@ -670,11 +670,6 @@ def test_a_mask_that_leaves_nothing_but_the_start_gives_the_start(models):
         assert (found.ids, found.evaluations, found.swept) == ((40,) * 5, 1, 0)
 
 
-def test_the_progress_bar_shows_the_best_so_far(objective, capsys):
-    found = search(objective, objective.allowed[:2], Settings(budget=80, width=16), progress=True)
-    assert f"best reward {found.reward:.3f}" in capsys.readouterr().err
-
-
 # --- where to start -----------------------------------------------------------------------------------------------
 
 

@@ -2,21 +2,23 @@
 
 import base64
 import html
+import json
 import re
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from ... import ROOT, InputError
+from ... import ROOT
 from ...io import replacing
 from ...show import display, figures
 from ...show.pages import template
 from ...tables import scores
 from ...tables.collection import Collection
 from .about import about, planted
-from .block import pack, unpack
 from .texts import Vocabulary, lay_out
 
 BANNERS = {
@@ -25,7 +27,7 @@ BANNERS = {
     "own": "Your own: rewards that were scored in this collection.",
 }
 HOW_RUN = ("head", "dtype", "attention")
-BLOCK = re.compile(r'<script id="block" type="application/octet-stream">([^<]*)</script>')
+TYPES = ("float32", "int32", "uint8")  # of the block's arrays
 
 
 def path_of(collection: Collection) -> Path:
@@ -92,11 +94,23 @@ def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:
     return page.render(title=f"What reward models value: {collection}", files=parts, block=Markup(block))
 
 
-def read_block(page: str) -> tuple[dict, dict[str, np.ndarray]]:
-    """Description and arrays of a page, as its script sees them."""
-    if not (found := BLOCK.search(page)):
-        raise InputError("this page holds no block of numbers; write it again: python -m lib.run explore")
-    return unpack(base64.b64decode(found[1]))
+def pack(description: dict, arrays: dict[str, np.ndarray]) -> bytes:
+    """Return the block of numbers that the page carries. arrays: by name, (n,) each, of one of TYPES.
+
+    The block holds the description's length (uint32), the description as JSON in ASCII, then every array. Each is
+    filled up to four bytes, and all numbers are little-endian. The whole is compressed by zlib, `deflate` in browsers.
+    """
+
+    def filled(content: bytes, filler: bytes = b"\0") -> bytes:
+        return content + filler * (-len(content) % 4)
+
+    listed = [{"name": name, "type": str(array.dtype), "count": len(array)} for name, array in arrays.items()]
+    if unknown := {entry["type"] for entry in listed} - set(TYPES):
+        raise TypeError(f"a block holds {', '.join(TYPES)}, not {unknown.pop()}")
+    # ASCII escapes can write any text, also half of a surrogate pair.
+    text = filled(json.dumps(description | {"arrays": listed}, separators=(",", ":")).encode(), b" ")
+    columns = [filled(array.astype(array.dtype.newbyteorder("<")).tobytes()) for array in arrays.values()]
+    return zlib.compress(b"".join([struct.pack("<I", len(text)), text, *columns]), level=6)
 
 
 # --- parts of the block -------------------------------------------------------------------------------------------
