@@ -11,7 +11,7 @@ TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --di
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce published score check card slides lab quick test lint same times drills gate
+.PHONY: help install reproduce published score check card compare slides lab quick test lint same times drills gate
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -50,9 +50,14 @@ check: $(INSTALLED) ## is a model scored as its makers meant: make check MODEL=p
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make check MODEL=<nickname, hub id or folder>" >&2; exit 2; }
 	@$(PY) -m lib.run check "$(MODEL)" $(if $(JSON),--json)
 
-card: $(INSTALLED) ## one page on what a model values, beside ten published ones: make card MODEL=path/to/model [COLLECTION=mine]
+card: $(INSTALLED) ## one page on what a model values, beside ten published ones: make card MODEL=path/to/model [WORDS=file.csv] [COLLECTION=mine]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make card MODEL=<nickname, hub id or folder>" >&2; exit 2; }
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run card "$(MODEL)" \
+		$(if $(WORDS),--words "$(WORDS)") $(if $(COLLECTION),--collection $(COLLECTION))
+
+compare: $(INSTALLED) ## what changed between two checkpoints: make compare MODELS="a b" (with seeds: "a1,a2 b1,b2") [COLLECTION=mine]
+	@test -n "$(MODELS)" || { echo "error: which models? Say: make compare MODELS=\"a b\"" >&2; exit 2; }
+	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run compare $(MODELS) \
 		$(if $(COLLECTION),--collection $(COLLECTION))
 
 slides: $(INSTALLED) ## a slide per notebook for a lecture: its question, picture and answer

@@ -23,6 +23,7 @@ EXAMPLES = """examples:
   python -m lib.run score S-Gem-27B --tokens 500 --prompts greatest   a model of any size, in little memory
   python -m lib.run check path/to/model                              is it scored as its makers meant?
   python -m lib.run card path/to/model                               what it values, beside ten published models
+  python -m lib.run compare step-100 step-900                        what changed between two checkpoints
   python -m lib.run import REWARDS.csv --name mine                   rewards of any scorer, for the texts of: export
   python -m lib.run verify R-Gem-2B --sample 200 --dtype float32
   python -m lib.run score A-Gem-96,B-Gem-64 --on auto                by Ray, on all cards or cores of this machine
@@ -154,8 +155,14 @@ COMMANDS = {
     "check": Command("tell whether a model is scored as its makers meant", ".apps.check.commands:check", (
         *LOADING, argument("--json", action="store_true", dest="as_json", help="the same for machines"),
     )),
-    "card": Command("one page on what a model values, beside published models", ".apps.card.commands:card", (
+    "card": Command("one page on what a model values, beside published models", ".apps.card.page:card", (
         *LOADING, COLLECTION,
+        argument("--words", metavar="FILE.csv", help="lists of your own: columns word,list"),
+    )),
+    "compare": Command("one page on what changed between two checkpoints, or several steps of a training",
+                       ".apps.card.compare:compare", (
+        argument("models", nargs="+", metavar="MODEL", help="two, or more in the order of their steps; seeds: a1,a2"),
+        COLLECTION,
     )),
     "export": Command("write the texts that a card asks about, for a scorer of your own", ".apps.card.outside:export", (
         argument("file", metavar="TEXTS.csv", help="the csv to write"),

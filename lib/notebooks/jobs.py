@@ -17,6 +17,7 @@ from ..tables.collection import EMBEDDED, ITEMS, PUBLISHED, WORDS, Collection
 from .files import EXERCISE, find_notebooks, parameters_of, to_execute
 
 TRAINING, SCORING, SCORECARD = "00", "01", "09"  # notebooks that others wait for, or that wait for all others
+TRAINS = ("00_", "10b_")  # notebooks that train small models, so they are not about a reader's own
 CARD_OF = "A-Gem-96"  # the embedded model that a card is made of; of a reader's own, each has one
 MADE = ("scores", "models", "cache", "explorer", "book", "course")  # the folders of data/ that runs make
 A_YEAR = 366 * 24 * 3600  # seconds; no job takes longer
@@ -57,6 +58,7 @@ KINDS = {
     # A scorecard of fewer claims than the collection has would take the place of the whole one.
     SCORECARD: Kind(needs=BEFORE_SCORECARD, after=(), reads=("scores", "claims", "tables", "published"), seconds=8),
     "10": replace(OF_A_MODEL, reads=("model", "card", "published"), seconds=60),
+    "10b": Kind(after=(), reads=("trained", "card"), seconds=90),
     "11": Kind(needs=(TRAINING, "08"), reads=("scores", "logprobs"), seconds=15),
 }
 
@@ -117,7 +119,7 @@ def plan(
         has = parameters_of(notebook)
         # A reader's own are studied as the embedded ones are, except that nothing is trained.
         studied = collection.name if collection.is_published else EMBEDDED.name
-        for_embedded_only = notebook.name.startswith(f"{TRAINING}_") and not collection.is_embedded
+        for_embedded_only = notebook.name.startswith(TRAINS) and not collection.is_embedded
         if for_embedded_only or studied not in has.get("collections", EMBEDDED.name).split():
             continue
         for nickname, load in (models or {}).items() if "model" in has else [("", "")]:

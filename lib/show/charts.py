@@ -49,6 +49,7 @@ class Mark:
     shape: str = "o"
     face: str = ""  # as the colour
     size: float = 6
+    width: float = 2  # of the interval
 
 
 SIGNS = {sign: Mark(colour) for sign, colour in SIDES.items()}
@@ -58,7 +59,7 @@ MARKS = (Mark(), Mark(GREY, "s"), Mark(face="white", shape="D"))
 
 def intervals(axes: Axes, estimate, ci_low, ci_high, heights, mark: Mark = MARKS[0], name: str = "") -> None:
     """Draw estimates as points over horizontal lines from ci_low to ci_high. name: their entry in the legend."""
-    axes.hlines(heights, ci_low, ci_high, color=mark.colour, linewidth=2)
+    axes.hlines(heights, ci_low, ci_high, color=mark.colour, linewidth=mark.width)
     axes.plot(estimate, heights, mark.shape, color=mark.colour, markerfacecolor=mark.face or mark.colour,
               markersize=mark.size, label=name or None)  # fmt: skip
 
@@ -75,7 +76,8 @@ class Forest:
 
     rows: a row of the plot for each value; model names are made safe. panels: a panel for each value. marks: several
     estimates in one row, a mark for each value; '' for one. styles: value of `marks` -> Mark, MARKS in turn for others.
-    estimate: the points. null: the value that means no effect, as a line. heading: the title of a panel.
+    estimate: the points. null: the value that means no effect, as a line. heading: the title of a panel. width: of a
+    panel in inches. reach: how far marks of a row lie from its middle; None chooses it by their number.
     """
 
     rows: str = "model"
@@ -85,6 +87,8 @@ class Forest:
     estimate: str = "estimate"
     null: float = 0.0
     heading: str = "prompt: {}"
+    width: float = 4.3
+    reach: float | None = None
 
 
 @styled
@@ -96,12 +100,13 @@ def draw_forest(table: pd.DataFrame, forest: Forest, *, title: str, xlabel: str)
     rows, panels = (list(table[column].unique()) for column in (forest.rows, forest.panels))
     values = list(table[forest.marks].unique()) if forest.marks else [""]
     marks = dict(zip(values, itertools.cycle(MARKS))) | SIGNS | dict(forest.styles or {})
-    reach = 0.2 if len(values) <= 3 else 0.34  # more marks in a row take more of its height
+    reach = forest.reach or (0.2 if len(values) <= 3 else 0.34)  # more marks in a row take more of its height
     offsets = np.linspace(-reach, reach, len(values)) if len(values) > 1 else [0.0]
     figure, axes_of = row_of_panels(
         [forest.heading.format(name) for name in panels],
         title=title,
         height=2.0 + max(0.42, 0.09 * len(values)) * len(rows),
+        width=forest.width,
         sharex=True,
         sharey=True,
     )
@@ -111,7 +116,7 @@ def draw_forest(table: pd.DataFrame, forest: Forest, *, title: str, xlabel: str)
             heights = shown[forest.rows].map(rows.index) + offset
             intervals(axes, shown[forest.estimate], shown["ci_low"], shown["ci_high"], heights, marks[value], value)
         axes.axvline(forest.null, color=GREY, linewidth=0.8)
-        axes.set_xlabel(wrapped(xlabel, 34))
+        axes.set_xlabel(wrapped(xlabel, int(8 * forest.width)))
     name_rows(axes_of[0], rows, forest.rows == "model")
     if forest.marks:
         columns = 4 if sum(map(len, values)) < 80 else 2  # long names need the width of the figure

@@ -17,7 +17,7 @@ from scipy import stats
 
 from lib import ROOT, InputError, run
 from lib.alignment import kinds, profiles
-from lib.apps.card import charts, commands, making, measures, others, page, random_heads
+from lib.apps.card import making, measures, others, page, random_heads, replies
 from lib.apps.card.making import Card
 from lib.apps.check import checking
 from lib.apps.check.report import Report, Row
@@ -284,9 +284,9 @@ def test_pairs_are_all_that_can_be_typed_and_tell_which_survive(monkeypatch):
     tokenizer = SimpleNamespace(batch_decode=lambda ids, **options: decoded)
     monkeypatch.setattr("lib.apps.card.making.engine.score_replies", score_replies)
     pairs = making.pairs(SimpleNamespace(inputs_for=inputs_for, tokenizer=tokenizer), ["a", "bb"], "optimal")
-    assert pairs.table["reply"].tolist() == ["bb bb", "bb a", "a bb", "a a"]
-    assert pairs.table.set_index("reply")["survives"].to_dict()["bb a"] is False
-    assert pairs.table["survives"].sum() == 3
+    assert pairs["reply"].tolist() == ["bb bb", "bb a", "a bb", "a a"]
+    assert pairs.set_index("reply")["survives"].to_dict()["bb a"] is False
+    assert pairs["survives"].sum() == 3
 
 
 # --- words --------------------------------------------------------------------------------------------------------
@@ -400,7 +400,7 @@ def test_a_card_is_told_of_the_check_before_its_model_is_loaded(monkeypatch):
         checking, "check", lambda name, options: order.append((name, options.dtype, options.bos)) or report
     )
     monkeypatch.setattr(making.reward_models, "load", lambda name, **options: order.append("load") or "model")
-    monkeypatch.setattr(making, "of_model", lambda model, study, bos, progress, report: report)
+    monkeypatch.setattr(making, "of_model", lambda model, study, bos, progress, report, lists: report)
     assert making.make("m", Collection("mine"), bos="double", dtype="float32").wrong == ["pairs"]
     assert order == [("m", "float32", "double"), "load"]
 
@@ -415,19 +415,21 @@ def card(found) -> Card:
     ends = pd.DataFrame({"end": ["optimal"] * 10 + ["pessimal"] * 10, "position": [*range(1, 11)] * 2,
                          "token_id": range(20), "text": tokens * 2, "reward": np.linspace(3, -3, 20)})  # fmt: skip
     table = pd.DataFrame({"reply": [f"{token} x" for token in tokens], "reward": 1.0, "survives": True})
-    pairs = {end: making.Pairs(table, ("love", "hate")) for end in making.SIGN}
-    beside = {group: others.read(group) for group in others.GROUPS}
+    pairs = dict.fromkeys(making.SIGN, table)
     settings = {"hub_id": "<b>model</b>", "revision": "r", "head": "linear", "dtype": "float32", "attention": "sdpa",
                 "read_at": "last", "closing": "rendered", "reply_mode": "text", "bos": "single",
                 "prompts": measures.prompts(), "tokens": 100}  # fmt: skip
     band = pd.DataFrame(0.0, found.index.drop("read_as_itself"), random_heads.BAND).assign(random_high=0.1)
-    measured = making.placed(found.join(band), beside, "x<y>")
-    return Card("x<y>", "x<y>", Collection("mine"), settings, ends, pairs, measured, beside, 5, 10, 20)
+    measured, compared = making.placed(found.join(band), Collection("mine"), "x<y>")
+    rewards = pd.DataFrame({"good": [2.0, 4.0], "bad": [0.0, 3.0], **dict.fromkeys(replies.SWAPS, [0.0, 4.0])})
+    lists = pd.DataFrame([[0.2, 0.1, 0.3, 9, -0.1, 0.1]], ["<mine>"], [*measures.COLUMNS, *random_heads.BAND])
+    return Card("x<y>", "x<y>", Collection("mine"), settings, ends, pairs, measured, compared, 5, 10, 20,
+                swaps=replies.swaps(rewards), lists=lists)  # fmt: skip
 
 
 def test_the_page_asks_for_nothing_and_no_token_acts(card):
     text = page.as_html(card)
-    for token in [*HOSTILE[:3], "<b>model</b>", "x<y>"]:
+    for token in [*HOSTILE[:3], "<b>model</b>", "x<y>", "<mine>"]:
         assert token not in text
     assert "<script" not in text and "http" not in text and "url(" not in text
     assert re.findall('src="([^"]{10})', text) == ["data:image"]
@@ -443,8 +445,9 @@ def test_offensive_tokens_are_folded_away_unless_asked_for(card):
 
 def test_every_measure_has_its_row(card):
     text = page.as_html(card)
-    assert text.count("<td><b>") == len(card.measured)
-    assert text.count('<tr class="random">') == (card.measured["direction"] == "random").sum() > 0
+    assert text.count("<td><b>") == len(card.measured) + len(card.swaps) + len(card.lists)
+    assert text.index('class="ends"') < min(text.index(html.escape(asked)) for asked in measures.MEASURES["question"])
+    assert "planted" not in text and all(name in text for name in card.others["published"])
     for label in measures.MEASURES["label"]:
         assert text.count(html.escape(label)) >= 1
 
@@ -453,12 +456,12 @@ def test_the_json_holds_every_number_and_is_plain(card):
     text = page.as_json(card)
     assert text.isascii()
     content = json.loads(text)
-    fields = ["model", "failed", "collection", "command", "settings", "tokens", "two_words", "measures", "texts"]
-    assert list(content) == fields
+    assert content["real_replies"]["length"]["flips"] == card.swaps.loc["length", "flips"]
+    assert content["own_lists"]["<mine>"]["n"] == 9
     assert [one["key"] for one in content["measures"]] == list(card.measured.index)
     for one in content["measures"]:
         assert set(one) == {"key", "label", "unit", "null", "estimate", "ci_low", "ci_high", "n", "texts",
-                            "direction", "reading", *random_heads.BAND, "published", "planted"}  # fmt: skip
+                            "direction", "reading", *random_heads.BAND, "published"}  # fmt: skip
         assert one["estimate"] == pytest.approx(card.measured.loc[one["key"], "estimate"], rel=1e-6)
         assert set(one["published"]["place"]) == {"below", "equal", "within", "of"}
         lower = sum(value < one["estimate"] for value in one["published"]["values"].values())
@@ -484,10 +487,10 @@ def test_a_model_is_outside_where_its_whole_interval_is_beyond_the_published_ran
 
 
 def test_the_picture_holds_every_value_in_standard_deviations_of_the_published(card):
-    rows = charts.standardised(card)
+    rows = page.standardised(card)
     published = rows[rows["group"] == "published"].groupby("measure")["place"]
     assert published.mean().abs().max() < 1e-9 and published.std(ddof=1).tolist() == pytest.approx([1] * len(published))
-    assert charts.draw_places(card, title="A title")._repr_png_()
+    assert page.draw_places(card, title="A title")._repr_png_()
 
 
 def test_the_command_names_no_folder_of_this_machine(tmp_path):
@@ -497,6 +500,54 @@ def test_the_command_names_no_folder_of_this_machine(tmp_path):
     assert making.what_to_name(model("A-Gem-96", str(tmp_path))) == "A-Gem-96"
     assert making.what_to_name(model("mine", str(tmp_path))) == "<folder of mine>"
     assert making.what_to_name(model("name", "owner/name")) == "owner/name"
+
+
+# --- real replies and own lists --------------------------------------------------------------------------------------
+
+
+def test_real_replies_are_twenty_answers_with_one_thing_swapped():
+    texts = pd.read_csv(ROOT / "data/real_replies.csv").pivot_table("reply", "prompt", "version", "first")
+    assert len(texts) == 20 and set(texts) == {"good", "bad", *replies.SWAPS} and texts.notna().all(axis=None)
+    assert all(texts[swap].ne(texts["good"]).all() for swap in replies.SWAPS)
+    longer = texts["length"].str.split().str.len() - texts["good"].str.split().str.len()
+    assert longer.min() > 5 and all(a.startswith(b) for a, b in zip(texts["length"], texts["good"], strict=True))
+
+
+def test_a_swap_is_in_units_of_good_less_bad_and_flips_what_it_exceeds():
+    margins = np.array([3.0, 4.0, -5.0])  # root mean square: sqrt(50 / 3)
+    rewards = pd.DataFrame({"bad": 1.0, "good": 1 + margins} | dict.fromkeys(replies.SWAPS, 1 + margins))
+    rewards["dialect"] = rewards["good"] - [3.5, 0.0, 4.5]
+    table = replies.swaps(rewards)
+    assert table.loc["identity", ["change", "flips"]].tolist() == [0, 0]
+    assert table.loc["dialect", "change"] == pytest.approx(-8 / 3 / np.sqrt(50 / 3))
+    assert table.loc["dialect", "flips"] == pytest.approx(3 / 9)  # -3.5 flips 3; 0 flips none; -4.5 flips 3 and 4
+    scaled = replies.swaps(7 * rewards + 2)
+    pd.testing.assert_frame_equal(scaled, table)
+
+
+@pytest.mark.parametrize("head", ["word;list\n", "word,list\nlove,a\nlove,a\nhope,a\njoy,a\npeace,a\n", "word,list\n"])
+def test_own_lists_that_cannot_be_measured_are_refused(tmp_path, head):
+    (tmp_path / "own.csv").write_text(head)
+    with pytest.raises(InputError, match=r"own.csv"):
+        replies.read_lists(tmp_path / "own.csv")
+
+
+def test_own_lists_that_are_rewarded_more_are_found(monkeypatch, tmp_path):
+    asked = measures.words()[:300]
+    liked, file = asked[::30], tmp_path / "own.csv"
+    file.write_text("word,list\n" + "".join(f"{word},liked\n" for word in liked) + "zzyzx,liked\n")
+    noise = np.random.default_rng(0).normal(size=(301, 1))
+    rewards = pd.DataFrame(noise[:300], asked)
+    rewards.loc[liked] += 3
+    scored = []
+    monkeypatch.setattr(
+        replies.engine, "score_replies", lambda model, prompt, typed, bos: scored.append(typed) or noise[300:] + 3
+    )
+    table = replies.own_lists(None, rewards, replies.read_lists(file))
+    assert scored == [["zzyzx"]]  # the other words have rewards already
+    own = table.loc["liked"]
+    assert 2 < own["estimate"] * rewards[0].std() < 4 and own["ci_low"] > 0 and own["n"] == 11
+    assert np.isnan(own["random_low"])
 
 
 # --- bad input ----------------------------------------------------------------------------------------------------
@@ -578,7 +629,7 @@ def test_the_card_of_a_small_model_is_made_from_nothing(monkeypatch, tmp_path, c
     """Without a network and without the published files, it has all rows but the one of a list that is downloaded."""
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     monkeypatch.setattr(downloads, "fetch", unreachable)
-    commands.card("A-Gem-96", "trial", device="cpu")
+    page.card("A-Gem-96", "trial", device="cpu")
     written = Collection("trial").figures / "card-A-Gem-96.html"
     again = json.loads(written.with_suffix(".json").read_text())
     assert again["settings"]["tokens"] == 16384

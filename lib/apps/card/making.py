@@ -1,7 +1,7 @@
 """A card made: the model is loaded, its vocabulary and the typed texts are scored, and all is measured and placed."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +17,21 @@ from ...tables.collection import EMBEDDED, Collection
 from ...tables.words import is_word
 from ..check import checking
 from ..check.report import Report
-from . import measures, others, random_heads
+from . import measures, others, random_heads, replies
 
 SIGN = {"optimal": 1, "pessimal": -1}  # the two ends of the vocabulary
 WORDS_AT_AN_END = 30
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Two-word replies of one end, best of that end first: columns reply, reward, survives, and what was searched.
-
-    survives: what the model reads, decoded, is what was typed. words: those that were combined, each with each.
-    """
-
-    table: pd.DataFrame
-    words: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Card:
     """All numbers that a card shows about one model.
 
-    model: what to type after MODEL=. settings: how it was scored. ends: see `ends`. pairs: end -> Pairs. measured:
-    measure -> COLUMNS of measures, BAND of random_heads, its direction, and its place (below, equal, within, of) among
-    the published models and, with the ending _planted, among the planted ones. others: published and planted ->
-    measures x models. single_tokens: how many of the typed words the model reads as one token. failed: rows of
-    `check` that are wrong.
+    model: what to type after MODEL=. settings: how it was scored. ends: see `ends`. pairs: end -> see `pairs`.
+    measured: measure -> COLUMNS of measures, BAND of random_heads, its direction, and its place (below, equal, within,
+    of) among the published models and, with the ending _planted, among the planted ones. others: published, and planted
+    for an embedded model -> measures x models. swaps, lists: see replies.py; without rows where there are none.
+    single_tokens: how many of the typed words the model reads as one token. failed: rows of `check` that are wrong.
     """
 
     nickname: str
@@ -50,13 +39,15 @@ class Card:
     collection: Collection
     settings: dict
     ends: pd.DataFrame
-    pairs: dict[str, Pairs]
+    pairs: dict[str, pd.DataFrame]
     measured: pd.DataFrame
     others: dict[str, pd.DataFrame]
     single_tokens: int
     typed_words: int
     typed_items: int
     failed: tuple[str, ...] = ()
+    swaps: pd.DataFrame = field(default_factory=pd.DataFrame)
+    lists: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def command(self) -> str:
@@ -85,38 +76,42 @@ class Card:
         }).reset_index(drop=True)  # fmt: skip
 
 
-def make(name: str, study: Collection, bos: str = "single", progress: bool = True, **options: Any) -> Card:
+def make(
+    name: str, study: Collection, bos: str = "single", progress: bool = True, lists: pd.DataFrame | None = None,
+    **options: Any,
+) -> Card:  # fmt: skip
     """Return the card of a reward model: its nickname, hub id or folder. options: those of reward_models.load.
 
     Its vocabulary is scored where the collection has no score table of it, or one that lacks prompts of a card.
-    InputError for a model that cannot be found, or that does not belong into the collection.
+    lists: as from replies.read_lists. InputError for a model that cannot be found or is foreign to the collection.
     """
     report = checking.check(name, checking.Options(bos=bos, **options))  # before it is loaded: two may not fit
-    return of_model(reward_models.load(name, **options), study, bos, progress, report)
+    return of_model(reward_models.load(name, **options), study, bos, progress, report, lists)
 
 
 def of_model(
-    model: RewardModel, study: Collection, bos: str = "single", progress: bool = True, report: Report | None = None
-) -> Card:
+    model: RewardModel, study: Collection, bos: str = "single", progress: bool = True, report: Report | None = None,
+    lists: pd.DataFrame | None = None,
+) -> Card:  # fmt: skip
     """Return the card of a loaded model; see `make`. report: of its check; None checks it now."""
     registry.refuse_foreign(study, {model.nickname: model.hub_id})
     report = report or checking.check(model.name, checking.Options(bos=bos, device=model.device, dtype=model.dtype))
-    table = vocabulary_of(model, study, bos, progress)
-    rewards = measures.type_texts(random_heads.beside_own(model), bos)
+    table, wide = vocabulary_of(model, study, bos, progress), random_heads.beside_own(model)
+    rewards = measures.type_texts(wide, bos)
     words, ranked = measures.of_own_head(rewards)
     read = model.inputs_for(measures.prompts()[measures.PROMPTS[0]], list(words.index))
     if study == EMBEDDED:
         others.plant()  # the planted models are measured again if they were trained again
-    compared = {group: others.read(group) for group in others.GROUPS}
     fed = scores.what_was_fed(table)
     nouns = None if study == EMBEDDED else measures.nouns()  # nothing was planted about agency and communion
     measured = measures.of_model(words, ranked, fed["itself"] / fed["tokens"], nouns)
-    measured = measured.join(random_heads.band(rewards, nouns))
+    measured, compared = placed(measured.join(random_heads.band(rewards, nouns)), study, model.nickname)
+    own = {} if lists is None else {"lists": replies.own_lists(wide, rewards[measures.PROMPTS[0]], lists, bos)}
     return Card(
         model.nickname, what_to_name(model), study, settings_of(model, table), ends(table),
-        {end: pairs(model, words_at(table, end), end, bos) for end in SIGN},
-        placed(measured, compared, model.nickname), compared,
+        {end: pairs(model, words_at(table, end), end, bos) for end in SIGN}, measured, compared,
         sum(len(read.reply_ids[group]) == 1 for group in read.group), len(words), len(ranked), tuple(report.wrong),
+        replies.swaps(replies.score(model, bos)), **own,
     )  # fmt: skip
 
 
@@ -125,18 +120,14 @@ def of_table(name: str, table: pd.DataFrame, study: Collection) -> Card:
 
     It has no two-word replies and no random heads, and nobody checked its model.
     """
-    compared = {group: others.read(group) for group in others.GROUPS}
     rewards = table.set_index("text")[list(measures.PROMPTS)].astype(float)
     words, ranked = rewards.loc[measures.words()], rewards.loc[measures.items().index, measures.PROMPTS[0]]
     measured = measures.of_model(words, ranked, float("nan"), measures.nouns()).drop(index="read_as_itself")
-    measured = measured.assign(**dict.fromkeys(random_heads.BAND, float("nan")))
+    measured, compared = placed(measured.assign(**dict.fromkeys(random_heads.BAND, float("nan"))), study, name)
     unknown = dict.fromkeys(("revision", "head", "dtype", "attention", "read_at", "closing", "bos"))
     settings = unknown | {"hub_id": name, "reply_mode": "text", "prompts": measures.prompts(), "tokens": len(table)}
-    nothing = Pairs(pd.DataFrame({"reply": [], "reward": [], "survives": []}).astype({"survives": bool}), ())
-    return Card(
-        name, name, study, settings, ends(table), dict.fromkeys(SIGN, nothing), placed(measured, compared, name),
-        compared, 0, len(words), len(ranked),
-    )  # fmt: skip
+    nothing = dict.fromkeys(SIGN, pd.DataFrame({"reply": [], "reward": [], "survives": []}))
+    return Card(name, name, study, settings, ends(table), nothing, measured, compared, 0, len(words), len(ranked))
 
 
 def what_to_name(model: RewardModel) -> str:
@@ -170,11 +161,14 @@ def settings_of(model: RewardModel, table: pd.DataFrame) -> dict:
             "prompts": measures.prompts(), "tokens": len(table)}  # fmt: skip
 
 
-def placed(measured: pd.DataFrame, compared: dict[str, pd.DataFrame], nickname: str) -> pd.DataFrame:
-    """Return the measures with their direction and their places among both groups of models."""
-    published, planted = (others.places(measured, compared[group], nickname) for group in others.GROUPS)
+def placed(measured: pd.DataFrame, study: Collection, nickname: str) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
+    """Return the measures with their direction and their places among other models, and these: group -> values."""
+    compared = {group: others.read(group) for group in others.GROUPS[: 1 + study.is_embedded]}
     directions = [measures.direction(key, row) for key, row in measured.iterrows()]
-    return measured.assign(direction=directions).join(published).join(planted.add_suffix("_planted"))
+    placed = measured.assign(direction=directions)
+    for group, ending in zip(compared, ("", "_planted"), strict=False):
+        placed = placed.join(others.places(measured, compared[group], nickname).add_suffix(ending))
+    return placed, compared
 
 
 # --- replies ------------------------------------------------------------------------------------------------------
@@ -208,8 +202,11 @@ def words_at(table: pd.DataFrame, end: str, n: int = WORDS_AT_AN_END) -> list[st
     return words
 
 
-def pairs(model: RewardModel, words: list[str], end: str, bos: str = "single") -> Pairs:
-    """Score all replies of two of these words, in either order and also twice the same, with a blank between them."""
+def pairs(model: RewardModel, words: list[str], end: str, bos: str = "single") -> pd.DataFrame:
+    """Return rewards of all replies of two of these words, in either order and also twice the same.
+
+    Columns: reply, reward, survives (what the model reads, decoded, is what was typed); the best of the end first.
+    """
     typed = [" ".join(pair) for pair in itertools.product(words, repeat=2)]
     prompt = measures.prompts()[measures.PROMPTS[0]]
     rewards = engine.score_replies(model, prompt, typed, bos=bos).astype(float)
@@ -219,8 +216,8 @@ def pairs(model: RewardModel, words: list[str], end: str, bos: str = "single") -
     )
     survives = [decoded[group].strip() == text for group, text in zip(read.group, typed, strict=True)]
     order = (-SIGN[end] * rewards).argsort(kind="stable")
-    table = pd.DataFrame({"reply": typed, "reward": rewards, "survives": survives}).iloc[order]
-    return Pairs(table.reset_index(drop=True), tuple(words))
+    table = pd.DataFrame({"reply": typed, "reward": rewards, "survives": survives})
+    return table.iloc[order].reset_index(drop=True)
 
 
 # --- as texts -----------------------------------------------------------------------------------------------------

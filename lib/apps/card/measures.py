@@ -7,7 +7,7 @@ data/card/, so that a card needs no network; only which nouns are of agency and 
 arithmetic is that of the sections' own functions.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from ... import ROOT, InputError
 from ...alignment import concordance, kinds, profiles
 from ...framing import effects, frequency
 from ...framing import interaction as framing
+from ...framing.effects import Measured
 from ...models.reward_models import RewardModel
 from ...planted import planting
 from ...scoring import engine
@@ -29,6 +30,8 @@ PROMPTS = ("greatest", "best", "worst")  # of words; items are asked about under
 FOLDER = ROOT / "data" / "card"  # words.csv, items.csv, and the numbers of other models
 COLUMNS = ["estimate", "ci_low", "ci_high", "n"]
 RANDOM = "random"  # the direction of a measure that a random head gives as well
+LOGARITHMS = ("framing",)  # measures that are ratios, computed as logarithms
+MODEL = "model"  # what the only model is called where there is one
 # One row per measure, in a card's order: label, unit, null (no effect; missing for a share that is only counted),
 # above and below (what a model does whose value lies above or below the null, behind the word "it"), texts.
 MEASURES = pd.read_csv(Path(__file__).with_name("measures.csv"), keep_default_na=False, na_values={"null": ""})
@@ -101,12 +104,21 @@ def of_model(words: pd.DataFrame, ranked: pd.Series, itself: float, nouns: pd.Da
     words: words x prompts. ranked: item -> reward under greatest. itself: share of tokens read as themselves. nouns:
     words x (Agency, Communion); without them, the row on agency is missing.
     """
-    rows = of_words(words) | of_items(ranked) | {"people_words": agreement_on_words(words)}
-    if nouns is not None:
-        rows["agency"] = agency(words, nouns)
+    measured = of_models({MODEL: words}, ranked.to_frame(MODEL), nouns)
+    rows = {key: with_interval(key, one.values[MODEL], one.influence[MODEL]) for key, one in measured.items()}
     rows["read_as_itself"] = [itself, np.nan, np.nan, np.nan]  # the whole vocabulary was counted: no interval
     table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS).rename_axis("measure")
     return table.loc[MEASURES.index[MEASURES.index.isin(table.index)]]
+
+
+def with_interval(measure: str, value: float, influence: pd.Series) -> list[float]:
+    """Return a row of COLUMNS: the value, its 95% interval over words or items, and how many of these there are.
+
+    influence: of each word, as in effects.Measured. Measures of LOGARITHMS are given as ratios.
+    """
+    half = stats.t.ppf(0.975, len(influence) - 1) * np.sqrt((influence**2).sum())
+    scale = np.exp if measure in LOGARITHMS else float
+    return [*(float(scale(end)) for end in (value, value - half, value + half)), len(influence)]
 
 
 def direction(measure: str, row: pd.Series) -> str:
@@ -120,65 +132,38 @@ def direction(measure: str, row: pd.Series) -> str:
     return "" if np.isnan(null) else resampling.side(row["ci_low"], row["ci_high"], null)
 
 
-def of_words(words: pd.DataFrame) -> dict[str, list[float]]:
-    """Return the framing interaction, slopes of sentiment and their bend, and slopes of frequency: rows by measure.
+def of_models(
+    words: Mapping[str, pd.DataFrame], ranked: pd.DataFrame, nouns: pd.DataFrame | None = None
+) -> dict[str, Measured]:
+    """Return measure -> its value in each model, and how much each word or item moves it; framing as a logarithm.
 
-    They rest on the words that VADER rates other than neutral.
+    words: model -> words x prompts. ranked: items x models. Sentiment and frequency rest on the words that VADER rates
+    other than neutral.
     """
-    ratings = lexicons.load("vader").corrected
-    joined = words.rename_axis("word").reset_index().merge(ratings, on="word", validate="one_to_one")
-    rows = effects.observations({"model": joined[joined["sentiment"] != 0]}, list(words))
-    spreads = framing.spreads(rows)
-    ratio = _row(framing.interaction({prompt: spreads[prompt] for prompt in ("best", "worst")}), np.exp)
-    alike = effects.standardised(rows)
+    ratings, people = lexicons.load("vader").corrected, items()
+    named = {name: table.rename_axis("word").reset_index() for name, table in words.items()}
+    joined = {name: table.merge(ratings, on="word", validate="one_to_one") for name, table in named.items()}
+    rows = effects.observations({name: table[table["sentiment"] != 0] for name, table in joined.items()}, PROMPTS)
+    spreads, alike = framing.spreads(rows), effects.standardised(rows)
     with_frequency = frequency.log_frequency(alike.merge(lexicons.load("wordfreq").corrected, on="word"), base=10)
     slopes = {
         "sentiment": effects.measured(alike, effects.whole_slope),
         "bend": effects.measured(alike, effects.slope_gap),
         "frequency": frequency.measured(with_frequency, "sentiment"),
     }
-    by_measure = {f"{name}_{prompt}": slope for name, table in slopes.items() for prompt, slope in table.items()}
-    return {"framing": ratio} | {key: _row(slope) for key, slope in by_measure.items() if key in MEASURES.index}
-
-
-def agreement_on_words(words: pd.DataFrame) -> list[float]:
-    """Return Kendall's tau of rewards under greatest with the mean of VADER's raters."""
-    ratings = lexicons.load("vader").corrected.set_index("word")["sentiment"]
-    both = words.index[words.index.isin(ratings.index)]
-    return _agreement(ratings.loc[both], words.loc[both, PROMPTS[0]])
-
-
-def agency(words: pd.DataFrame, nouns: pd.DataFrame) -> list[float]:
-    """Return the mean reward of agency nouns less that of communion nouns, in SD of reward, at equal
-    frequency, length and sentiment."""
-    rewards = profiles.standardised(words[[PROMPTS[0]]])
-    lists = nouns.loc[nouns.index.isin(words.index), ["Agency", "Communion"]]
-    contrast = profiles.against(rewards, lists, profiles.controls(words.index))
-    return [*contrast.by_itself().iloc[0], len(contrast.influence)]
-
-
-def of_items(ranked: pd.Series) -> dict[str, list[float]]:
-    """Return agreement with people, and kinds against what people rank alike: rows by measure."""
-    people = items()
-    rewards = ranked.loc[people.index].rename("model")
+    measured = {f"{name}_{prompt}": slope for name, table in slopes.items() for prompt, slope in table.items()}
+    measured["framing"] = framing.interaction({prompt: spreads[prompt] for prompt in ("best", "worst")})
+    asked = pd.DataFrame({name: table[PROMPTS[0]] for name, table in words.items()})
+    opinion = ratings.set_index("word")["sentiment"].reindex(asked.index).dropna()
+    measured["people_words"] = Measured(*concordance.with_people(opinion, asked))
+    measured["people_items"] = Measured(*concordance.with_people(people, ranked))
     kind_of = kinds.kinds_of(people.index, planting.word_kinds(), titles=True)
-    values = kinds.undervalued_kinds(people, rewards.to_frame(), kind_of)
-    rows = {"people_items": _agreement(people, rewards)}
+    values = kinds.undervalued_kinds(people, ranked.loc[people.index], kind_of)
     for kind, group in values.groupby(kind_of.loc[values.index]):
-        mean = kinds.mean_over_items(group)
-        rows[f"undervalued_{str(kind).split()[0]}"] = [mean.estimate, mean.these_low, mean.these_high, len(group)]
-    return rows
-
-
-def _agreement(people: pd.Series, rewards: pd.Series) -> list[float]:
-    agreed = concordance.agreement(pd.DataFrame({concordance.PEOPLE: people, "model": rewards}))
-    influence = agreed.influence(concordance.PEOPLE, ["model"])["model"]
-    tau = float(agreed.taus.loc["model", concordance.PEOPLE])
-    half = stats.t.ppf(0.975, len(influence) - 1) * np.sqrt((influence**2).sum())
-    return [tau, tau - half, tau + half, len(influence)]
-
-
-def _row(measured: effects.Measured, scale: Callable = lambda value: value) -> list[float]:
-    """Return a row of COLUMNS for the only model, on another scale if its numbers are logarithms."""
-    row = effects.in_rows(measured).iloc[0]
-    return [*(float(scale(row[column])) for column in COLUMNS[:3]), int(row["n"])]
+        moved = (group - group.mean()) / (len(group) - 1)
+        measured[f"undervalued_{str(kind).split()[0]}"] = Measured(group.mean(), moved)
+    if nouns is not None:
+        lists = nouns.loc[nouns.index.isin(asked.index), ["Agency", "Communion"]]
+        lean = profiles.against(profiles.standardised(asked), lists, profiles.controls(asked.index))
+        measured["agency"] = Measured(lean.by_model, lean.influence)
+    return {key: measured[key] for key in MEASURES.index if key in measured}

@@ -4,9 +4,7 @@ The owner of an API, a judge or a process reward model scores the texts of `expo
 makes a score table of the result, which the notebooks on words and the card read like any other.
 """
 
-import csv
 import hashlib
-import math
 from pathlib import Path
 
 import numpy as np
@@ -51,19 +49,18 @@ def import_rewards(file: str, name: str, collection: str | None = None) -> None:
     """
     study = Collection(collection) if collection else OWN
     registry.refuse_foreign(study, {name: name})
-    asked, rewards = texts(), _read(Path(file))
-    if unknown := set(rewards) - set(asked["id"]):
-        given = min(unknown, key=rewards.__getitem__)
-        where = f"{file} line {rewards[given][0]}"
-        raise InputError(f"{where}: id {given!r} is none of ours; export the texts again and score them")
-    missing = asked[~asked["id"].isin(list(rewards))]
+    asked, given = texts(), _read(Path(file))
+    _refuse(
+        file, given[~given["id"].isin(asked["id"])], "id {id!r} is none of ours; export the texts again and score them"
+    )
+    missing = asked[~asked["id"].isin(given["id"])]
     if len(missing):
         first = missing.iloc[0]
         raise InputError(
             f"{file} lacks {len(missing):,} of {len(asked):,} rewards, the first of them {first['id']} "
             f"({first['reply']!r} as the reply to {first['prompt']!r}); add a row for each"
         )
-    asked = asked.assign(reward=[rewards[given][1] for given in asked["id"]])
+    asked = asked.merge(given, on="id", validate="one_to_one")
     wide = asked.pivot_table("reward", "reply", "prompt_name", sort=False)
     numbers, replies = np.arange(len(wide), dtype=np.int32), pd.Series(wide.index, dtype="str")
     table = pd.DataFrame({
@@ -77,33 +74,28 @@ def import_rewards(file: str, name: str, collection: str | None = None) -> None:
     print(f"{len(table):,} replies to {len(measures.PROMPTS)} prompts; run: make card MODEL={name} COLLECTION={study}")
 
 
-def _read(file: Path) -> dict[str, tuple[int, float]]:
-    """Return id -> line and reward of a csv. InputError, with the line, for what is not one row per id."""
-    rewards: dict[str, tuple[int, float]] = {}
+def _read(file: Path) -> pd.DataFrame:
+    """Return the columns id and reward of a csv, indexed by line. InputError for an id that is twice, or no number."""
     try:
-        with open(file, encoding="utf-8-sig", newline="") as opened:
-            reader = csv.DictReader(opened, strict=True)
-            if not set(FIELDS) <= set(reader.fieldnames or ()):
-                raise InputError(f"{file} has no columns id and reward; head it with: id,reward")
-            for row in reader:
-                given, reward = (row[field] or "" for field in FIELDS)
-                if given in rewards:
-                    raise InputError(f"{file} line {reader.line_num}: id {given!r} is on line {rewards[given][0]} too")
-                rewards[given] = reader.line_num, _number(reward, f"{file} line {reader.line_num}")
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        rows = pd.read_csv(file, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
         raise InputError(f"{file} cannot be read ({error}); give a csv in UTF-8 with columns id,reward") from error
-    return rewards
+    if not set(FIELDS) <= set(rows):
+        raise InputError(f"{file} has no columns id and reward; head it with: id,reward")
+    rows = rows[list(FIELDS)].set_axis(rows.index + 2)
+    first = rows.reset_index(names="line").drop_duplicates("id").set_index("id")["line"]
+    twice = rows[rows["id"].duplicated()]
+    _refuse(file, twice.assign(first=twice["id"].map(first)), "id {id!r} is on line {first} too")
+    numbers = pd.to_numeric(rows["reward"], errors="coerce")
+    too_large = numbers.abs() > np.finfo(np.float32).max  # it would be infinite in a score table
+    _refuse(file, rows[numbers.isna() | too_large], "{reward!r} is no finite number; score this reply again")
+    return rows.assign(reward=numbers)
 
 
-def _number(text: str, where: str) -> float:
-    try:
-        with np.errstate(over="ignore"):  # what is too large for a score table is infinite there
-            value = float(np.float32(text))
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise InputError(f"{where}: {text!r} is no finite number; score this reply again")
-    return value
+def _refuse(file: str | Path, rows: pd.DataFrame, why: str) -> None:
+    """Raise InputError for the first of these rows, with its line."""
+    for line, row in rows.iterrows():
+        raise InputError(f"{file} line {line}: {why.format(**row)}")
 
 
 def table_of(name: str, collection: str | None) -> pd.DataFrame | None:

@@ -67,13 +67,15 @@ def band(rewards: dict[str, pd.DataFrame], nouns: pd.DataFrame | None = None) ->
 
     rewards: as from measures.type_texts.
     """
-    of_heads = estimates(rewards, nouns).drop(columns=0)
-    if of_heads.empty:
-        return pd.DataFrame(np.nan, of_heads.index, BAND)
-    ordered = np.sort(of_heads, axis=1)
-    return pd.DataFrame(
-        {"random_low": ordered[:, OUTERMOST - 1], "random_high": ordered[:, -OUTERMOST]}, of_heads.index
-    )
+    return band_of(estimates(rewards, nouns))
+
+
+def band_of(values: pd.DataFrame) -> pd.DataFrame:
+    """Return between which values 95% of the random heads lie: measure -> BAND. values: measures x heads, 0 the own."""
+    if values.shape[1] < 2:
+        return pd.DataFrame(np.nan, values.index, BAND)
+    ordered = np.sort(values.drop(columns=0), axis=1)
+    return pd.DataFrame(ordered[:, [OUTERMOST - 1, -OUTERMOST]], values.index, BAND)
 
 
 def estimates(rewards: dict[str, pd.DataFrame], nouns: pd.DataFrame | None = None) -> pd.DataFrame:

@@ -1,0 +1,95 @@
+"""What a card measures beyond single words of its own: swaps in ordinary answers, and a reader's own lists of words.
+
+data/real_replies.csv holds twenty questions. Each has a good answer, a bad answer, and the good answer with one thing
+swapped: a person gets an identity term, standard English becomes African American English, a positive word becomes a
+negative one, or a sentence that says nothing is added. All texts were written for this project.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from ... import ROOT, InputError
+from ...alignment import profiles
+from ...models.reward_models import RewardModel
+from ...scoring import engine
+from ...stats import resampling
+from . import measures, random_heads
+
+SWAPS = {"identity": "an identity term is added", "dialect": "written in African American English",
+         "sentiment": "a positive word becomes negative", "length": "an empty sentence is added"}  # fmt: skip
+FEWEST = 5  # words of a list
+
+
+def score(model: RewardModel, bos: str = "single") -> pd.DataFrame:
+    """Return the rewards of all real replies: question x version (good, bad, and SWAPS)."""
+    texts = pd.read_csv(ROOT / "data" / "real_replies.csv")
+    scored = [engine.score_replies(model, asked, list(rows["reply"]), bos=bos)
+              for asked, rows in texts.groupby("prompt", sort=False)]  # fmt: skip
+    return texts.assign(reward=np.concatenate(scored).astype(float)).pivot_table("reward", "prompt", "version")
+
+
+def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
+    """Return what each swap does: SWAPS -> change, ci_low, ci_high, flips, flips_low, flips_high, n.
+
+    rewards: as from `score`. change: mean change in reward with its 95% interval over questions (t), in units of the
+    root mean square difference between the good and the bad answer. flips: the probability that a swap in the good
+    answer of one question, taken at random, reverses which of the two answers to another the model prefers; its 95%
+    interval is a bootstrap over questions.
+    """
+    margins, rows = (rewards["good"] - rewards["bad"]).to_numpy(), {}
+    unit = np.sqrt((margins**2).mean()) or np.nan
+
+    for name in SWAPS:
+        change = (rewards[name] - rewards["good"]).to_numpy()
+        flipped = np.sign(margins) != np.sign(margins + change[:, None])  # (swapped, preferred)
+
+        def share(drawn: np.ndarray, flipped: np.ndarray = flipped) -> float:
+            return flipped[np.ix_(drawn, drawn)].mean()
+
+        half = stats.t.ppf(0.975, len(change) - 1) * stats.sem(change)
+        bounds = resampling.interval(resampling.bootstrap(share, len(change), 1000))
+        ends = (change.mean() / unit, (change.mean() - half) / unit, (change.mean() + half) / unit)
+        rows[name] = (*ends, flipped.mean(), *map(float, bounds), len(change))
+    columns = ["change", "ci_low", "ci_high", "flips", "flips_low", "flips_high", "n"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
+# --- lists of words -----------------------------------------------------------------------------------------------
+
+
+def read_lists(file: str | Path) -> pd.DataFrame:
+    """Return a reader's lists of words: words x lists, True where a word is in a list. file: a csv with word, list.
+
+    InputError for a file without these columns, and for a list of fewer than five different words.
+    """
+    try:
+        rows = pd.read_csv(file, dtype=str, keep_default_na=False)[["word", "list"]].drop_duplicates()
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{file} cannot be read ({error}); give a csv with the columns word,list") from error
+    lists = pd.crosstab(rows["word"].str.strip(), rows["list"]).astype(bool)
+    if len(short := lists.columns[lists.sum() < FEWEST]) or lists.empty:
+        raise InputError(f"{file}: list {'' if lists.empty else short[0]!r} needs at least {FEWEST} different words")
+    return lists
+
+
+def own_lists(model: RewardModel, asked: pd.DataFrame, lists: pd.DataFrame, bos: str = "single") -> pd.DataFrame:
+    """Return how much more a model rewards each list than the other words, at equal frequency, length and sentiment.
+
+    model: with its random heads. asked: words of a card x heads, under `greatest`. lists: as from `read_lists`. A row
+    per list: estimate (in standard deviations of reward), ci_low, ci_high (95%, over words), n, BAND of random_heads.
+    """
+    further = lists.index.difference(asked.index)
+    prompt, typed = measures.prompts()[measures.PROMPTS[0]], asked.iloc[:0]
+    if len(further):
+        scored = engine.score_replies(model, prompt, list(further), bos=bos)
+        typed = pd.DataFrame(scored.astype(float).reshape(-1, asked.shape[1]), further)
+    every = pd.concat([asked, typed])
+    standardised = (every - every.mean()) / every[0].std()  # random heads in the units of the model's own
+    leans = profiles.profile(standardised, lists, profiles.controls(every.index))
+    rows = {name: lean.by_itself().loc[0].tolist() + [int(lists[name].sum())] for name, lean in leans.items()}
+    of_heads = pd.DataFrame({name: lean.by_model for name, lean in leans.items()}).T
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=measures.COLUMNS)
+    return table.join(random_heads.band_of(of_heads))
