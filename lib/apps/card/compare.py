@@ -188,7 +188,8 @@ def as_text(changes: pd.DataFrame) -> pd.DataFrame:
     texts = {"difference": [making.value(row) for _, row in changes.iterrows()],
              "p (Holm)": changes["p_holm"].map(display.p_value), "changed": changes["changed"]}  # fmt: skip
     labels = measures.MEASURES.loc[changes.index, "label"].rename("measure")
-    return changes[["first", "last"]].round(2).assign(**texts).set_index(labels).reset_index()
+    both = changes[["first", "last"]].map(lambda value: f"{value:.2f}".replace("-", "−"))
+    return both.assign(**texts).set_index(labels).reset_index()
 
 
 @styled

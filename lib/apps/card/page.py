@@ -125,7 +125,7 @@ def draw_places(card: Card, *, title: str) -> Chart:
     ends = ["place", "ci_low", "ci_high"]
     rows[ends] = rows[ends].clip(-FURTHEST, FURTHEST)
     rows["measure"] = rows["measure"].map(MEASURES["label"])
-    forest = Forest("measure", "panel", "group", MARKS, estimate="place", heading="{}", width=9.5, reach=0.3)
+    forest = Forest("measure", "panel", "group", MARKS, estimate="place", heading="{}", width=9.5, reach=0.24)
     return draw_forest(rows, forest, title=title, xlabel="standard deviations of the published models from their mean")
 
 
