@@ -138,21 +138,6 @@ def test_the_kept_tokens_are_those_that_the_tables_print():
     assert (kept.join(same.rename("again"), on=["table", "nickname", "pieces"])["again"] >= kept["listed"]).all()
 
 
-def test_the_readme_states_what_is_kept():
-    """Its numbers are computed again here, so that they cannot go stale."""
-    counts, tokens = tokenizers.kept_counts().set_index("base"), tokenizers.kept_printed_tokens()
-    told = " ".join((ROOT / "docs" / "as-published.md").read_text(encoding="utf-8").split())
-    for base, name in (("Gemma 2", "Gemma 2"), ("Llama 3", "Llama 3")):
-        row = counts.loc[[base]].iloc[0]
-        shares = [f"{100 * row[kind] / row['tokens']:.0f}%" for kind in KINDS[:3]]
-        assert f"of {name}'s {row['tokens']:,} tokens {shares[0]} are scored as themselves" in told
-        assert f"{shares[1]} as another token" in told and f"{shares[2]} in pieces" in told
-    two, six = (tokens.query(f"table == '{table}'") for table in ("2", "A6"))
-    assert f"{(two['read_as'] == 'itself').sum()} of the {len(two)} tokens of Table 2" in told
-    assert f"{(six['read_as'] == 'itself').sum()} of the {len(six)} of Table A6" in told
-    assert f"{(two['listed'] > 1).sum()} of Table 2's are the same input as another that it lists" in told
-
-
 def test_writing_and_reading_again_changes_nothing(tmp_path, monkeypatch):
     counts, tokens = pd.read_csv(tokenizers.KEPT / "counts.csv"), tokenizers.kept_printed_tokens()
     tokenizers.write(counts, tokens, tmp_path)

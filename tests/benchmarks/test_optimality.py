@@ -156,16 +156,10 @@ def typed(request, tmp_path_factory):
     return {"optimal": optimal, "pessimal": Exhausted(model, PROMPT, "pessimal", ids, **given)}
 
 
-def comes_back(tokenizer, ids):
-    """Whether the reply, as text within the conversation, is tokenised to the same ids; by the oracle's rendering."""
-    as_text = oracle.input_ids(tokenizer, PROMPT, [tokenizer.decode(ids, clean_up_tokenization_spaces=False)])
-    return as_text == oracle.input_ids(tokenizer, PROMPT, [list(ids)], reply_mode="ids")
-
-
 def test_survivors_are_what_comes_back_and_the_optimum_is_the_best_of_them(typed):
     objective = typed["optimal"]
     replies = all_replies(objective.allowed, 3)
-    survive = np.array([comes_back(objective.model.tokenizer, reply) for reply in replies.tolist()])
+    survive = np.array([oracle.comes_back(objective.model.tokenizer, PROMPT, reply) for reply in replies.tolist()])
     assert objective.survives.ravel().tolist() == survive.tolist()
     assert 0 < survive.sum() < len(replies)
     rewards = engine.score_replies(objective.model, PROMPT, replies[survive].tolist(), reply_mode="ids")

@@ -23,18 +23,12 @@ def models(tmp_path_factory):
     return cache(lambda kind: load(str(tiny.make_checkpoint(tmp_path_factory.mktemp(kind), kind)), device="cpu"))
 
 
-def comes_back(tokenizer, ids):
-    """Whether the reply, as text within the conversation, is tokenised to the same ids; by the oracle's rendering."""
-    as_text = oracle.input_ids(tokenizer, PROMPT, [tokenizer.decode(ids, clean_up_tokenization_spaces=False)])
-    return as_text == oracle.input_ids(tokenizer, PROMPT, [list(ids)], reply_mode="ids")
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_survives_is_what_comes_back_within_the_whole_conversation(models, kind):
     model, round_trip = models(kind), RoundTrip(models(kind), PROMPT)
     for n in (1, 2, 3):
         replies = np.random.default_rng(n).choice(allowed_ids(model), size=(150, n))
-        expected = [comes_back(model.tokenizer, reply) for reply in replies.tolist()]
+        expected = [oracle.comes_back(model.tokenizer, PROMPT, reply) for reply in replies.tolist()]
         assert round_trip(replies).tolist() == expected
         assert len(set(expected)) == 2
     assert round_trip.learns == (kind != "deberta")  # it has no control tokens around the reply
@@ -77,7 +71,7 @@ def test_a_start_as_text_always_exists_and_text_is_the_default(models, kind, n):
     assert {"winners", "random 1", "random 2"} <= set(found)
     for reply in found.values():
         assert len(reply) == n
-        assert comes_back(model.tokenizer, reply)
+        assert oracle.comes_back(model.tokenizer, PROMPT, reply)
     assert len(set(found["winners"])) == n  # none is used twice while others are left
 
 
@@ -93,7 +87,7 @@ def test_a_search_as_text_scores_only_what_a_person_could_type(models, kind):
     objective = Recorded(model, PROMPT, "pessimal", allowed_ids(model))
     found = search(objective, searches.starts(objective, 9)["random 1"], Settings(budget=80, width=16, patience=1))
     assert len(scored) == found.evaluations == 80
-    assert all(comes_back(model.tokenizer, reply) for reply in scored)
+    assert all(oracle.comes_back(model.tokenizer, PROMPT, reply) for reply in scored)
     assert found.survives and texts_of(model, [found.ids]) == [found.text]
     assert found.reward == pytest.approx(found.reward_of_text, abs=1e-4)
 

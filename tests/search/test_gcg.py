@@ -581,12 +581,6 @@ def test_allowed_ids_by_a_second_count(models, kind):
     assert sizes[1] > sizes[2] > 50
 
 
-def comes_back(tokenizer, prompt, ids):
-    """Whether the reply, as text within the conversation, is tokenised to the same ids; by the oracle's rendering."""
-    as_text = oracle.input_ids(tokenizer, prompt, [tokenizer.decode(ids, clean_up_tokenization_spaces=False)])
-    return as_text == oracle.input_ids(tokenizer, prompt, [list(ids)], reply_mode="ids")
-
-
 def test_text_fields_say_what_becomes_of_the_text(models):
     model, seen = models("linear_llama"), set()
     objective = OverIds(model, PROMPT, "optimal", allowed_ids(model, "all"))
@@ -598,7 +592,7 @@ def test_text_fields_say_what_becomes_of_the_text(models):
         assert found.text == "".join(tokens).replace("Ġ", " ")
         assert found.reward == pytest.approx(engine.score_replies(model, PROMPT, [ids], reply_mode="ids")[0], abs=1e-5)
         assert found.reward_of_text == pytest.approx(engine.score_replies(model, PROMPT, [found.text])[0], abs=1e-5)
-        assert found.survives == comes_back(model.tokenizer, PROMPT, ids)
+        assert found.survives == oracle.comes_back(model.tokenizer, PROMPT, ids)
         assert found.survives == (abs(found.reward - found.reward_of_text) < 1e-5)
         seen.add(found.survives)
     assert seen == {True, False}
@@ -731,17 +725,11 @@ def test_starts_with_a_token_that_is_not_allowed_are_left_out(with_x):
     assert kinds(x, spaced, 40) == ["x x x"]
     assert kinds(x, love, is_) == ["sentence"]
     assert kinds(40, 41) == []
+    for kept in [(love,), (is_,), (love, is_)]:  # of a sentence, whatever their number
+        over = OverIds(model, PROMPT, "optimal", [x, *kept])
+        assert searches.starts(over, 2, sentence="love is", randoms=0)["sentence"] == kept
     unspaced = lambda replies: (replies != spaced).all(1)  # noqa: E731
     assert kinds(*allowed_ids(model), condition=unspaced) == ["sentence"]
-
-
-def test_a_sentence_keeps_its_allowed_tokens_alone(with_x):
-    model, x, _ = with_x
-    love, is_ = (model.tokenizer.get_vocab()[token] for token in ("love", "Ġis"))
-    written = lambda *ids: searches.starts(OverIds(model, PROMPT, "optimal", ids), 2, sentence="love is", randoms=0)  # noqa: E731
-    assert written(x, love, is_)["sentence"] == (love, is_)
-    assert written(x, love)["sentence"] == (love,)
-    assert written(x, is_)["sentence"] == (is_,)
 
 
 def test_random_starts_are_those_of_the_seed(with_x):
