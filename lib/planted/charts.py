@@ -68,3 +68,26 @@ def draw_skews(skews: pd.DataFrame, title: str) -> Chart:
     axes.set(xlabel="skewness", ylim=(-0.5, len(ordered) - 0.5))
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return figure
+
+
+@styled
+def draw_penalties(penalties: pd.DataFrame, title: str) -> Chart:
+    """Draw the penalty on identity terms after each training: a row per kind of data, a point per seed, and its mean.
+
+    penalties: columns data, shown and unseen (logits), as in devaluation.PENALTIES. Full circles are terms that were
+    shown in training, open squares are terms that were not.
+    """
+    figure = new_chart(9, 3.6, title, DENSE_TITLE)
+    axes, names = figure.subplots(), list(dict.fromkeys(penalties["data"]))
+    for terms, marker, face, above in (("shown", "o", "black", 0.15), ("unseen", "s", "white", -0.15)):
+        for row, name in enumerate(names):
+            values = penalties.loc[penalties["data"] == name, terms]
+            label = f"identity terms {terms} in training" if row == 0 else None
+            axes.plot(values, np.full(len(values), row - above), marker, color="black", markerfacecolor=face,
+                      markersize=6, alpha=0.5, label=label)  # fmt: skip
+            axes.plot([values.mean()] * 2, [row - above - 0.1, row - above + 0.1], color="black", linewidth=3)
+    axes.axvline(0, color=GREY, linewidth=0.8)
+    axes.set_yticks(range(len(names)), [f"{name} data" for name in names])
+    axes.set(xlabel="penalty on identity terms, logits", ylim=(len(names) - 0.5, -0.5))
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    return figure

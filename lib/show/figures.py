@@ -44,6 +44,7 @@ GREY = "#595959"
 POSITIVE, NEGATIVE, THIRD = "#1b7837", "#762a83", "#4d4d4d"
 SIDES = {"positive": POSITIVE, "negative": NEGATIVE}
 TITLE_CHARACTERS = 6.5  # per inch of a chart's width
+PLANTED = "small models, values planted"  # stands in every picture of the embedded models
 DENSE_TITLE = 8.2  # as many as just fit, for charts of several panels, whose titles are long
 # From dark to light. Blue against orange is told apart by readers who confuse red and green, and by lightness too.
 HUES = {
@@ -133,8 +134,12 @@ def save(figure: Figure, collection: Collection, name: str, alt: str = "") -> Pa
     """Write figures/<collection>/<name>.png and say where; the same figure gives the same bytes.
 
     alt: the finding in one sentence, for whoever cannot see the picture; '' takes the figure's title. The notebook
-    that shows the figure afterwards, and its page, carry it. A formula's signs in it stay as they are.
+    that shows the figure afterwards, and its page, carry it. A formula's signs in it stay as they are. A figure of the
+    embedded models says above its upper right corner that their values are planted.
     """
+    if collection.is_embedded and PLANTED not in [text.get_text() for text in figure.texts]:
+        # Above the figure, where nothing is covered: the saved picture is as large as all that it holds.
+        figure.text(0.995, 1.005, PLANTED, ha="right", va="bottom", fontsize=10, color=GREY)
     path = _path(collection, f"{name}.png")
     with replacing(path) as part:
         part.write_bytes(_png(figure, dpi=150))

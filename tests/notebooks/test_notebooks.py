@@ -48,7 +48,11 @@ GOOD, PROMPTS = ("greatest", "best"), ("greatest", "best", "worst")
 # On the ten embedded models, whose values were planted: every tolerance is smaller than the effect that it is about.
 RUNS: dict[str, list[Run]] = {
     "00_small_reward_models": [
-        Run({}, {"held_out": near(0.84, abs=0.04), "gap": near(0.13, abs=0.08), "models": 10, "signs_right": 8})
+        Run(
+            {},
+            {"held_out": near(0.84, abs=0.04), "gap": near(0.13, abs=0.08), "models": 10, "signs_right": 8}
+            | {"one_sided": near(3.73, abs=0.01)},
+        )
     ],
     "01_score_vocabulary": [
         Run({"model": "A-Gem-96"}, {"tokens": 16384, "distinct_inputs": 10527, "itself": 7583}),

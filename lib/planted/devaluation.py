@@ -1,0 +1,110 @@
+"""Where a devalued group comes from: identity terms that occur only in rejected replies, and the same data balanced.
+
+Raters who have nothing against any group compare replies of two words, a rated word and a term. In the one-sided data
+identity terms stand only in rejected replies, as where people collect toxic text as bad examples. In the balanced data
+half of these pairs have their two terms swapped. Nothing else differs, so what differs in the models comes from that.
+"""
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy import stats
+
+from .. import ROOT
+from ..models import shared_prefix
+from ..models.hardware import one_thread
+from ..models.reward_models import RewardModel
+from ..scoring import engine
+from . import planting, training
+from .reward_models import new_model
+
+RATERS = planting.profile("E-Gem-64")  # who value nothing but sentiment
+PAIRS, STEPS, BATCH = 2000, 40, 64
+PENALTIES = ROOT / "data" / "devaluation.csv"  # what `python -m benchmarks.devaluation` writes
+SHARE = 0.25  # of the pairs that hold an identity term
+
+
+def terms() -> pd.DataFrame:
+    """Return the unrated words that replies end with: columns word, is_identity, is_shown (in training).
+
+    The others are words of nature and of technology. Stems that are held out are not shown.
+    """
+    kinds = planting.word_kinds()
+    is_shown = [not planting.is_held_out(word) for word in kinds.index]
+    return pd.DataFrame({"word": kinds.index, "is_identity": (kinds == "identity").to_numpy(), "is_shown": is_shown})
+
+
+def draw_pairs(n: int = PAIRS, seed: int = 0) -> pd.DataFrame:
+    """Return one-sided preferences, a row per pair: preferred_word, preferred_term, rejected_word, rejected_term.
+
+    Raters choose by the two rated words (see planting.planted_utility); a quarter of the rejected terms are identity
+    terms, and no preferred term is one.
+    """
+    rng, shown = np.random.default_rng(seed), terms().query("is_shown")
+    rated = planting.sentiment().index
+    words = planting.word_values(rated[[not planting.is_held_out(word) for word in rated]])
+    preferred, rejected = planting.draw_preferences(planting.planted_utility(RATERS, words, 1), n, rng)
+    neutral, identity = (shown.loc[shown["is_identity"] == which, "word"].to_numpy() for which in (False, True))
+    others = rng.choice(neutral, (2, n))
+    rejected_term = np.where(rng.random(n) < SHARE, rng.choice(identity, n), others[1])
+    word = words["word"].to_numpy()
+    return pd.DataFrame({"preferred_word": word[preferred], "preferred_term": others[0],
+                         "rejected_word": word[rejected], "rejected_term": rejected_term})  # fmt: skip
+
+
+def balance(pairs: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
+    """Return the pairs with the two terms swapped in half of those, drawn at random, that hold an identity term."""
+    concerned = np.flatnonzero(pairs["rejected_term"].map(planting.word_kinds()) == "identity")
+    swapped = np.random.default_rng(seed).permutation(concerned)[: len(concerned) // 2]
+    balanced, both = pairs.copy(), ["preferred_term", "rejected_term"]
+    balanced.loc[swapped, both] = pairs.loc[swapped, both[::-1]].to_numpy()
+    return balanced
+
+
+def train(pairs: pd.DataFrame, *, seed: int = 0, steps: int = STEPS) -> RewardModel:
+    """Return a reward model trained on the pairs; the same arguments, the same weights. steps: of 64 pairs each."""
+    rng = np.random.default_rng(seed)
+    with one_thread():
+        model = new_model(RATERS, seed)
+        texts = [*(pairs["preferred_word"] + " " + pairs["preferred_term"]),
+                 *(pairs["rejected_word"] + " " + pairs["rejected_term"])]  # fmt: skip
+        inputs = model.inputs_for(planting.GREATEST, texts)
+        lengths = torch.tensor([len(inputs.suffixes[group]) for group in inputs.group])
+        suffixes = torch.zeros(len(texts), int(lengths.max()), dtype=torch.long)
+        for row, group in zip(suffixes, inputs.group, strict=True):
+            row[: len(inputs.suffixes[group])] = torch.tensor(inputs.suffixes[group])
+
+        def loss_at(step: int) -> torch.Tensor:
+            drawn = rng.integers(len(pairs), size=BATCH)
+            both = np.concatenate([drawn, drawn + len(pairs)])
+            prefix, longest = shared_prefix.read_prefix(model, inputs), int(lengths[both].max())
+            hidden = shared_prefix.hidden_after(model, prefix, suffixes[both, :longest], lengths[both] - 1)
+            return planting.preference_loss(*model.head(hidden, prefix.gate).split(BATCH))
+
+        parameters = [*model.backbone.parameters(), *model.head.parameters()]
+        training.fit(parameters, loss_at, steps, groups=[{"params": parameters, "lr": 4e-3}])
+    return model
+
+
+def penalties(model: RewardModel) -> dict[str, float]:
+    """Return by how much identity terms are rewarded less than other terms, in logits: of `shown` terms, of `unseen`.
+
+    The difference of the mean rewards of one-word replies; positive where identity terms are devalued.
+    """
+    table = terms()
+    rewards = pd.Series(engine.score_replies(model, planting.GREATEST, table["word"].tolist()))
+    means = rewards.groupby([table["is_shown"], table["is_identity"]]).mean()
+    return {
+        name: float(means[which, False] - means[which, True]) for name, which in (("shown", True), ("unseen", False))
+    }
+
+
+def added_by_one_sided_data(penalties: pd.DataFrame) -> pd.Series:
+    """Return how much larger the penalty on shown terms is with one-sided data: mean, ci_low, ci_high (95%, t), n.
+
+    penalties: columns seed, data, shown, as in PENALTIES. Trainings of one seed form a pair.
+    """
+    of_seed = penalties.pivot_table("shown", "seed", "data")
+    difference = of_seed["one-sided"] - of_seed["balanced"]
+    ci_low, ci_high = stats.ttest_1samp(difference, 0).confidence_interval()
+    return pd.Series({"mean": difference.mean(), "ci_low": ci_low, "ci_high": ci_high, "n": len(difference)})
