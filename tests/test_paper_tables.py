@@ -65,3 +65,10 @@ def test_tables_a1_to_a5_have_20_tokens_at_each_end_of_ten_models():
     assert all(rows["text"].is_unique and sorted(rows["position"]) == list(range(1, 21)) for _, rows in groups)
     first = table[(table["end"] == "top") & (table["position"] == 1) & (table["table"] == "A1")]
     assert first.set_index("model")["text"][["gemma-2b", "gemma-2-27b-it"]].tolist() == [" The", "Love"]
+
+
+@pytest.mark.parametrize("name", ["fig2a_tau", "figa1_spearman", "figa1_rbo"])
+def test_the_matrices_of_figures_2a_and_a1_are_whole_and_symmetric(name):
+    matrix = paper(name).set_index("nickname").astype(float)
+    assert list(matrix.index) == list(matrix.columns) == paper("table_1")["nickname"].tolist()
+    assert matrix.equals(matrix.T) and matrix.min().min() > 0 and all(matrix.loc[each, each] == 1 for each in matrix)

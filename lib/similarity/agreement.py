@@ -134,15 +134,12 @@ def spearman_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
     return rewards.corr(method="spearman")
 
 
-def rbo_matrix(rewards: pd.DataFrame, p: float = 0.98, end: str = "optimal") -> pd.DataFrame:
+def rbo_matrix(rewards: pd.DataFrame, p: float = 0.98) -> pd.DataFrame:
     """Return the rank-biased overlap between each two models' rankings, in [0, 1], models x models (Fig A1).
 
-    end: "optimal" weighs the highest rewards most, "pessimal" the lowest.
+    The highest rewards weigh most; negate the rewards to weigh the lowest most.
     """
-    if end not in ("optimal", "pessimal"):
-        raise InputError(f"end must be 'optimal' or 'pessimal', not {end!r}")
-    sign = 1 if end == "optimal" else -1
-    return matrix_of_pairs(rewards.columns, lambda a, b: rank_biased_overlap(sign * rewards[a], sign * rewards[b], p))
+    return matrix_of_pairs(rewards.columns, lambda a, b: rank_biased_overlap(rewards[a], rewards[b], p))
 
 
 def rank_biased_overlap(first: np.ndarray, second: np.ndarray, p: float = 0.98) -> float:

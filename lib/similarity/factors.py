@@ -76,8 +76,9 @@ def shared_traits(models: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def varied(matrices: Mapping[str, pd.DataFrame | None]) -> dict[str, pd.DataFrame]:
     """Return the matrices that are known and not the same for all pairs of models."""
-    return {name: matrix for name, matrix in matrices.items()
-            if matrix is not None and np.ptp(matrix.to_numpy()[np.triu_indices(len(matrix), 1)]) > 0}  # fmt: skip
+    known = {name: matrix for name, matrix in matrices.items() if matrix is not None and len(matrix) > 1}
+    return {name: matrix for name, matrix in known.items()
+            if np.ptp(matrix.to_numpy()[np.triu_indices(len(matrix), 1)]) > 0}  # fmt: skip
 
 
 def same_label(labels: pd.Series) -> pd.DataFrame | None:

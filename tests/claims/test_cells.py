@@ -16,15 +16,6 @@ def test_a_number_agrees_if_it_rounds_to_the_printed_one_whatever_the_order_of_r
     assert cells["agrees"].tolist() == [True, True, False, True]  # -9.2751 rounds to -9.275, and 0.0004 is < 0.001
 
 
-def test_a_changed_reward_changes_ours_and_a_changed_print_does_not():
-    moved = compare_cells(PRINTED, OURS + 1, decimals=3)
-    assert (moved["as_published"] != compare_cells(PRINTED, OURS, decimals=3)["as_published"]).all()
-    misprint = PRINTED.replace({1.876: 1.8})
-    again = compare_cells(misprint, OURS, decimals=3)
-    assert again["as_published"].equals(compare_cells(PRINTED, OURS, decimals=3)["as_published"])
-    assert again["agrees"].tolist() == [False, True, False, True]
-
-
 def test_texts_must_be_equal_blank_cells_are_not_asked_and_what_is_missing_does_not_agree():
     printed = pd.DataFrame({"A": [" love", "null", ""], "B": ["x", "y", "z"]})
     cells = compare_cells(printed, pd.DataFrame({"A": ["love", "null", "?"]}), pd.DataFrame({"A": ["c", "d", "e"]}))

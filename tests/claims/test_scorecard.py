@@ -111,22 +111,6 @@ def test_a_row_that_we_add_is_shown_with_its_number_and_no_verdict_on_the_paper(
     assert (row["side"], row["verdict"], row["estimate"]) == ("", "not in the paper", 0.95)
 
 
-def test_evidence_changes_by_itself_where_the_whole_vocabularies_are_there(tmp_path, monkeypatch):
-    monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
-    printed = claims.row("S2.tau", "min", "greatest", as_published=0.13, judged=(0.125, 0.135),
-                         own=claims.THE_PAPER, population="figures (printed)", note="Fig 2A")  # fmt: skip
-    lowest = {"corrected": 0.6, "ci_low": 0.55, "ci_high": 0.65}
-    claims.keep(Collection("published-words"), "03", [printed, claims.row("S2.tau", "min", "greatest", **lowest)],
-                own={"models"})  # fmt: skip
-    before = scorecard(claims.gather(Collection("published"))).loc["S2.tau"]
-    assert before[["evidence", "verdict", "estimate"]].tolist() == ["counted", "reproduced", 0.13]
-    whole = claims.row("S2.tau", "min", "greatest", corrected=-0.1, ci_low=-0.12, ci_high=-0.08)
-    claims.keep(Collection("published-vocabulary"), "03", [whole], own={"models", "vocabulary"})
-    after = scorecard(claims.gather(Collection("published"))).loc["S2.tau"]
-    assert after[["evidence", "verdict", "estimate"]].tolist() == ["recomputed", "not reproduced", -0.1]
-    assert after["population"] == "vocabulary"
-
-
 # --- on one page --------------------------------------------------------------------------------------------------
 
 

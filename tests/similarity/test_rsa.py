@@ -8,7 +8,6 @@ import pytest
 from matrices import least_squares, made_up_models, random_matrices
 from scipy import stats
 
-from lib.claims import claims
 from lib.similarity import factors, rsa
 from lib.stats import pair_model, rankings, relabelling
 from lib.tables import registry
@@ -167,14 +166,6 @@ def test_predictors_are_matched_by_model_and_not_by_position():
     matrix, predictors = random_matrices(6)
     turned = {name: one.iloc[::-1, ::-1] for name, one in predictors.items()}
     pd.testing.assert_series_equal(rsa.regress(matrix, turned).params, rsa.regress(matrix, predictors).params)
-
-
-@pytest.mark.parametrize("name", ["fig2a_tau", "figa1_spearman", "figa1_rbo"])
-def test_the_papers_matrices_are_whole(name):
-    matrix = claims.paper_table(name).set_index("nickname")
-    assert list(matrix.index) == list(matrix.columns) == claims.paper_table("table_1")["nickname"].tolist()
-    assert (matrix.to_numpy() == matrix.to_numpy().T).all()
-    assert (np.diag(matrix) == 1).all() and matrix.to_numpy().min() > 0
 
 
 def test_a_factor_is_named_only_with_a_small_p_and_an_interval_on_one_side_of_zero():

@@ -47,20 +47,8 @@ def test_violins_mark_mean_and_median_and_print_each_models_own_moments():
     means = [line.get_xdata() for line in axes.lines if line.get_linewidth() == 2 and len(line.get_xdata()) == 2]
     assert np.array(means) == pytest.approx(np.zeros((2, 2)))
     texts = [text.get_text() for text in table.texts]
-    assert texts == [
-        "mean",
-        "1",
-        "−0.225",
-        "sd",
-        "1.732",
-        "0.1299",
-        "skewness",
-        "+1.15",
-        "+1.15",
-        "printed",
-        "",
-        "+0.50",
-    ]
+    numbers = "mean 1 −0.225 sd 1.732 0.1299 skewness +1.15 +1.15 printed  +0.50"
+    assert texts == numbers.split(" ")
     with pytest.raises(InputError, match="the rewards of C are all equal"):
         similarity_charts.draw_violins({"C": [1, 1, 1]}, title="")
 
@@ -74,20 +62,12 @@ def test_matrices_have_one_scale_so_that_panels_can_be_compared():
     assert overlaps(figure) == [] and outside(figure) == []
 
 
-def test_theoretical_similarities_neither_overlap_nor_leave_the_figure():
-    frames = {trait: pd.DataFrame(np.eye(10), TEN, TEN) for trait in ("base", "developer", "parameters", "rank")}
-    for some, title in ((frames, TITLE), (frames, "What models share"), ({"base": frames["base"]}, TITLE)):
-        figure = similarity_charts.draw_matrices(some, title=title, measure="similarity", numbers=False)
-        assert [axes.get_title(loc="left") for axes in figure.axes[: len(some)]] == list(some)
-        assert overlaps(figure) == [] and outside(figure) == []
-
-
 def made_up_map(names, seed):
     points = np.random.default_rng(seed).normal(scale=0.3, size=(len(names), 2))
     return agreement.ModelMap(pd.DataFrame(points, names, ["x", "y"]), 0.1)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("names", [TEN, TEN[:2], [f"a model of one's own {i}" for i in range(6)]])
 def test_names_on_the_map_neither_overlap_nor_leave_the_figure(names, seed):
     models = pd.DataFrame({"developer": [name[:1] for name in names]}, names)

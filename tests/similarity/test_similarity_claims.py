@@ -148,13 +148,6 @@ def test_the_papers_own_figure_through_every_claim_of_the_regression(printed):
     assert told["S2.rsa.beyond", "b_base"].role == "primary" and "S2.rsa.multiple b_developer" not in told
 
 
-def test_no_quantity_is_stated_under_two_names(printed):
-    stated = judged(similarity_claims.rsa_claims(PRINTED, printed, FIGURES))
-    assert not [one.quantity for one in stated if one.quantity.endswith(("_mantel", "_mrqap"))]
-    numbers = [(one.claim, one.as_published, one.corrected) for one in stated]
-    assert len(set(numbers)) == len(numbers)
-
-
 def test_p_of_the_base_beyond_the_developer_is_the_share_of_relabellings_that_move_the_contrast_as_far(printed):
     """The contrast of two coefficients is one coefficient of another regression with the same fit."""
     found = by_quantity(similarity_claims.developer_claims(PRINTED, printed, FIGURES))["base_minus_developer"]
