@@ -207,7 +207,7 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code: 0 done, 1 something failed and the rest went on, 2 bad input.
+    """Run one command and return its exit code: 0 (done), 1 (a part failed and the rest went on) or 2 (bad input).
 
     Whatever is printed meanwhile, an error's message or a traceback too, goes to the terminal through `Visible`.
     """

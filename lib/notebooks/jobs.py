@@ -25,12 +25,14 @@ A_YEAR = 366 * 24 * 3600  # seconds; no job takes longer
 
 @dataclass(frozen=True)
 class Kind:
-    """What the runner must know of a notebook; others are named by the numbers that their names begin with.
+    """What the runner must know of a notebook. Other notebooks are named by their numbers, as `04b`.
 
-    needs: what must have succeeded before it, of the same model where both are about one, of every model where it is
-    about the whole collection. after: what must have ended.
-    after_first: of what only the first of several runs must have ended. reads: names of `_inputs`. seconds: what it
-    takes on one of two quiet cores, until a run has measured it here.
+    needs: notebooks that must have succeeded first. If both notebooks run per model, the same model's run must have
+    succeeded; a notebook about a whole collection needs the runs of every model.
+    after: notebooks that must have ended, however they went.
+    after_first: notebooks of whose several runs only the first must have ended.
+    reads: names of the inputs in `_inputs`.
+    seconds: its time on one of two quiet cores; a measured time replaces it.
     """
 
     needs: tuple[str, ...] = (TRAINING,)
@@ -67,8 +69,9 @@ KINDS = {
 class Job:
     """One notebook to execute. model: its nickname, '' for a notebook about the whole collection.
 
-    artefacts: files and folders that it reads or makes, besides the project's own sources. needs: names of the jobs
-    that must succeed before it. after: of those that must have ended. alone: nothing else runs meanwhile.
+    artefacts: files and folders that it reads or makes, without the project's own sources.
+    needs: names of the jobs that must succeed before it. after: names of the jobs that must have ended.
+    alone: no other job may run at the same time.
     """
 
     notebook: Path
@@ -103,7 +106,7 @@ class Job:
 
     @property
     def shown(self) -> Path | None:
-        """Where the executed notebook is kept for whoever cannot run it: beside the figures, on published scores."""
+        """Return where the executed notebook is committed (next to the figures), or None for unpublished scores."""
         return self.collection.figures / f"{self.name}.ipynb" if self.collection.is_published else None
 
 
@@ -112,7 +115,7 @@ def plan(
 ) -> list[Job]:
     """Return the jobs that reproduce a collection: each notebook about it, for every model or once for them all.
 
-    models: nickname -> what to load. values: further parameters, given to the notebooks that have them.
+    models: nickname -> what to load. values: more parameters, for the notebooks that declare them.
     """
     jobs: list[Job] = []
     for notebook in find_notebooks(folder):
@@ -168,9 +171,11 @@ def _inputs(job: Job, load: str) -> tuple[Path, ...]:
 
 @dataclass(frozen=True)
 class Result:
-    """How a job went. status: run, unchanged, failed or skipped; wrote: its pages, figures, tables and claims.
+    """How a job went.
 
-    key: of what it depended on and made (see key_of); '' where it has to run again. wrote is as seen from the project.
+    status: run, unchanged, failed or skipped. cause: why it failed or was skipped.
+    key: the hash of what the job depended on and made (see key_of), or '' if the job must run again.
+    wrote: its pages, figures, tables and claims, as paths below the project.
     """
 
     status: str
@@ -190,7 +195,7 @@ def state_of(collection: Collection) -> Path:
 
 
 def read_results(collection: Collection) -> dict[str, Result]:
-    """Return how the jobs of earlier runs went, by name; nothing, and a printed line, where that cannot be read."""
+    """Return how the jobs of earlier runs went, by name. Print a line and return {} if the record cannot be read."""
 
     def checked(values: Mapping) -> Result:
         result = Result(**values)
@@ -226,9 +231,10 @@ def is_unchanged(job: Job, earlier: Result) -> bool:
 
 
 def key_of(job: Job, wrote: Iterable[str]) -> str:
-    """Return a hash of all that a job depends on and made: cells, code, tables, models, scores and claims.
+    """Return a hash of everything that a job depends on and has made.
 
-    wrote: as in Result. What was emptied or edited is to be made again.
+    This covers cells, code, tables, models, scores and claims. So an output that was emptied or edited is made again.
+    wrote: as in Result.
     """
     cells = [
         [cell.cell_type, cell.source, cell.metadata.get("tags", []), cell.metadata.get(EXERCISE)]

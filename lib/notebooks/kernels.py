@@ -1,7 +1,7 @@
 """Kernels that start at once: forks of a process that has imported the heavy packages and has computed nothing yet.
 
-A fork of a process whose libraries have begun to compute, with threads of their own, may hang; so these come from
-multiprocessing's server of forks, which has one thread and runs no cell. Each kernel is a process of its own.
+A fork may hang if the libraries of its parent have started threads. So kernels are forked from multiprocessing's fork
+server, which has one thread and runs no cell. Each kernel is a separate process.
 """
 
 import atexit

@@ -1,4 +1,4 @@
-"""What there is, listed on a terminal: models, collections, prompts and notebooks."""
+"""Lists for the terminal: models, collections, prompts and notebooks, and where a figure of the paper is."""
 
 import re
 import textwrap
@@ -59,7 +59,7 @@ def notebooks() -> list[str]:
 def figure(item: str) -> None:
     """Print where the counterpart of a figure or table of the paper is: its notebooks, pictures, and what they show.
 
-    item: as `3C`, `Figure 3C` or `Table A6`; without a word, the figure. Raise InputError for one that is not listed.
+    item: for example `Figure 3C`, `Table A6` or `3C`, which means the figure. Raise InputError if it is not listed.
     """
     listed = claims.paper_table("items").set_index("item")
     kind, number = re.fullmatch(r"(?i)\s*(fig|table|)[a-z.]*\s*(.*?)\s*", item).groups()

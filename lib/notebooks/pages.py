@@ -1,8 +1,8 @@
 """Pages: each executed notebook as one HTML file, the front page of a collection, and a summary for the terminal.
 
-A page fetches nothing, runs nothing from elsewhere, and names no folder of this machine. Formulas, which a script from
-elsewhere would set, are pictures in it; what matplotlib cannot set stays as TeX. jinja2, nbconvert and matplotlib are
-imported where they are used, so that the command line starts quickly.
+A page fetches nothing, runs no foreign script, and names no folder of this machine. So formulas are pictures, and a
+formula that matplotlib cannot draw stays as TeX. jinja2, nbconvert and matplotlib are imported where they are used, so
+that the command line starts quickly.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Runs: a collection reproduced, notebooks side by side; what is unchanged is not run again."""
+"""Run the notebooks of a collection side by side. A notebook that is unchanged is not run again."""
 
 import functools
 import os
@@ -38,8 +38,9 @@ def reproduce(
 ) -> int:  # fmt: skip
     """Run the notebooks for these reward models; return how many jobs failed. Unchanged jobs are not run again.
 
-    collection: None takes `embedded` for the embedded reward models and `mine` for others. A notebook that fails is
-    named at the end, and those that do not need it still run. where, processes: as of run_all.
+    If a notebook fails, the others that do not need it still run, and a line at the end names it.
+    collection: None means `embedded` for the embedded reward models and `mine` for others.
+    where, processes: see run_all.
     """
     to_load = find_models(models)
     study = study_of(to_load, collection)
@@ -52,9 +53,9 @@ def reproduce(
 def reproduce_published(folder: Path = NOTEBOOKS, measure: Callable[[], object] | None = None) -> int:
     """Import the published scores that can be had, and run the notebooks about them; return how many jobs failed.
 
-    What cannot be had, a collection or a model in it, is named in a line, and the rest goes on. measure: called at the
-    end, if there are words and items; it computes what value cards compare a model with. InputError if nothing can be
-    had, or a file is corrupt.
+    A collection or model that cannot be downloaded is named in a line, and the rest goes on. Raise InputError if
+    nothing can be downloaded, or if a file is corrupt.
+    measure: called at the end if words and items are there; it computes what value cards compare a model with.
     """
     imported, missing = _import_published()
     values = {"signs": _first_of("bing", "bing stand-in"), "frequency": _first_of("bnc", "wordfreq")}
@@ -84,7 +85,7 @@ def reproduce_published(folder: Path = NOTEBOOKS, measure: Callable[[], object] 
 
 
 def _import_published() -> tuple[dict[Collection, str], list[str]]:
-    """Return collection -> what it holds, in words, where it can be had; and a line for what cannot, by collection."""
+    """Return the imported collections with a description of each, and a line for everything that is missing."""
     without: dict[Collection, score_files.Missing] = {WORDS: {}, ITEMS: {}, VOCABULARY: {}}
     importers: dict[Collection, Callable[[], dict[str, Path]]] = {
         WORDS: functools.partial(score_files.import_words, missing=without[WORDS]),
@@ -142,7 +143,7 @@ def _run_collection(
 
 
 def _or_say_why_not(write: Callable[[], None]) -> None:
-    """Write what is beside the results; where that cannot be, as on a full disk, say so, and the run goes on."""
+    """Write something that the results do not need. If this fails, as on a full disk, print why and go on."""
     try:
         write()
     except InputError as error:
@@ -153,11 +154,12 @@ def run_all(
     study: Collection, jobs: list[Job], processes: int | None = None, where=workers,
     before: Mapping[str, Result] | None = None,
 ) -> dict[str, Result]:  # fmt: skip
-    """Run the jobs, side by side where they do not wait for each other; return how each went, by name, in their order.
+    """Run the jobs, as many at a time as may; return how each went, by name, in the given order.
 
-    processes: how many at once, None for as many as there are cores. where: what they are started by, with the
-    functions of lib.notebooks.workers. before: how other jobs went that these need. The record is written as each job
-    ends.
+    The record of the collection is written whenever a job ends.
+    processes: the number of jobs at a time; None means the number of cores.
+    where: what starts the jobs, with the functions of lib.notebooks.workers.
+    before: how earlier jobs went that these jobs need.
     """
     record, results, running = read_results(study), dict(before or {}), []
     processes = processes or os.cpu_count() or 1

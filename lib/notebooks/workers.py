@@ -27,7 +27,10 @@ Ended = tuple[str, str, tuple[str, ...]]  # status (run or failed), the cause of
 
 @dataclass(frozen=True)
 class Running:
-    """A job that runs now. handle: what waits for it and stops it. ended: returns how it went, once it has ended."""
+    """A job that runs now.
+
+    handle: what waits for the job and stops it. ended: a function that returns how the job went, after its end.
+    """
 
     job: Job
     handle: Any
