@@ -56,8 +56,10 @@ MULTIVERSES = """## Analyses of the multiverses: `python -m benchmarks.calibrati
 
 How often an analysis reports an effect where there is none (`size`, of `n` cases). In section 2.2, names of the paper's
 ten models were shuffled, and each test was asked of Fig 2A as printed. Of section 3, the sizes are those of the studies
-above, by lexicon, prompt and inference; other choices were not varied there and share these rates. Only specifications
-with a size between .02 and .08 are counted in notebooks 03, 04b and 05; no size was measured for section 4.
+above, by lexicon, prompt and inference; other choices were not varied there and share these rates. Of S3.freq.change,
+the frequencies of the published moral words were dealt out to other words, 200 times, under three prompts for bad
+things; the length of words and offensive words were not varied. Only specifications with a size between .02 and .08 are
+counted in notebooks 03c, 04b and 05.
 """
 ATTENUATION = """## Attenuation
 

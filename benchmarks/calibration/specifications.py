@@ -2,18 +2,28 @@
 
 Of section 2.2 they are measured here: the names of the paper's ten models are shuffled, and every test is asked of Fig
 2A as printed. Of section 3 they are those of the studies of ten small models (`groups`), by lexicon, prompt and
-inference; other choices were not varied in these and share their rates.
+inference; other choices were not varied in these and share their rates. Of S3.freq.change they are measured here: the
+frequencies of the published moral words are dealt out to other words, so that neither slope is more than chance.
 """
+
+import itertools
 
 import numpy as np
 import pandas as pd
 
 from benchmarks.calibration.report import TABLES, Report, read
+from lib.framing import frequency_specifications as frequency
 from lib.io import replacing
 from lib.similarity import factors, specifications
-from lib.tables import registry
+from lib.tables import registry, scores
+from lib.tables.collection import WORDS
 
 SHUFFLES = 200
+BAD = ("worst", "terrible_ever_one", "bad_ever_one")  # one wording of each adjective for bad things
+VARIED, KEPT = (
+    ("list", "words", "scale"),
+    {"length": "free", "offensive": "kept"},
+)  # choices in the study of the control
 METHODS = {"models only": "models (t)", "words only": "words, these models", "crossed": "words and models"}
 FREQUENCY = {"raw": ("S3.freq.raw", ""), "sentiment": ("S3.freq.controlled", "control=straight; "),
              "bent": ("S3.freq.controlled", "control=bent; ")}  # fmt: skip
@@ -58,7 +68,33 @@ def of_words(report: Report) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["claim", "choices", "size", "n"])
 
 
+def of_change(tables: dict[str, pd.DataFrame], shuffles: int = SHUFFLES, seed: int = 0) -> pd.DataFrame:
+    """Return the same of S3.freq.change: how often a control changes slopes on frequencies that belong to other words.
+
+    tables: score tables with the prompts BAD. A size is the share of shuffles and prompts; n counts the shuffles.
+    """
+    slopes = frequency.Slopes({name: table[["token_id", "text", *BAD]] for name, table in tables.items()})
+    options, keys = slopes.choices[frequency.CHANGE], frequency.Keys(shuffles, seed)
+    rows = []
+    for key in itertools.product(*(options[name] for name in VARIED)):
+        chosen = dict(zip(VARIED, key, strict=True)) | KEPT
+        controls = [each for each in options["control"] if not frequency.excluded(chosen | {"control": each})]
+        if not controls:
+            continue
+        words, rewards = slopes.read(*(chosen[name] for name in ("list", "words", "offensive", "scale")))
+        reports = []
+        for dealt in keys.dealt(words).T:
+            means = slopes.of_rows(words.assign(log_frequency=dealt), rewards, chosen["length"], chosen["scale"])
+            ends = [means[frequency.CHANGE, control][1:] for control in controls]
+            reports.append([np.mean((low > 0) | (high < 0)) for low, high in ends])
+        for control, size in zip(controls, np.mean(reports, axis=0), strict=True):
+            named = f"control={control}; " + "; ".join(f"{name}={chosen[name]}" for name in VARIED)
+            rows.append([frequency.CHANGE, named, round(float(size), 4), shuffles])
+    return pd.DataFrame(rows, columns=["claim", "choices", "size", "n"])
+
+
 def write() -> None:
     """Write data/calibration/specifications.csv."""
+    tables = [of_similarity(), of_words(read()), of_change(scores.read_all(WORDS))]
     with replacing(TABLES / "specifications.csv") as part:
-        pd.concat([of_similarity(), of_words(read())]).to_csv(part, index=False, lineterminator="\n")
+        pd.concat(tables).to_csv(part, index=False, lineterminator="\n")

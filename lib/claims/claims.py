@@ -18,7 +18,7 @@ import pandas as pd
 
 from .. import ROOT, InputError
 from ..io import replacing
-from ..tables.collection import EMBEDDED, ITEMS, PUBLISHED, VOCABULARY, Collection
+from ..tables.collection import EMBEDDED, ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
 from .rules import CENSUS, OURS, UNTESTABLE, Declared, Numbers, p_of_interval, verdict
 
 A_VOCABULARY = 10_000  # fewer shared texts are somebody's selection, not a vocabulary
@@ -239,6 +239,21 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
         return "" if pd.isna(value) else f"{value:.0f}" if float(value).is_integer() else f"{value:.4g}"
 
     return table.assign(**{column: table[column].map(as_text).astype(object) for column in NUMBERS if column in table})
+
+
+def beside_paper(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that the paper asks or prints as text, with the committed number of the published words.
+
+    table: as from `keep`. The column `published scores` has what we computed from the scores that the authors released.
+    """
+    keys = ["claim", "quantity", "prompt"]
+    rows = table[table["role"].isin(["primary", "printed"]) | table["paper"].notna()]
+    known = published_table("claims").reindex(columns=[*keys, "as_published", "corrected", "note"]).fillna({"note": ""})
+    known = known[known["note"].str.startswith(f"{WORDS}: ")].drop_duplicates(keys)
+    known = known[keys].assign(corrected=known["corrected"].fillna(known["as_published"]))
+    published = readable(rows[keys].merge(known, "left", keys))["corrected"].to_numpy()
+    shown = readable(rows)[[*keys, "paper", "as_published", "corrected", "ci_low", "ci_high", "n", "side", "verdict"]]
+    return shown.assign(paper=shown["paper"].fillna("")).assign(**{"published scores": published})
 
 
 # --- the paper's tables ---------------------------------------------------------------------------------------

@@ -1,26 +1,67 @@
 """The claims of section 3 as rows: sentiment and framing (notebooks 04 and 04b), and frequency (notebook 05).
 
-A sentence about slopes is judged by the mean gap between them, of standardised rewards with a row per word, by its
-interval over words and models; one about spreads by their ratio; a count of models by how it varies with the words.
+Estimators return tidy tables with a row per prompt. `rows_of` joins such a table with data/paper/numbers.csv, which
+declares the quantities, the prompts that each is about, and the rule that judges it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
-from ..claims.claims import THE_PAPER, row
+from ..claims.claims import FIELDS, THE_PAPER, declared, row
+from ..stats.factors import FACTORS
 from ..stats.resampling import side
-from ..tables.prompts import polarity
 from . import effects, interaction
 
 PRINTED, TABLES = "printed figures", "printed tables"
 UNIT = "SD of reward per tenfold frequency"
-ASKED = ("greatest", "best", "worst")  # the paper's prompts: of others it says nothing
+FIELD_OF = {"estimate": "corrected", "count": "corrected", "models": "n"}  # column of a tidy table -> field of a row
+
+
+def rows_of(claim: str, quantity: str, table: pd.DataFrame, **columns) -> list[dict]:
+    """Return a row for each prompt of a tidy table for which numbers.csv declares the quantity.
+
+    claim: an id, in which {} stands for the prompt. table: index prompt; columns estimate (or count), ci_low, ci_high,
+    n (or models), p and other fields of lib.claims.claims.row, as far as they exist. columns: more of them, as numbers,
+    texts or Series by prompt.
+    """
+    rows = table.assign(**columns)
+    return [row(claim.format(prompt), quantity, prompt, **fields_of(rows.loc[prompt])) for prompt in rows.index
+            if declared(claim.format(prompt), quantity, prompt)]  # fmt: skip
+
+
+def fields_of(estimate: pd.Series) -> dict:
+    """Return the fields of a row that a row of a tidy table has; what is missing (NaN) is left out."""
+    fields = {FIELD_OF.get(name, name): value for name, value in estimate.items()}
+    fields = {
+        name: value for name, value in fields.items() if name in FIELDS and not (np.isscalar(value) and value != value)
+    }
+    return fields | {"n": int(fields["n"])} if "n" in fields else fields
+
+
+def about(table: pd.DataFrame) -> pd.Series:
+    """Return in words where one new model would lie, for means over models."""
+    return "a new model: " + table["new_low"].map("{:.2f}".format) + " to " + table["new_high"].map("{:.2f}".format)
+
+
+def every_choice(choices: pd.DataFrame) -> pd.DataFrame:
+    """Return the gap by every lexicon, with and without offensive words: a row per prompt, as for rows_of.
+
+    choices: effects.gaps_by_choice. A sentence holds only if all choices say so: the interval reaches from the lowest
+    end of theirs to the highest. p is the largest of theirs (an intersection-union test), or 1 where estimates have
+    different signs.
+    """
+    by_prompt = choices.groupby("prompt", sort=False)
+    one_sign = by_prompt["estimate"].agg(lambda gaps: abs(np.sign(gaps).sum()) == len(gaps))
+    clear = [(choices[end] * way > 0).groupby(choices["prompt"]).sum() for end, way in (("ci_low", 1), ("ci_high", -1))]
+    table = by_prompt.agg({"estimate": "mean", "ci_low": "min", "ci_high": "max", "n": "min", "p": "max"})
+    sizes = by_prompt.size().astype(str)
+    note = sizes + " choices of lexicon and words, " + clear[0].astype(str) + " above 0 and " + clear[1].astype(str)
+    return table.assign(p=table["p"].where(one_sign, 1.0), note=note + " below; mean of their gaps")
 
 
 def framing_claims(
-    prompts: Sequence[str],
     *,
     published: pd.DataFrame,
     gaps: Mapping[str, pd.DataFrame],
@@ -29,170 +70,89 @@ def framing_claims(
     spreads: tuple[pd.DataFrame, pd.DataFrame],
     lexicons: Mapping[str, str],
 ) -> list[dict]:
-    """Return what notebook 04 states about single prompts, those of the paper's that are among `prompts`.
+    """Return what notebook 04 states about single prompts.
 
-    published: effects.compare of raw slopes and the authors' join, by prompt. gaps, by prompt: effects.mean_of: `all`,
-    `without_offensive`, `other_lexicon`; and `choices`, effects.gaps_by_choice. counts, by prompt: effects.counts:
-    `steeper`, `rising`, `falling` (significantly), `apart`, `wider`; `published` (effects.count_positive). apart:
-    effects.mean_of of mean gaps. spreads: effects.spread, as published and corrected. lexicons: the names of `grades`,
-    `other`, `signs`.
+    published: effects.compare of raw slopes and the authors' join. gaps: effects.mean_of: `all`, `without_offensive`,
+    `other_lexicon`; and `choices`, effects.gaps_by_choice. counts: effects.counts: `steeper`, `rising`, `falling`
+    (significantly), `apart`, `wider`; and `published`, effects.count_positive. apart: effects.mean_of of mean gaps.
+    spreads: interaction.spread, as published and corrected. lexicons: the names of `grades`, `other`, `signs`.
     """
-    claims = []
-    for prompt in [prompt for prompt in ASKED if prompt in prompts]:
-        claims += slope_claims(prompt, published, gaps["all"], counts["steeper"])
-        claims.append(every_choice_claim(prompt, gaps["choices"]))
-        claims += other_gap_claims(prompt, gaps, lexicons)
-        claims += sentiment_claims(prompt, counts, apart, lexicons)
-        claims += spread_claims(prompt, *spreads, counts["wider"])
-    return claims
+    gap, slope = gaps["all"], "S3.slope.{}"
+    rows = rows_of(slope, "gap", gap, as_published=published["gap"], note=about(gap))
+    rows += rows_of(slope, "n_steeper", counts["steeper"], as_published=published["n_steeper"])
+    rows += rows_of(slope, "gap_every_choice", every_choice(gaps["choices"]))
+    rows += rows_of(slope, "gap_without_offensive", gaps["without_offensive"], note=lexicons["grades"])
+    rows += rows_of(slope, "gap_other_lexicon", gaps["other_lexicon"], note=lexicons["other"])
+    ways = {"S3.sentiment": ("positive", counts["rising"].assign(p=counts["rising"]["p_all"])),
+            "S3.sentiment.worst": ("negative", counts["falling"])}  # fmt: skip
+    for claim, (sign, significant) in ways.items():
+        quantity, note = f"n_{sign}_significant", f"{lexicons['signs']}; models whose {sign} words score higher"
+        rows += rows_of(claim, "positive_minus_negative", apart, note=f"{lexicons['signs']}; " + about(apart))
+        rows += rows_of(
+            claim, quantity, significant, as_published=counts["published"][quantity], note=lexicons["grades"]
+        )
+        rows += rows_of(claim, "n_apart", counts["apart"], note=note)
+    old, new = map(effects.mean_of, spreads)
+    is_same = np.isclose(old["estimate"], new["estimate"], rtol=1e-9)  # both joins give the same words
+    ratio = new.assign(estimate=new["estimate"].mask(is_same))
+    rows += rows_of("S3.spread", "ratio", ratio, as_published=old["estimate"], note=about(new))
+    return rows + rows_of("S3.spread", "n_positive_wider", counts["wider"])
 
 
 def robustness_claims(
-    prompts: Sequence[str],
-    *,
-    tests: Mapping[str, pd.DataFrame],
-    gaps: Mapping[str, pd.DataFrame],
-    steeper_absolute: pd.DataFrame,
+    *, tests: Mapping[str, pd.DataFrame], gaps: Mapping[str, pd.DataFrame], steeper_absolute: pd.DataFrame
 ) -> list[dict]:
-    """What notebook 04b states: the paper's own tests, sizes of slopes, grades without error, and the paper's figure.
+    """Return what notebook 04b states: the paper's own tests, sizes of slopes, exact grades, and the paper's figure.
 
-    tests, by prompt: effects.compare, `published` (raw slopes, the authors' join), `corrected`, and of sizes
-    `published, absolute` and `absolute`; `min_f`, effects.min_f; `figure`, printed.figure_test. gaps, by prompt:
-    effects.mean_of: `all`, `disattenuated`, `absolute`. steeper_absolute: effects.counts. The rest as framing_claims.
+    tests: effects.compare, `published` (raw slopes, the authors' join), `corrected`, and of sizes `published, absolute`
+    and `absolute`; `min_f`, effects.min_f; `figure`, recomputed.figure_test. gaps: effects.mean_of: `all`,
+    `disattenuated`, `absolute`. steeper_absolute: effects.counts.
     """
-    claims = []
-    for prompt in [prompt for prompt in ASKED if prompt in prompts]:
-        claims += test_claims(prompt, tests, gaps["all"])
-        claims += other_gap_claims(prompt, gaps, {})
-        claims += size_claims(prompt, tests, gaps["absolute"], steeper_absolute)
-        claims += figure_claims(prompt, tests["figure"])
-    return claims
-
-
-def slope_claims(prompt: str, published: pd.DataFrame, gaps: pd.DataFrame, steeper: pd.DataFrame) -> list[dict]:
-    """S3.slope.*: the mean gap over words and models, and the models with a gap."""
-    claim, old, gap = f"S3.slope.{prompt}", published.loc[prompt], gaps.loc[prompt]
-    return [
-        row(claim, "gap", prompt, as_published=old.gap, note=about(gap), **interval(gap)),
-        count_claim(claim, "n_steeper", prompt, steeper.loc[prompt], old.n_steeper),
-    ]
-
-
-def every_choice_claim(prompt: str, choices: pd.DataFrame) -> dict:
-    """S3.slope.*: the gap by every lexicon, with and without offensive words; the sentence holds only if all say so.
-
-    choices: effects.gaps_by_choice. The interval reaches from the lowest end of theirs to the highest, and p is the
-    largest of theirs (an intersection-union test), or 1 where estimates have different signs.
-    """
-    gaps = choices[choices["prompt"] == prompt]
-    p = float(gaps["p"].max()) if abs(np.sign(gaps["estimate"]).sum()) == len(gaps) else 1.0
-    clear = int((gaps["ci_low"] > 0).sum()), int((gaps["ci_high"] < 0).sum())
-    note = f"{len(gaps)} choices of lexicon and words, {clear[0]} above 0 and {clear[1]} below; mean of their gaps"
-    return row(f"S3.slope.{prompt}", "gap_every_choice", prompt, corrected=gaps["estimate"].mean(), p=p, note=note,
-               ci_low=gaps["ci_low"].min(), ci_high=gaps["ci_high"].max(), n=int(gaps["n"].min()))  # fmt: skip
-
-
-def test_claims(prompt: str, tests: Mapping[str, pd.DataFrame], gaps: pd.DataFrame) -> list[dict]:
-    """S3.slope.*: the paper's paired test over models, and what a test over words and models makes of it."""
-    published, over_models, gap = (table.loc[prompt] for table in (tests["published"], tests["corrected"], gaps))
-    claim, n = f"S3.slope.{prompt}", int(over_models.models)
-    t = {"as_published": published.t, "corrected": over_models.t, "n": n, "note": "over models, words as given"}
-    claims = [row(claim, "t", prompt, judged=(over_models.ci_low, over_models.ci_high), p=over_models.p, **t)]
-    if prompt == "greatest":  # of no other prompt is a p printed
-        old, new = towards(published.gap, published.p), towards(gap.estimate, gap.p)
-        claims.append(row(claim, "p", prompt, as_published=old, corrected=new, n=n,
-                            note="corrected: over words and models; 1 for a gap of wrong sign"))  # fmt: skip
-    if prompt != "best":  # nor is it called significant
-        f = tests["min_f"].loc[prompt]
-        note = f"min F'(1, {f.df:.0f}) = {f.f:.2f}, of t = {f.t_models:.1f} over models and {f.t_words:.1f} over words"
-        claims.append(row(claim, "p_min_f", prompt, corrected=towards(gap.estimate, f.p), n=n, note=note))
-    return claims
-
-
-def other_gap_claims(prompt: str, gaps: Mapping[str, pd.DataFrame], lexicons: Mapping[str, str]) -> list[dict]:
-    """S3.slope.*: the gap without offensive words, by another lexicon, on grades without error; those given."""
-    notes = {"without_offensive": lexicons.get("grades"), "other_lexicon": lexicons.get("other"),
-             "disattenuated": "VADER, slopes over the reliability of grades"}  # fmt: skip
-    return [
-        row(f"S3.slope.{prompt}", f"gap_{kind}", prompt, note=note, **interval(gaps[kind].loc[prompt]))
-        for kind, note in notes.items()
-        if kind in gaps
-    ]
-
-
-def size_claims(
-    prompt: str, tests: Mapping[str, pd.DataFrame], gaps: pd.DataFrame, steeper: pd.DataFrame
-) -> list[dict]:
-    """S3.slope.worst: sizes of slopes, whatever their direction; for good things the signed ones stand for them."""
-    if polarity(prompt) > 0:
-        return []
-    claim, note = f"S3.slope.{prompt}", "sizes of slopes, whatever their direction"
-    old, new = (tests[kind].loc[prompt] for kind in ("published, absolute", "absolute"))
-    t = {"as_published": old.t, "corrected": new.t, "n": int(new.models), "p": new.p, "note": note}
-    return [
-        row(claim, "gap_absolute", prompt, as_published=old.gap, note=note, **interval(gaps.loc[prompt])),
-        row(claim, "t_absolute", prompt, judged=(new.ci_low, new.ci_high), **t),
-        count_claim(claim, "n_steeper_absolute", prompt, steeper.loc[prompt], old.n_steeper, note),
-    ]
-
-
-def figure_claims(prompt: str, figure: pd.DataFrame) -> list[dict]:
-    """S3.slope.*: the paper's test on slopes read off its Fig 3C; of p, the range that hidden slopes leave."""
-    if prompt == "best" or prompt not in figure.index:  # for best the paper prints no test
-        return []
-    claim, test = f"S3.slope.{prompt}", figure.loc[prompt]
-    same = {"own": THE_PAPER, "population": PRINTED, "n": int(test.models)}
-    t = f"t from {test.t_low:.2f} to {test.t_high:.2f} over all that can be read, {int(test.hidden)} slopes hidden"
-    claims = [row(claim, "p_from_figure", prompt, as_published=test.p, p=test.p, ci_low=test.p_low, ci_high=test.p_high,
-                    note=f"a range, no interval: {t}", **same)]  # fmt: skip
-    if prompt == "greatest":
-        claims.append(row(claim, "t_from_figure", prompt, as_published=test.t, note=t, **same))
-    return claims
-
-
-def sentiment_claims(
-    prompt: str, counts: Mapping[str, pd.DataFrame], apart: pd.DataFrame, lexicons: Mapping[str, str]
-) -> list[dict]:
-    """S3.sentiment: how far apart the signs are; models whose rewards rise with sentiment, or fall for bad things."""
-    if prompt == "best":  # the paper shows it only
-        return []
-    is_good, gap, signs = polarity(prompt) > 0, apart.loc[prompt], lexicons["signs"]
-    claim = "S3.sentiment" if is_good else "S3.sentiment.worst"
-    way, sign = ("rising", "positive") if is_good else ("falling", "negative")
-    quantity, significant = f"n_{sign}_significant", counts[way].loc[prompt]
-    published = int(counts["published"].loc[prompt, quantity])
-    return [
-        row(claim, "positive_minus_negative", prompt, note=f"{signs}; {about(gap)}", **interval(gap)),
-        count_claim(claim, quantity, prompt, significant, published, lexicons["grades"])
-        | ({"p": significant["p_all"]} if is_good else {}),
-        count_claim(claim, "n_apart", prompt, counts["apart"].loc[prompt], None,
-                    f"{signs}; models whose {sign} words score higher"),
-    ]  # fmt: skip
-
-
-def spread_claims(prompt: str, published: pd.DataFrame, corrected: pd.DataFrame, wider: pd.DataFrame) -> list[dict]:
-    """S3.spread: the ratio of standard deviations, positive over negative words, and models in which it exceeds 1."""
-    if prompt != "greatest":  # of the others the paper says nothing
-        return []
-    old, new = (
-        table[table["model"] == effects.ALL].set_index("prompt").loc[prompt] for table in (published, corrected)
+    slope, published, over_models, gap = "S3.slope.{}", tests["published"], tests["corrected"], gaps["all"]
+    rows = rows_of(slope, "t", t_of(over_models), as_published=published["t"], note="over models, words as given")
+    # A gap of the wrong sign has p = 1: no p should count for it.
+    p = [one["p"].where(gaps_of > 0, 1.0) for one, gaps_of in ((published, published["gap"]), (gap, gap["estimate"]))]
+    of_p = over_models[["models"]].assign(as_published=p[0], corrected=p[1])
+    rows += rows_of(slope, "p", of_p, note="corrected: over words and models; 1 for a gap of wrong sign")
+    f = tests["min_f"]
+    note = pd.Series([f"min F'(1, {one.df:.0f}) = {one.f:.2f}, of t = {one.t_models:.1f} over models and "
+                      f"{one.t_words:.1f} over words" for one in f.itertuples()], f.index)  # fmt: skip
+    of_f = over_models[["models"]].assign(corrected=f["p"].where(gap["estimate"] > 0, 1.0), note=note)
+    rows += rows_of(slope, "p_min_f", of_f)
+    rows += rows_of(
+        slope, "gap_disattenuated", gaps["disattenuated"], note="VADER, slopes over the reliability of grades"
     )
-    ours = interval(new)
-    if np.isclose(old.estimate, new.estimate, rtol=1e-9):  # both joins give the same words
-        ours["corrected"] = None
-    return [
-        row("S3.spread", "ratio", prompt, as_published=old.estimate, note=about(new), **ours),
-        count_claim("S3.spread", "n_positive_wider", prompt, wider.loc[prompt]),
-    ]
+    old, new, note = tests["published, absolute"], tests["absolute"], "sizes of slopes, whatever their direction"
+    rows += rows_of(slope, "gap_absolute", gaps["absolute"], as_published=old["gap"], note=note)
+    rows += rows_of(slope, "t_absolute", t_of(new), as_published=old["t"], note=note)
+    rows += rows_of(slope, "n_steeper_absolute", steeper_absolute, as_published=old["n_steeper"], note=note)
+    return rows + figure_claims(tests["figure"])
+
+
+def t_of(test: pd.DataFrame) -> pd.DataFrame:
+    """Return effects.compare with t as the number, judged by the interval of the gap, which is not shown."""
+    ends = pd.Series(list(test[["ci_low", "ci_high"]].itertuples(index=False, name=None)), test.index)
+    return test[["models", "p"]].assign(corrected=test["t"], judged=ends)
+
+
+def figure_claims(figure: pd.DataFrame) -> list[dict]:
+    """Return S3.slope.*: the paper's test on slopes read off its Fig 3C; of p, the range that hidden slopes leave."""
+    same = {"own": pd.Series([THE_PAPER] * len(figure), figure.index), "population": PRINTED}
+    note = pd.Series([f"t from {one.t_low:.2f} to {one.t_high:.2f} over all that can be read, {one.hidden} slopes"
+                      " hidden" for one in figure.itertuples()], figure.index)  # fmt: skip
+    models = figure[["models"]]
+    p = {"as_published": figure["p"], "p": figure["p"], "ci_low": figure["p_low"], "ci_high": figure["p_high"]}
+    rows = rows_of("S3.slope.{}", "p_from_figure", models, note="a range, no interval: " + note, **p, **same)
+    return rows + rows_of("S3.slope.{}", "t_from_figure", models, as_published=figure["t"], note=note, **same)
 
 
 def interaction_claims(framing: pd.DataFrame, models: pd.Series, signs: str) -> list[dict]:
-    """S3.framing.interaction: how many times wider positive words spread when good things are asked for than when bad.
+    """Return S3.framing.interaction: how many times wider positive words spread when good things are asked for.
 
     framing: interaction.sides. Its first wording, the lexicon `signs` and all words judge; the rest is sensitivity.
     models: effects.count of the same.
     """
-    first, (every, clean) = framing["wording"].iloc[0], interaction.WORDS
+    claim, first, (every, clean) = "S3.framing.interaction", framing["wording"].iloc[0], interaction.WORDS
     rewards, normal = interaction.SCALES
     table = framing[framing["lexicon"] == signs].set_index(["scale", "words", "wording"])
     chosen = {"ratio": (rewards, every, first), "ratio_without_offensive": (rewards, clean, first),
@@ -201,110 +161,81 @@ def interaction_claims(framing: pd.DataFrame, models: pd.Series, signs: str) -> 
         chosen["ratio_many_wordings"] = (rewards, every, wordings[-1])
     plain = framing[framing["scale"] == rewards]
     above = sum(side(low, high, 1) == "for" for low, high in zip(plain["ci_low"], plain["ci_high"], strict=True))
-    note = "choices of lexicon, words and wordings whose interval lies above 1"
+    # The column `models` counts the models above 1; the number behind a ratio is its words.
+    notes, ratios = about(table), table.drop(columns="models")
     return [
-        *(row("S3.framing.interaction", quantity, **interval(table.loc[choice]),
-              note=f"{signs}, {choice[2]}, {choice[1]}; {about(table.loc[choice])}")
-          for quantity, choice in chosen.items()),
-        count_claim("S3.framing.interaction", "n_models", "", models, note=f"{signs}, {first}"),
-        row("S3.framing.interaction", "n_choices", corrected=above, n=len(plain),
-              note=note),
+        *(row(claim, name, **fields_of(ratios.loc[choice]), note=f"{signs}, {choice[2]}, {choice[1]}; {notes[choice]}")
+          for name, choice in chosen.items()),
+        row(claim, "n_models", **fields_of(models), note=f"{signs}, {first}"),
+        row(claim, "n_choices", corrected=above, n=len(plain),
+            note="choices of lexicon, words and wordings whose interval lies above 1"),
     ]  # fmt: skip
 
 
 def agreement_claims(agreement: pd.DataFrame, inverse: pd.DataFrame) -> list[dict]:
-    """S3.framing.corr and S3.framing.inverse: how rewards for best go with those for greatest, and against worst.
+    """Return S3.framing.corr and S3.framing.inverse: how rewards for best go with those for greatest, and for worst.
 
     agreement: opposites.prompt_agreement of best and greatest. inverse: effects.in_rows of opposites.not_the_inverse.
     """
-    alike, sum_of = (table.set_index("model") for table in (agreement, inverse))
-    mean, lowest = alike.loc[effects.ALL], alike.drop(index=effects.ALL)["pearson"].idxmin()
+    alike = agreement.rename(columns={"pearson": "estimate"}).set_index("model")
+    mean, lowest = alike.loc[effects.ALL], alike.drop(index=effects.ALL)["estimate"].idxmin()
     note = f"Pearson's r of best and greatest; tau {mean.tau:.2f}; no limit is said for `highly`"
-    least, both = alike.loc[lowest].rename({"pearson": "estimate"}), sum_of.loc[effects.ALL]
+    both = inverse.set_index("model").loc[effects.ALL]
     return [
-        row("S3.framing.corr", "mean", note=note, **interval(mean.rename({"pearson": "estimate"}))),
-        row("S3.framing.corr", "lowest", note=lowest, **interval(least)),
-        row("S3.framing.inverse", "sum", **interval(both),
-              note="r of best with greatest plus r of best with worst; 0 for an exact inverse"),
+        row("S3.framing.corr", "mean", note=note, **fields_of(mean)),
+        row("S3.framing.corr", "lowest", note=lowest, **fields_of(alike.loc[lowest])),
+        row("S3.framing.inverse", "sum", **fields_of(both),
+            note="r of best with greatest plus r of best with worst; 0 for an exact inverse"),
     ]  # fmt: skip
 
 
 def corner_claims(listed: pd.Series, models: int) -> list[dict]:
-    """S3.framing.corner: the words that score highly for best and worst, in the authors' Table A8.
+    """Return S3.framing.corner: the words that score highly for best and worst, in the authors' Table A8.
 
-    listed: printed.listed_models. `sonder` cannot be there: Table A6 has it among the highest of R-Gem-2B, and
+    listed: opposites.listed_models. `sonder` cannot be there: Table A6 has it among the highest of R-Gem-2B, and
     Table A7, the same on the shared vocabulary, does not, so that vocabulary lacks it.
     """
     claim, same = "S3.framing.corner", {"own": THE_PAPER, "population": TABLES}
-    held = listed.drop("sonder")
+    known = listed.drop("sonder")
     note = "of the words that the shared vocabulary holds, those in Table A8 of a model; it lacks `sonder`"
-    words = row(claim, "n_words", as_published=int((held > 0).sum()), n=len(held), note=note, **same)
+    words = row(claim, "n_words", as_published=int((known > 0).sum()), n=len(known), note=note, **same)
     return [words, *(
         row(claim, f"n_{word}", as_published=int(count), n=models, note="models with it in their Table A8", **same)
-        for word, count in held.items()
+        for word, count in known.items()
     )]  # fmt: skip
 
 
-# --- frequency (section 3.3) --------------------------------------------------------------------------------------
-
-
 def frequency_claims(
-    prompts: Sequence[str],
-    *,
-    published: Mapping[str, pd.DataFrame],
-    slopes: Mapping[str, pd.DataFrame],
-    counts: Mapping[str, pd.DataFrame],
-    change: pd.DataFrame,
-    bias: pd.DataFrame,
-) -> list[dict]:
-    """Return the rows of section 3.3 about those of the paper's prompts that are among `prompts`.
+    *, published: Mapping[str, pd.DataFrame], slopes: Mapping[str, pd.DataFrame], counts: Mapping[str, pd.DataFrame],
+    change: pd.DataFrame, bias: pd.DataFrame,
+) -> list[dict]:  # fmt: skip
+    """Return the rows of section 3.3.
 
-    Each by prompt. By claim: published, effects.count_positive by the authors' recipe; slopes, effects.mean_of of
-    frequency.measured; counts, effects.counts. change: as slopes, of what the control changes on the same words. bias:
-    columns slope, ci_low, ci_high, the slope at equal sentiment of a model in which nothing was planted; empty where
-    none is known.
+    By claim: published, effects.count_positive by the authors' recipe; slopes, effects.mean_of of frequency.measured;
+    counts, effects.counts. change: as slopes, of what the control changes on the same words. bias: columns slope,
+    ci_low, ci_high, the slope at equal sentiment of a model in which nothing was planted; empty where none is known.
     """
     rows = []
-    asked = [prompt for prompt in ASKED if prompt in prompts]
+    controls = {prompt: f"; a model without a bonus: {b.slope:+.3f} ({b.ci_low:+.3f} to {b.ci_high:+.3f})"
+                for prompt, b in bias.iterrows()}  # fmt: skip
     for claim, of_models in counts.items():
-        for prompt in asked:
-            recipe, slope = published[claim].loc[prompt], slopes[claim].loc[prompt]
-            note = f"{UNIT}; {about(slope)}"
-            if claim == "S3.freq.controlled" and prompt in bias.index:
-                b = bias.loc[prompt]
-                note += f"; a model without a bonus: {b.slope:+.3f} ({b.ci_low:+.3f} to {b.ci_high:+.3f})"
-            rows.append(count_claim(claim, "n_positive_significant", prompt, of_models.loc[prompt],
-                                    int(recipe.n_positive_significant)))  # fmt: skip
-            rows.append(row(claim, "slope", prompt, note=note, **interval(slope)))
-    if "worst" in asked:  # of the other prompts the paper does not say what the control changes
-        note = f"{UNIT}, with the control less without, same words"
-        rows.append(row("S3.freq.change", "change", "worst", note=note, **interval(change.loc["worst"])))
+        slope, recipe = slopes[claim], published[claim]["n_positive_significant"]
+        bonus = slope.index.map(controls).fillna("") if controls and claim == "S3.freq.controlled" else ""
+        rows += rows_of(claim, "n_positive_significant", of_models, as_published=recipe)
+        rows += rows_of(claim, "slope", slope, note=f"{UNIT}; " + about(slope) + bonus)
+    return rows + rows_of("S3.freq.change", "change", change, note=f"{UNIT}, with the control less without, same words")
+
+
+def wording_claims(of_statistics: Mapping[str, pd.DataFrame]) -> list[dict]:
+    """Return S3.wordings: each statistic's mean over wordings, and the shares of words, models and prompts.
+
+    of_statistics: name, as `gap` -> wordings.over_wordings; without enough wordings there is no row.
+    """
+    rows = []
+    for name, table in of_statistics.items():
+        for asked, mean in table.iterrows():
+            note = f"over {mean.wordings:.0f} wordings; words, models and prompts are random"
+            rows.append(row("S3.wordings", name, asked, **fields_of(mean.drop(list(FACTORS))), note=note))
+            rows += [row("S3.wordings", f"{name}, share of {factor}", asked, corrected=mean[factor], n=int(mean.n),
+                         note="of the variance of the mean") for factor in FACTORS]  # fmt: skip
     return rows
-
-
-# --- parts of a claim ---------------------------------------------------------------------------------------------
-
-
-def interval(estimate: pd.Series) -> dict:
-    """Return the fields of a row for an estimate with its interval."""
-    fields = {"corrected": estimate.estimate, "ci_low": estimate.ci_low, "ci_high": estimate.ci_high}
-    return fields | {"n": int(estimate.n), "p": estimate.p}
-
-
-def about(estimate: pd.Series) -> str:
-    """Return in words where one new model would lie, for a mean over models."""
-    return f"a new model: {estimate.new_low:.2f} to {estimate.new_high:.2f}"
-
-
-def towards(gap: float, p: float) -> float:
-    """The p-value, or 1 where the gap has the wrong sign, which no p should count for."""
-    return float(p) if gap > 0 else 1.0
-
-
-def count_claim(
-    claim: str, quantity: str, prompt: str, count: pd.Series, published: float | None = None, note: str = ""
-) -> dict:
-    """Return the row of a count of these models, with its interval over words; count: as from effects.count."""
-    ends = {name: int(count[name]) for name in ("ci_low", "ci_high")}
-    return row(claim, quantity, prompt, as_published=published, corrected=int(count["count"]), n=int(count["models"]),
-               note=note, **ends)  # fmt: skip

@@ -1,13 +1,13 @@
 """Every reasonable way to ask whether rewards follow the frequency of words: the specifications of section 3.3.
 
-`tried` gives, per claim, a table of specifications over lists of frequencies, words, controls, scales and the 54
-prompts. Estimates are mean slopes over models in standard deviations of reward per tenfold frequency, positive where
-frequent words score higher; of S3.freq.change, slopes at equal sentiment less slopes without, under prompts for bad
-things, where the paper finds the effect more pronounced.
+`Slopes` estimates a table of specifications for each claim, over lists of frequencies, words, controls, scales and the
+54 prompts. Estimates are mean slopes over models, in standard deviations of reward per tenfold frequency. They are
+positive where frequent words score higher. For S3.freq.change, the estimate is the slope at equal sentiment less the
+slope without a control. It is asked under prompts for bad things, where the paper finds the effect more pronounced.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,8 @@ EVERY_WORD, LETTERS = "all of the list", "letters"
 LEXICONS = ("AFINN", "VADER")
 CONTROLS = {"none": "none", "straight": "sentiment", "bent": "bent"}  # their names in frequency.CONTROLS
 OFFENSIVE = {"kept": ONE, "left out": CLEAN}  # the same choices of words in specifications.Pool
+DRAWS = 199  # of frequencies dealt out at random, for the joint test: the smallest p is 1/200
+OF_WORDS = ("list", "words", "length", "offensive", "scale")  # choices that say which numbers a regression reads
 _HOW = {
     "list": (HEADWORDS, FORMS, WORDFREQ),
     "words": (EVERY_WORD, *LEXICONS),
@@ -54,84 +56,90 @@ def excluded(chosen: Mapping) -> str | None:
     return None
 
 
-def choices(claim: str, names: Sequence[str], *, bnc: bool = True) -> dict[str, list]:
-    """Return the options of a claim's specifications, for prompts of these names. bnc: whether its list can be had.
-
-    Only without a control may words be all of a list; only its change asks about prompts for bad things alone.
-    """
-    options = {name: list(listed) for name, listed in (_HOW | _ASKED).items()}
-    if not bnc:
-        options["list"] = [WORDFREQ]
-    if claim == RAW_SLOPES:
-        del options["control"]
-    else:
-        options["words"].remove(EVERY_WORD)
-    cells = [prompts.cell(name) for name in prompts.with_polarity(names)]
-    if claim == CHANGE:
-        cells = [cell for cell in cells if prompts.POLARITIES[cell[0]] < 0]
-    for part, asked in zip(_ASKED, zip(*cells, strict=True), strict=True):
-        options[part] = [option for option in options[part] if option in asked]
-    return options
-
-
-def tried(tables: Mapping[str, pd.DataFrame], *, bnc: bool = True) -> dict[str, pd.DataFrame]:
-    """Return claim -> all its specifications: the choices as columns, estimate, ci_low, ci_high, side.
-
-    tables: model -> score table; prompts that are not of the grid are left out, and without any there is no claim.
-    Intervals are over words and models (lib.stats.crossed); of raw rewards, in which one model's scale is most of the
-    mean, over models.
-    """
-    slopes = Slopes(tables, bnc=bnc)
-
-    def reason(chosen: dict) -> str | None:
-        is_scored = tuple(chosen[part] for part in _ASKED) in slopes.cells
-        return excluded(chosen) or (None if is_scored else "this prompt has not been scored")
-
-    sides = {prompts.POLARITIES[cell[0]] for cell in slopes.cells}
-    claims = [claim for claim in PAPERS if sides and (claim != CHANGE or -1 in sides)]
-    return {
-        claim: multiverse.run(
-            choices(claim, slopes.pool.prompts, bnc=bnc), functools.partial(slopes.estimate, claim), reason, claim
-        )
-        for claim in claims
-    }
-
-
-def marked(claim: str, *, bnc: bool = True) -> dict[str, dict]:
-    """Return our specification and the paper's, as multiverse.summary takes them; the paper's needs the BNC."""
-    if bnc:
-        return {"ours": OURS[claim], "papers": PAPERS[claim]}
-    return {"ours": OURS[claim] | {"list": WORDFREQ}}
-
-
 class Slopes:
-    """The slopes of all specifications of some tables; what they share is computed once, for all prompts at once.
+    """All specifications of some tables; what they share is computed once, for all prompts at once.
 
-    cells: the cell of each prompt of the grid -> its place among the rewards.
+    cells: the cell of each prompt of the grid -> its place among the rewards. choices: claim -> its options; without a
+    prompt of the grid there is no claim. ours, papers: claim -> options of two specifications; the paper's need BNC.
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], *, bnc: bool = True):
+        """Read the tables: model -> score table. bnc: whether the list of the British National Corpus is at hand."""
         self.pool = Pool(tables, prompts.with_polarity(prompts_of(tables)))
         self.cells = {prompts.cell(name): number for number, name in enumerate(self.pool.prompts)}
         self.lists = {WORDFREQ: lexicons.load("wordfreq")}
         if bnc:
-            self.lists |= dict.fromkeys((HEADWORDS, FORMS), lexicons.load("bnc"))
+            self.lists = dict.fromkeys((HEADWORDS, FORMS), lexicons.load("bnc")) | self.lists
         self.sentiments = {name: lexicons.load(name.lower()) for name in LEXICONS}
-        self.means = functools.cache(self._means)
+        self.keys, self.means = Keys(DRAWS), functools.cache(self._means)
+        self.dealt_means = functools.cache(self._dealt_means)
+        self.choices = {claim: chosen for claim in PAPERS if (chosen := self._choices(claim))["adjective"]}
+        ours = OURS if bnc else {claim: chosen | {"list": WORDFREQ} for claim, chosen in OURS.items()}
+        self.ours, self.papers = ours, PAPERS if bnc else {}
+
+    def _choices(self, claim: str) -> dict[str, list]:
+        """Return the options of a claim. Only slopes without a control are asked on all words of a list."""
+        options = {name: list(listed) for name, listed in (_HOW | _ASKED).items()} | {"list": list(self.lists)}
+        if claim == RAW_SLOPES:
+            del options["control"]
+        else:
+            options["words"].remove(EVERY_WORD)
+        cells = [cell for cell in self.cells if claim != CHANGE or prompts.POLARITIES[cell[0]] < 0]
+        for place, part in enumerate(_ASKED):
+            options[part] = [option for option in options[part] if option in {cell[place] for cell in cells}]
+        return options
+
+    def excluded(self, chosen: Mapping) -> str | None:
+        """Return why a combination is left out, or None: `excluded`, and prompts that were not scored."""
+        is_scored = tuple(chosen[part] for part in _ASKED) in self.cells
+        return excluded(chosen) or (None if is_scored else "this prompt has not been scored")
+
+    def run(self) -> dict[str, pd.DataFrame]:
+        """Return claim -> its specifications, as from multiverse.run.
+
+        Intervals are over words and models (lib.stats.crossed); for raw rewards they are over models only, because
+        there one model's scale is most of the mean.
+        """
+        return {claim: multiverse.run(options, functools.partial(self.estimate, claim), self.excluded, claim)
+                for claim, options in self.choices.items()}  # fmt: skip
+
+    def summaries(self, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+        """Return a row per claim, as from multiverse.summary; tables: as from `run`."""
+        joint = {claim: self.joint_test(claim, table) for claim, table in tables.items()}
+        return multiverse.summaries(tables, ours=self.ours, papers=self.papers, joint=joint)
 
     def estimate(self, claim: str, chosen: Mapping) -> Specification:
         """Return the estimate of one specification and its interval."""
-        means = self.means(*(chosen[name] for name in ("list", "words", "length", "offensive", "scale")))
+        means = self.means(*(chosen[name] for name in OF_WORDS))
         place = self.cells[tuple(chosen[part] for part in _ASKED)]
         return Specification(*(float(values[place]) for values in means[claim, chosen.get("control", "none")]))
 
+    def joint_test(self, claim: str, table: pd.DataFrame) -> float:
+        """Return the p of all specifications of a claim together (multiverse.joint_p), by dealing out frequencies.
+
+        If rewards do not follow frequency, frequencies could as well belong to other words. Each draw deals them
+        out by one random key per word. The keys are the same for every specification, which keeps them related.
+        """
+        columns = []
+        for chosen in table.to_dict("records"):
+            means = self.dealt_means(*(chosen[name] for name in OF_WORDS))[claim, chosen.get("control", "none")]
+            columns.append(means[:, self.cells[tuple(chosen[part] for part in _ASKED)]])
+        estimates = np.stack(columns, axis=1)  # (1 + draws, specifications), the observed ones first
+        return multiverse.joint_p(estimates[0], estimates[1:])
+
+    def read(self, listed: str, words: str, offensive: str, scale: str) -> tuple[pd.DataFrame, np.ndarray]:
+        """Return a row per word with its frequency and sentiment, and rewards (n, models, prompts)."""
+        how = "published" if listed == HEADWORDS else "corrected"
+        sentiment = self.sentiments.get(words)
+        rows, rewards = self.pool.words(self.lists[listed], how, OFFENSIVE[offensive], scale, sentiment)
+        return frequency.log_frequency(rows, base=10), rewards
+
     def _means(self, listed: str, words: str, length: str, offensive: str, scale: str) -> dict[tuple, tuple]:
         """Return, by claim and control, mean slopes over models and the ends of their intervals, each (prompts,)."""
-        how = "published" if listed == HEADWORDS else "corrected"
-        rows, rewards = self.pool.words(
-            self.lists[listed], how, OFFENSIVE[offensive], scale, self.sentiments.get(words)
-        )
-        logged = frequency.log_frequency(rows, base=10)
+        return self.of_rows(*self.read(listed, words, offensive, scale), length, scale)
+
+    def of_rows(self, rows: pd.DataFrame, rewards: np.ndarray, length: str, scale: str) -> dict[tuple, tuple]:
+        """Return the same for words with their log_frequency; rewards: (n, models, prompts)."""
 
         def mean(slopes: np.ndarray, influence: np.ndarray) -> tuple[np.ndarray, ...]:
             if scale == RAW:
@@ -139,13 +147,62 @@ class Slopes:
             return crossed.intervals(slopes, influence)[:3]
 
         def fit(control: str) -> tuple[np.ndarray, np.ndarray]:
-            x = frequency.predictors(logged, CONTROLS[control], length=length == LETTERS).to_numpy()
+            x = frequency.predictors(rows, CONTROLS[control], length=length == LETTERS).to_numpy()
             return fitted(rows["word"], x, rewards, effects.whole_slope)
 
         free = fit("none")
         means = {(RAW_SLOPES, "none"): mean(*free)}
-        for control in _HOW["control"] if words != EVERY_WORD else ():
+        for control in _HOW["control"] if "sentiment" in rows else ():
             held = fit(control)
             means[WITH_CONTROL, control] = mean(*held)
             means[CHANGE, control] = mean(held[0] - free[0], held[1] - free[1])
         return means
+
+    def _dealt_means(self, listed: str, words: str, length: str, offensive: str, scale: str) -> dict[tuple, np.ndarray]:
+        """Return, by claim and control, mean slopes on the observed and on dealt frequencies: (1 + DRAWS, prompts)."""
+        rows, rewards = self.read(listed, words, offensive, scale)
+        x = np.column_stack([rows["log_frequency"], self.keys.dealt(rows)])
+
+        def fit(control: str) -> np.ndarray:
+            held = frequency.predictors(rows, CONTROLS[control], length=length == LETTERS).to_numpy()[:, 1:]
+            return _slopes(x, held, rewards).mean(axis=1)
+
+        means = {(RAW_SLOPES, "none"): (free := fit("none"))}
+        for control in _HOW["control"] if "sentiment" in rows else ():
+            means[WITH_CONTROL, control] = fit(control)
+            means[CHANGE, control] = means[WITH_CONTROL, control] - free
+        return means
+
+
+class Keys:
+    """Random keys of words, `draws` of them for each word that is asked about, always the same for the same word."""
+
+    def __init__(self, draws: int, seed: int = 0):
+        """Begin without words; they get their keys when they are first met."""
+        self.random, self.draws, self.known = np.random.default_rng(seed), draws, pd.DataFrame()
+
+    def dealt(self, rows: pd.DataFrame) -> np.ndarray:
+        """Return the log frequencies of the rows dealt out to their words, (n, draws).
+
+        The word with the k-th smallest key gets the k-th smallest frequency; spellings of a word get the same one.
+        """
+        code, words = pd.factorize(rows["word"])
+        new = words.difference(self.known.index, sort=False)
+        self.known = pd.concat([self.known, pd.DataFrame(self.random.random((len(new), self.draws)), new)])
+        ranks = self.known.loc[words].to_numpy().argsort(axis=0).argsort(axis=0)
+        return np.sort(rows.drop_duplicates("word")["log_frequency"].to_numpy())[ranks][code]
+
+
+def _slopes(x: np.ndarray, held: np.ndarray, rewards: np.ndarray) -> np.ndarray:
+    """Return slopes of rewards (n, models, prompts) on each column of x (n, draws), with `held` (n, k) held constant.
+
+    The result has the shape (draws, models, prompts). Words without a reward (NaN) take no part.
+    """
+    slopes, has_reward = np.empty((x.shape[1], *rewards.shape[1:])), ~np.isnan(rewards).any(axis=2)
+    for pattern in np.unique(has_reward, axis=1).T:  # models that read the same words
+        models = (has_reward == pattern[:, None]).all(axis=0)
+        basis = np.linalg.qr(np.column_stack([np.ones(pattern.sum()), held[pattern]]))[0]
+        own = x[pattern] - basis @ (basis.T @ x[pattern])  # what x has beyond the controls
+        y = rewards[pattern][:, models]
+        slopes[:, models] = np.tensordot(own / (own**2).sum(axis=0), y, axes=(0, 0))
+    return slopes

@@ -1,32 +1,104 @@
-"""Section 3 computed again by the paper's own recipe on whole vocabularies, beside what its figures and tables print.
+"""What the paper's figures and tables of section 3 say, and the same computed again by its own recipe.
 
-Each function returns a table of cells (see lib.claims.cells): what is printed, the number by the authors' recipe (their
-join of words to tokens, raw rewards), and the corrected one (one row per word). Figs 3A, 3B and A2 to A4 print none.
+The `..._cells` functions work on whole vocabularies. Each returns a table of cells (see lib.claims.cells): what is
+printed, the number by the authors' recipe (their join of words to tokens, raw rewards), and the corrected one (one row
+per word). Figs 3A, 3B and A2 to A4 print no numbers. Some marks of Fig 3C are hidden behind others, so
+data/paper/fig3c_slopes.csv has the halfwidth within which each slope was read, and a test on them gives a range.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from ..claims import cells
-from ..claims.claims import paper_table, quantities
+from ..claims.claims import paper_table, published_table, quantities
 from ..tables import lexicons, scores
+from ..tables.collection import WORDS, Collection
+from ..tables.prompts import polarity
 from . import effects, frequency
 from .opposites import both_and_either
 
 ASKED = ("greatest", "best", "worst")
 COMBINED = {"A8": "both", "A9": "either"}  # rewards for best plus, and minus, those for worst
+PLACES = (-1, 0, 1)  # where in its range each gap is tried, in halfwidths from the middle
+PAPER, SCORES, HERE = "paper", "published scores", "these models"  # the sources, as tables and charts call them
 COUNTED = {"S3.freq.raw": "none", "S3.freq.controlled": "sentiment"}  # the control of each count of models
+
+
+def read_off(figure: str) -> pd.DataFrame:
+    """Return the slopes that were read off a figure of the paper with the halfwidth of their reading, as numbers."""
+    return paper_table(figure).astype({"slope": float, "halfwidth": float})
+
+
+def figure_test(slopes: pd.DataFrame, *, absolute: bool = False) -> pd.DataFrame:
+    """Return the paired t-test over models for every combination of gaps within their ranges: one row per prompt.
+
+    slopes: columns prompt, sign, model, slope, halfwidth, read (`seen` or `hidden`). Index prompt; columns models,
+    hidden (how many slopes are), t and p (two-sided; every slope in the middle of its range), t_low, t_high, p_low,
+    p_high, n_low, n_high (models with gap > 0). absolute: sizes of slopes, as in effects.gaps. Each gap is tried at
+    both ends and in the middle of its range: 3 ^ models combinations.
+    """
+    low, high = slopes["slope"] - slopes["halfwidth"], slopes["slope"] + slopes["halfwidth"]
+    if absolute:  # of a range that holds 0, the least size is 0
+        low, high = np.maximum(low, -high).clip(lower=0), np.maximum(low.abs(), high.abs())
+    ends = slopes.assign(low=low, high=high).pivot_table(["low", "high"], ["prompt", "model"], "sign")
+    rows = {}
+    for prompt, of_prompt in slopes.groupby("prompt", sort=False):
+        end = ends.loc[prompt]
+        low = (end["low", "positive"] - end["high", "negative"]).to_numpy()
+        high = (end["high", "positive"] - end["low", "negative"]).to_numpy()
+        if absolute and polarity(prompt) < 0:
+            low, high = -high, -low
+        models = len(low)
+        gaps = (low + high) / 2 + (high - low) / 2 * np.array(list(itertools.product(PLACES, repeat=models)))
+        t = gaps.mean(axis=1) / gaps.std(axis=1, ddof=1) * np.sqrt(models)
+        p = 2 * stats.t.sf(np.abs(t), models - 1)
+        middle = len(gaps) // 2  # the combination of all middles
+        rows[prompt] = {
+            "models": models, "hidden": int((of_prompt["read"] == "hidden").sum()), "t": t[middle], "t_low": t.min(),
+            "t_high": t.max(), "p": p[middle], "p_low": p.min(), "p_high": p.max(), "n_low": int((low > 0).sum()),
+            "n_high": int((high > 0).sum()),
+        }  # fmt: skip
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("prompt")
+
+
+def slopes_with_paper(
+    figure: str, published: str, ours: pd.DataFrame, study: Collection, control: str = ""
+) -> pd.DataFrame:
+    """Return the slopes of a figure of the paper, of the published scores and of these models, with the column source.
+
+    figure: its table in data/paper; a halfwidth of reading becomes ci_low and ci_high. published: the name of the table
+    that this project computed from the published moral words, read as it is committed; left out where that is what
+    `ours` holds. ours: columns prompt, model, slope, ci_low, ci_high and what else the others have. Prompts are those
+    of ours. control: of the published table's rows, those with this control.
+    """
+    paper = read_off(figure)
+    ends = {"ci_low": paper["slope"] - paper["halfwidth"], "ci_high": paper["slope"] + paper["halfwidth"]}
+    sources = {PAPER: paper.assign(**ends)}
+    if study != WORDS and len(table := published_table(f"words/{published}")):
+        sources[SCORES] = table[(table["control"] == control) & (table["model"] != "mean")] if control else table
+    rows = pd.concat(sources | {HERE: ours}, names=["source"]).reset_index("source")
+    order = {"source": [*sources, HERE], "prompt": list(ours["prompt"].unique())}
+    rows = rows[rows["prompt"].isin(order["prompt"])]
+    return rows.sort_values(
+        ["source", "prompt", "model"], ignore_index=True,
+        key=lambda column: column.map(order[column.name].index) if column.name in order else column,
+    )  # fmt: skip
+
+
+# --- cells of whole vocabularies ----------------------------------------------------------------------------------
 
 
 def slope_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return Fig 3C: raw slopes on AFINN among positive and among negative words, 60 cells.
 
-    printed: as paper_table("fig3c_slopes"), which is read off the figure; a slope agrees within its halfwidth.
+    printed: as read_off("fig3c_slopes"); a slope agrees within its halfwidth.
     """
-    printed = paper_table("fig3c_slopes") if printed is None else printed
-    return _read_off(printed, {how: effects.slopes_by_sign(_words(tables, how)) for how in lexicons.HOW}, ["sign"])
+    printed = read_off("fig3c_slopes") if printed is None else printed
+    return _slope_cells(printed, {how: effects.slopes_by_sign(_words(tables, how)) for how in lexicons.HOW}, ["sign"])
 
 
 def frequency_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -34,9 +106,9 @@ def frequency_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | 
 
     Raises InputError if the BNC list cannot be had.
     """
-    printed = paper_table("fig3d_slopes") if printed is None else printed
+    printed = read_off("fig3d_slopes") if printed is None else printed
     fits = {how: _frequency_slopes(tables, how, "sentiment") for how in lexicons.HOW}
-    return _read_off(printed, fits, [])
+    return _slope_cells(printed, fits, [])
 
 
 def text_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -89,13 +161,12 @@ def _frequency_slopes(tables: Mapping[str, pd.DataFrame], how: str, control: str
     return frequency.frequency_slopes(frequency.log_frequency(rows), control)
 
 
-def _read_off(printed: pd.DataFrame, fits: Mapping[str, pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
+def _slope_cells(printed: pd.DataFrame, fits: Mapping[str, pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
     """Return the cells of slopes that were read off a figure: a row per prompt (and sign), a column per model."""
-    printed = printed.astype({"slope": float, "halfwidth": float})
     index = ["prompt", *keys]
     paper, *ours = (rows.pivot_table("slope", index, "model", sort=False) for rows in (printed, *fits.values()))
-    found = cells.compare_cells(paper, *ours, decimals=2)
+    compared = cells.compare_cells(paper, *ours, decimals=2)
     halfwidths = printed.pivot_table("halfwidth", index, "model", sort=False)
     within = cells.compare_cells(halfwidths, halfwidths)["paper"].astype(float)
-    off = np.abs(found["as_published"].astype(float) - found["paper"].astype(float))
-    return found.assign(agrees=off <= within * (1 + 1e-9))
+    off = np.abs(compared["as_published"].astype(float) - compared["paper"].astype(float))
+    return compared.assign(agrees=off <= within * (1 + 1e-9))

@@ -1,9 +1,9 @@
 """Every reasonable way to ask whether rewards follow sentiment more steeply on the side that the prompt asks for.
 
-`framing` gives, per prompt, a table of specifications (see lib.stats.multiverse): each takes one option of each of
-CHOICES. All estimates have one unit, standard deviations of reward per point of a grade from -5 to 5, and are positive
-where the side that is asked for is steeper, or equally where rewards bend upwards at neutral words (see effects.gaps).
-Pool and `fitted` serve the specifications of frequency too.
+`Gaps` estimates a table of specifications for each prompt (see lib.stats.multiverse). Each specification takes one
+option of each of CHOICES. All estimates have one unit: standard deviations of reward per point of a grade from -5 to 5.
+They are positive where rewards follow sentiment more steeply on the requested side, that is where they bend upwards at
+neutral words (see effects.gaps). Pool and `fitted` serve the specifications of frequency too.
 """
 
 import functools
@@ -51,73 +51,15 @@ FEWEST = 3  # words of a grade; the error of a mean of fewer is not known
 # --- the question -------------------------------------------------------------------------------------------------
 
 
+def _claim(prompt: str) -> str:
+    return f"S3.slope.{prompt}"
+
+
 def excluded(chosen: Mapping) -> str | None:
     """Return why a combination makes no sense, or None. Written before any specification was estimated."""
     if chosen["scale"] == RAW and chosen["inference"] != MODELS:
         return "of raw rewards one model's scale is most of the mean: nothing but the paper's own test takes them"
     return None
-
-
-def choices(tables: Mapping[str, pd.DataFrame], *, bing: bool = True) -> dict[str, list]:
-    """Return CHOICES less those that the tables cannot tell apart: the authors' join where it gives the same rows as
-    one row per word, and wordings where only one was scored. bing: whether its list can be had."""
-    options = {name: list(listed) for name, listed in CHOICES.items()}
-    if not bing:
-        options["lexicon"].remove(BING)
-    joins = [[lexicons.join(tables[model], lexicons.load(name), how) for how in lexicons.HOW]
-             for model in set(readers(tables).values()) for name in ("afinn", "vader")]  # fmt: skip
-    if all(set(old["word"]) == set(new["word"]) and len(old) == len(new) for old, new in joins):
-        options["words"].remove(AUTHORS)
-    if len(_wordings("best", ADJECTIVE, prompts_of(tables))) < 2:
-        options["wordings"] = [ONE_PROMPT]
-    return options
-
-
-def marked(options: Mapping[str, Sequence]) -> dict[str, dict]:
-    """Return our specification and the paper's, as multiverse.summary takes them; options: as from choices().
-
-    Where both joins give the same rows, one row per word is the authors' join.
-    """
-    same = {} if AUTHORS in options["words"] else {"words": ONE}
-    return {"ours": OURS | same, "papers": PAPERS | same}
-
-
-def framing(
-    tables: Mapping[str, pd.DataFrame], prompts: Sequence[str], *, bing: bool = True, gaps: "Gaps | None" = None
-) -> dict[str, pd.DataFrame]:
-    """Return prompt -> all its specifications: the choices as columns, estimate, ci_low, ci_high, side, size.
-
-    tables: model -> score table, with the prompts and, for their other wordings, the grid of 54. bing: see choices().
-    gaps: those of the same tables and prompts, to be computed once for `summaries` too.
-    """
-    options, gaps = choices(tables, bing=bing), gaps or Gaps(tables, prompts, bing=bing)
-    return {
-        prompt: multiverse.run(options, functools.partial(gaps.estimate, prompt), excluded, f"S3.slope.{prompt}")
-        for prompt in prompts
-    }
-
-
-def summaries(
-    tried: Mapping[str, pd.DataFrame], tables: Mapping[str, pd.DataFrame], gaps: "Gaps", *, bing: bool = True
-) -> pd.DataFrame:
-    """Return a row per prompt, as from multiverse.summary. tried: as from `framing`, of these tables and gaps."""
-    how = marked(choices(tables, bing=bing))
-    return pd.DataFrame(
-        [multiverse.summary(f"S3.slope.{prompt}", table, **how, joint=joint_test(table, prompt, gaps))
-         for prompt, table in tried.items()]
-    )  # fmt: skip
-
-
-def joint_test(table: pd.DataFrame, prompt: str, gaps: "Gaps") -> float:
-    """Return the p of all specifications of a prompt together (multiverse.joint_p), by the signs of the models' gaps.
-
-    If there is no gap, each model's gap is as likely below 0 as above. So the signs of the models are turned in all
-    2 ^ models ways, the same for every specification; specifications that differ only in their interval are one.
-    """
-    ways = table[multiverse.choices_of(table)].assign(inference=MODELS).drop_duplicates().to_dict("records")
-    by_model = np.stack([gaps.by_model(prompt, chosen) for chosen in ways], axis=1)
-    signs = np.array(list(itertools.product((1, -1), repeat=len(by_model))))
-    return multiverse.joint_p(by_model.mean(axis=0), signs[1:] @ by_model / len(by_model))
 
 
 def grades(*, bing: bool = True) -> dict[str, Lexicon]:
@@ -148,29 +90,68 @@ def _wordings(prompt: str, option: str, scored: tuple[str, ...]) -> tuple[str, .
 
 
 class Gaps:
-    """The gaps of all specifications of some tables for these prompts; what they share is computed once.
+    """All specifications of the gap between slopes for some tables and prompts. Shared steps are computed once.
 
-    wordings: the lists of prompts whose mean reward specifications take; each list asks for one side.
+    choices: CHOICES less the options that these tables cannot tell apart. ours, papers: the options of two
+    specifications. wordings: the lists of prompts whose mean reward specifications take.
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], prompts: Sequence[str], *, bing: bool = True):
-        self.pool, self.lexicons = Pool(tables, prompts_of(tables)), grades(bing=bing)
+        """Read the tables: model -> score table, with the prompts and, for other wordings, the grid of 54.
+
+        bing: whether Bing's list of words is at hand.
+        """
+        self.pool, self.lexicons, self.prompts = Pool(tables, prompts_of(tables)), grades(bing=bing), prompts
         options = itertools.product(prompts, CHOICES["wordings"])
         self.wordings = list(dict.fromkeys(_wordings(*option, self.pool.prompts) for option in options))
         self.sides, self.means = functools.lru_cache(2)(self._sides), functools.cache(self._means)
+        self.choices = {name: list(listed) for name, listed in CHOICES.items()} | {"lexicon": list(self.lexicons)}
+        joins = [[lexicons.join(tables[model], lexicons.load(name), how) for how in lexicons.HOW]
+                 for model in set(self.pool.readers.values()) for name in ("afinn", "vader")]  # fmt: skip
+        same = {}
+        if all(set(old["word"]) == set(new["word"]) and len(old) == len(new) for old, new in joins):
+            self.choices["words"].remove(AUTHORS)  # both joins give the same rows
+            same = {"words": ONE}
+        if len(_wordings("best", ADJECTIVE, self.pool.prompts)) < 2:
+            self.choices["wordings"] = [ONE_PROMPT]
+        self.ours, self.papers = OURS | same, PAPERS | same
+
+    def run(self) -> dict[str, pd.DataFrame]:
+        """Return prompt -> its specifications, as from multiverse.run."""
+        return {
+            prompt: multiverse.run(self.choices, functools.partial(self.estimate, prompt), excluded, _claim(prompt))
+            for prompt in self.prompts
+        }
+
+    def summaries(self, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+        """Return a row per prompt, as from multiverse.summary; tables: as from `run`."""
+        return pd.DataFrame(
+            [multiverse.summary(_claim(prompt), table, ours=self.ours, papers=self.papers,
+                                joint=self.joint_test(table, prompt)) for prompt, table in tables.items()]
+        )  # fmt: skip
+
+    def joint_test(self, table: pd.DataFrame, prompt: str) -> float:
+        """Return the p of all specifications of a prompt together (multiverse.joint_p), by the signs of models' gaps.
+
+        Without a gap, each model's gap is as likely below 0 as above. So the signs of the models are turned in all
+        2 ^ models ways, the same for every specification. Specifications that differ only in their interval are one.
+        """
+        ways = table[multiverse.choices_of(table)].assign(inference=MODELS).drop_duplicates().to_dict("records")
+        by_model = np.stack([self.estimates(prompt, chosen)[BY_MODEL] for chosen in ways], axis=1)
+        signs = np.array(list(itertools.product((1, -1), repeat=len(by_model))))
+        return multiverse.joint_p(by_model.mean(axis=0), signs[1:] @ by_model / len(by_model))
 
     def estimate(self, prompt: str, chosen: Mapping) -> Specification:
         """Return the estimate of one specification and its interval."""
-        *key, definition, wordings, inference = (chosen[name] for name in CHOICES)
-        place = self.wordings.index(_wordings(prompt, wordings, self.pool.prompts))
-        return Specification(*(float(values[place]) for values in self.means(*key, definition)[inference]))
+        return Specification(*map(float, self.estimates(prompt, chosen)[chosen["inference"]]))
 
-    def by_model(self, prompt: str, chosen: Mapping) -> np.ndarray:
-        """Return the gap of each model by one specification, (models,)."""
+    def estimates(self, prompt: str, chosen: Mapping) -> dict[str, tuple]:
+        """Return inference -> estimate, ci_low, ci_high; under BY_MODEL the gap of each model, (models,)."""
         *key, definition, wordings, _ = (chosen[name] for name in CHOICES)
-        return self.means(*key, definition)[BY_MODEL][
-            :, self.wordings.index(_wordings(prompt, wordings, self.pool.prompts))
-        ]
+        place = self.wordings.index(_wordings(prompt, wordings, self.pool.prompts))
+        means = self.means(*key, definition)
+        return {name: values[:, place] if name == BY_MODEL else tuple(ends[place] for ends in values)
+                for name, values in means.items()}  # fmt: skip
 
     def _sides(self, lexicon: str, words: str, slope: str, scale: str) -> tuple[np.ndarray, np.ndarray]:
         """Return, by list of wordings, the slopes among positive and among negative words, (2, models, wordings), and

@@ -13,8 +13,7 @@ import statsmodels.api as sm
 from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.multitest import multipletests
 
-from ..claims.claims import row
-from ..stats.factors import FACTORS, three_factors
+from ..stats.factors import three_factors
 from ..tables.prompts import POLARITIES, cell, polarity
 from .effects import Measured, by_words, mean_of, measured, slope_gap
 
@@ -70,19 +69,3 @@ def over_wordings(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:
         numbers = {name: mean[name] for name in ("estimate", "ci_low", "ci_high", "p", "n")}
         rows[side] = {"wordings": len(chosen)} | numbers | mean["of_mean"].to_dict()
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("asked for")
-
-
-def wording_claims(of_statistics: Mapping[str, pd.DataFrame]) -> list[dict]:
-    """Return S3.wordings: each statistic's mean over wordings, and the shares of words, models and prompts.
-
-    of_statistics: name, as `gap` -> over_wordings(); without enough wordings there is no row.
-    """
-    rows = []
-    for name, table in of_statistics.items():
-        for side, mean in table.iterrows():
-            note = f"over {mean.wordings:.0f} wordings; words, models and prompts are random"
-            rows.append(row("S3.wordings", name, side, corrected=mean.estimate, ci_low=mean.ci_low,
-                            ci_high=mean.ci_high, p=mean.p, n=int(mean.n), note=note))  # fmt: skip
-            rows += [row("S3.wordings", f"{name}, share of {factor}", side, corrected=mean[factor], n=int(mean.n),
-                         note="of the variance of the mean") for factor in FACTORS]  # fmt: skip
-    return rows
