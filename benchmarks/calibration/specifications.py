@@ -20,10 +20,7 @@ from lib.tables.collection import WORDS
 
 SHUFFLES = 200
 BAD = ("worst", "terrible_ever_one", "bad_ever_one")  # one wording of each adjective for bad things
-VARIED, KEPT = (
-    ("list", "words", "scale"),
-    {"length": "free", "offensive": "kept"},
-)  # choices in the study of the control
+VARIED, KEPT = ("list", "words", "scale"), {"length": "free", "offensive": "kept"}  # by the study of the control
 METHODS = {"models only": "models (t)", "words only": "words, these models", "crossed": "words and models"}
 FREQUENCY = {"raw": ("S3.freq.raw", ""), "sentiment": ("S3.freq.controlled", "control=straight; "),
              "bent": ("S3.freq.controlled", "control=bent; ")}  # fmt: skip

@@ -152,7 +152,7 @@ def interaction_claims(framing: pd.DataFrame, models: pd.Series, signs: str) -> 
     framing: interaction.sides. Its first wording, the lexicon `signs` and all words judge; the rest is sensitivity.
     models: effects.count of the same.
     """
-    claim, first, (every, clean) = "S3.framing.interaction", framing["wording"].iloc[0], interaction.WORDS
+    claim, first, (every, clean) = "S3.framing.interaction", framing["wording"].iloc[0], effects.WORDS
     rewards, normal = interaction.SCALES
     table = framing[framing["lexicon"] == signs].set_index(["scale", "words", "wording"])
     chosen = {"ratio": (rewards, every, first), "ratio_without_offensive": (rewards, clean, first),

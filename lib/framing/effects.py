@@ -101,12 +101,6 @@ def by_grade(rows: pd.DataFrame) -> pd.DataFrame:
     return table.rename_axis(columns=None)
 
 
-def one_of_each_grade(words: pd.DataFrame) -> pd.DataFrame:
-    """Return the first inoffensive word of each whole grade, from the lowest; words: a row per word, with sentiment."""
-    shown = words[~words["word"].map(display.is_offensive)]
-    return shown.groupby(shown["sentiment"].round()).head(1).sort_values("sentiment")
-
-
 def slopes(
     rows: pd.DataFrame,
     predictors: Sequence[str] = ("sentiment",),
@@ -386,15 +380,19 @@ def counts(
 def min_f(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:
     """Return Clark's min F' of the tests over models and over words, by prompt: columns t_models, t_words, f, df, p.
 
-    A t-test over models alone takes the words for given, one over words alone the models.
+    A t-test over models alone takes the words for given, and one over words alone the models. With F1 and F2 the
+    squares of these t, min F' = F1 F2 / (F1 + F2) is a lower bound of the F ratio that takes both for samples, on 1 and
+    (F1 + F2)^2 / (F1^2 / df_words + F2^2 / df_models) degrees of freedom. Source: Clark 1973, Journal of Verbal
+    Learning and Verbal Behavior 12, 335-359.
     """
     rows = {}
     for prompt, one in of_prompts.items():
-        t_models = stats.ttest_1samp(one.values, 0).statistic
         of_words = np.sqrt((one.influence.dropna(how="all").fillna(0.0).mean(axis=1) ** 2).sum())
-        t_words = float(one.values.mean() / of_words)
-        f, df, p = crossed.min_f_prime(float(t_models), len(one.values) - 1, t_words, len(one.influence) - 1)
-        rows[prompt] = {"t_models": t_models, "t_words": t_words, "f": f, "df": df, "p": p}
+        t = np.array([stats.ttest_1samp(one.values, 0).statistic, one.values.mean() / of_words])
+        (first, second), n, models = t**2, len(one.influence), len(one.values)
+        f = first * second / (first + second)
+        df = (first + second) ** 2 / (first**2 / (n - 1) + second**2 / (models - 1))
+        rows[prompt] = {"t_models": t[0], "t_words": t[1], "f": f, "df": df, "p": stats.f.sf(f, 1, df)}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("prompt")
 
 

@@ -4,8 +4,6 @@ Observations are those of lib.framing.effects, with the columns `frequency` or `
 confounding by hand, on the words of one model: columns word, log_frequency, sentiment, and rewards by prompt.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 from scipy import stats
@@ -62,11 +60,6 @@ def measured(rows: pd.DataFrame, control: str = "none", *, length: bool = False)
     """Return prompt -> the slope of each model on log frequency, and how much each word moves it; see predictors()."""
     columns = predictors(rows, control, length=length)
     return effects.measured(rows.assign(**columns), effects.whole_slope, list(columns))
-
-
-def change(before: Mapping[str, Measured], after: Mapping[str, Measured]) -> dict[str, Measured]:
-    """Return prompt -> slopes after less slopes before, of the same models and words."""
-    return {prompt: after[prompt] - slopes for prompt, slopes in before.items()}
 
 
 # --- confounding by hand ------------------------------------------------------------------------------------------

@@ -12,10 +12,9 @@ import pandas as pd
 from scipy import stats
 
 from .. import InputError
-from ..show import display
 from ..tables.prompts import cell, polarity
 from . import effects
-from .effects import ALL, WORDS
+from .effects import ALL
 
 SCALES = ("rewards", "normal scores")
 OPPOSITES = {"best": "worst", "greatest": "terrible", "good": "bad"}
@@ -126,24 +125,3 @@ def sides(over: pd.DataFrame) -> pd.DataFrame:
     table = above.groupby(keys, sort=False)[["models", "n_above", "n_clearly"]].sum().astype(int)
     means = as_ratios(over[over["model"] == ALL].set_index(keys))
     return table.join(means[["estimate", "ci_low", "ci_high", "new_low", "new_high", "p", "n"]]).reset_index()
-
-
-def first_choice(framing: pd.DataFrame, lexicon: str) -> dict[str, pd.Series]:
-    """Return scale -> the row of sides() for this lexicon, all words and the first wording."""
-    rows = framing[(framing["lexicon"] == lexicon) & (framing["words"] == WORDS[0])]
-    return {scale: of_scale.iloc[0] for scale, of_scale in rows.groupby("scale", sort=False)}
-
-
-# --- by hand ------------------------------------------------------------------------------------------------------
-
-
-def few_words(words: pd.DataFrame, seed: int = 1) -> pd.DataFrame:
-    """Return four positive and four negative words, inoffensive, at random; words: one row per word, with sentiment."""
-    shown = words[~words["word"].map(display.is_offensive)]
-    return shown.groupby(np.sign(shown["sentiment"])).sample(4, random_state=seed)
-
-
-def ratios_by_hand(words: pd.DataFrame, prompts: Sequence[str]) -> pd.Series:
-    """Return prompt -> the standard deviation of positive words' rewards over that of negative ones'."""
-    spread = words.groupby(np.sign(words["sentiment"]))[list(prompts)].std(ddof=0)
-    return spread.loc[1] / spread.loc[-1]

@@ -148,21 +148,3 @@ def log_sd_influence(values: np.ndarray) -> np.ndarray:
     squares = (values - values.mean(axis=0)) ** 2
     without = np.log1p(-squares / squares.mean(axis=0) / (n - 1)) / 2  # log SD of the others, but for a constant
     return (without.mean(axis=0) - without) * np.sqrt((n - 1) / n)
-
-
-# --- two t-tests into one -----------------------------------------------------------------------------------------
-
-
-def min_f_prime(t_models: float, df_models: float, t_words: float, df_words: float) -> tuple[float, float, float]:
-    """Return Clark's min F' of a test over models and one over words: (F', df of its denominator, p).
-
-    A lower bound of the F ratio that takes models and words both for samples: F1 F2 / (F1 + F2) on 1 and
-    (F1 + F2)^2 / (F1^2 / df_words + F2^2 / df_models) degrees of freedom, F1 that of models and F2 that of words.
-    Source: Clark 1973, Journal of Verbal Learning and Verbal Behavior 12, 335-359.
-    """
-    of_models, of_words = t_models**2, t_words**2
-    if of_models + of_words == 0:
-        return 0.0, float(df_models), 1.0
-    f = of_models * of_words / (of_models + of_words)
-    df = (of_models + of_words) ** 2 / (of_models**2 / df_words + of_words**2 / df_models)
-    return f, df, float(stats.f.sf(f, 1, df))

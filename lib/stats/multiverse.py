@@ -16,7 +16,7 @@ A section declares its choices, a rule, and a function that estimates one specif
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import NamedTuple
@@ -28,7 +28,6 @@ from .. import ROOT, InputError
 from .resampling import SIDES, side
 
 RESULTS = ["estimate", "ci_low", "ci_high", "side", "size"]  # columns of a table of specifications that are no choices
-SCORE = {"for": 1, "undecided": 0, "against": -1}
 CALIBRATED = (0.02, 0.08)  # false-positive rates of an analysis that counts
 
 
@@ -49,27 +48,10 @@ class Specification(NamedTuple):
         return cls(*(float(value) - null for value in (mean.estimate, mean.ci_low, mean.ci_high)))
 
 
-def every(choices: Mapping[str, Sequence]) -> Iterator[dict]:
-    """Yield every combination of the choices; the last choice varies fastest."""
-    for options in itertools.product(*choices.values()):
-        yield dict(zip(choices, options, strict=True))
-
-
-def nothing(chosen: dict) -> str | None:
-    """Exclude no specification."""
-    return None
-
-
-def left_out(choices: Mapping[str, Sequence], excluded: Callable[[dict], str | None] = nothing) -> pd.DataFrame:
-    """Return how many combinations a rule excludes, and why: columns reason, specifications; a row per reason."""
-    reasons = pd.Series([reason for chosen in every(choices) if (reason := excluded(chosen))], dtype=object)
-    return reasons.value_counts(sort=False).rename_axis("reason").reset_index(name="specifications")
-
-
 def run(
     choices: Mapping[str, Sequence],
     estimate: Callable[[dict], Specification | tuple],
-    excluded: Callable[[dict], str | None] = nothing,
+    excluded: Callable[[dict], str | None] = lambda chosen: None,
     claim: str = "",
 ) -> pd.DataFrame:
     """Return a row per specification: the choices as columns, and RESULTS: estimate, ci_low, ci_high, side (one of
@@ -80,7 +62,8 @@ def run(
     sense, or None. Raises InputError if no specification is left or an estimate is missing.
     """
     rows = []
-    for chosen in every(choices):
+    for options in itertools.product(*choices.values()):  # the last choice varies fastest
+        chosen = dict(zip(choices, options, strict=True))
         if excluded(chosen):
             continue
         result = Specification(*estimate(chosen))
@@ -160,16 +143,14 @@ def joint_p(observed: np.ndarray, null: np.ndarray) -> float:
     return float((medians >= medians[0] - 1e-12).mean())
 
 
-def deciding(table: pd.DataFrame, of: str = "estimate") -> pd.DataFrame:
-    """Return the share of the variance between specifications that each choice explains, in [0, 1], largest first.
+def deciding(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of the variance of the estimates that each choice explains, in [0, 1], largest first.
 
-    of: `estimate`, or `side` (for 1, undecided 0, against -1). Columns: choice, df, share: what the sum of squares of
-    the main effects loses without this choice (type II), over that of all specifications. The last row,
-    `together`, is the rest: interactions, and what two choices explain alike where excluded specifications leave them
-    unbalanced. Shares are NaN where all specifications agree.
+    Columns: choice, df, share. A share is what the sum of squares of the main effects loses without this choice
+    (type II), over the sum for all specifications. The last row, `together`, is the rest: interactions, and what two
+    choices explain together where excluded specifications leave them unbalanced. Shares are NaN where all agree.
     """
-    values = table["side"].map(SCORE) if of == "side" else table[of]
-    values = values.to_numpy(dtype=float) - values.mean()
+    values = table["estimate"].to_numpy(dtype=float) - table["estimate"].mean()
     choices = [name for name in choices_of(table) if len(set(table[name])) > 1]
     coded = {name: pd.get_dummies(table[name], drop_first=True).to_numpy(dtype=float) for name in choices}
     total, whole = (values**2).sum(), _unexplained(values, list(coded.values()))

@@ -430,7 +430,9 @@ def test_min_f_is_below_both_of_its_tests():
     half = stats.t.ppf(0.975, 299) * of_words["estimate"] / found["t_words"]
     assert of_words["these_high"] - of_words["estimate"] == pytest.approx(half)
     assert found["f"] == pytest.approx(1 / (1 / found["t_models"] ** 2 + 1 / found["t_words"] ** 2))
-    assert found["f"] < min(found["t_models"] ** 2, found["t_words"] ** 2)
+    first, second = found["t_models"] ** 2, found["t_words"] ** 2
+    assert found["f"] < min(first, second)
+    assert found["df"] == pytest.approx((first + second) ** 2 / (first**2 / 299 + second**2 / 7))  # 300 words, 8 models
 
 
 def test_sizes_of_slopes_are_blind_to_direction():

@@ -7,7 +7,7 @@ from scipy import stats
 
 from lib import InputError
 from lib.claims import claims
-from lib.framing import effects, interaction, opposites, printed
+from lib.framing import effects, interaction, opposites, recomputed
 from lib.tables import lexicons
 
 
@@ -180,14 +180,14 @@ def figure(positive, negative, halfwidth=0.0, prompt="worst"):
 
 def test_slopes_that_are_read_exactly_give_the_paired_test():
     up, down = [0.3, -0.2, 0.5, 0.1], [-0.6, -0.1, -0.4, -0.5]
-    signed = printed.figure_test(figure(up, down)).iloc[0]
+    signed = recomputed.figure_test(figure(up, down)).iloc[0]
     other = stats.ttest_rel(up, down)
     assert [signed["t_low"], signed["t"], signed["t_high"]] == pytest.approx([other.statistic] * 3)
     assert signed["p"] == pytest.approx(other.pvalue) and signed["n_low"] == signed["n_high"] == 3
-    sizes = printed.figure_test(figure(up, down), absolute=True).iloc[0]
+    sizes = recomputed.figure_test(figure(up, down), absolute=True).iloc[0]
     expected = stats.ttest_rel(np.abs(down), np.abs(up)).statistic
     assert [sizes["t_low"], sizes["t_high"]] == pytest.approx([expected] * 2)
-    good = printed.figure_test(figure(up, down, prompt="best"), absolute=True).iloc[0]
+    good = recomputed.figure_test(figure(up, down, prompt="best"), absolute=True).iloc[0]
     assert good["t"] == pytest.approx(-expected)
 
 
@@ -196,7 +196,7 @@ def test_the_range_of_t_holds_every_slope_that_could_have_been():
     up, down = random.normal(0.3, 0.5, (2, 6))
     rows = figure(up, down, halfwidth=0.2)
     for absolute in (False, True):
-        found = printed.figure_test(rows, absolute=absolute).iloc[0]
+        found = recomputed.figure_test(rows, absolute=absolute).iloc[0]
         tried = []
         for _ in range(400):
             x, y = (side + random.uniform(-0.2, 0.2, 6) for side in (up, down))
@@ -206,7 +206,7 @@ def test_the_range_of_t_holds_every_slope_that_could_have_been():
 
 def test_no_place_of_the_hidden_marks_makes_worst_significant_in_the_papers_own_figure():
     slopes = claims.paper_table("fig3c_slopes").astype({"slope": float, "halfwidth": float})
-    found = printed.figure_test(slopes)
+    found = recomputed.figure_test(slopes)
     assert found["hidden"].to_dict() == {"best": 0, "greatest": 0, "worst": 4}
     assert found.loc["worst", "p_low"] > 0.05 and found.loc["worst", "n_low"] <= 5 <= found.loc["worst", "n_high"]
     assert found.loc["greatest", "p_high"] < 0.05 and found.loc["greatest", "t_high"] < 2.55  # printed: 2.6

@@ -136,8 +136,6 @@ def test_raw_rewards_are_for_the_papers_own_test_only():
         specifications.excluded(specifications.PAPERS) is None and specifications.excluded(specifications.OURS) is None
     )
     assert "one model's scale" in specifications.excluded(specifications.PAPERS | {"inference": specifications.CROSSED})
-    left = multiverse.left_out(specifications.CHOICES, specifications.excluded)
-    assert left["specifications"].tolist() == [4 * 4 * 3 * 2 * 3 * 2]  # one scale of four, two inferences of three
 
 
 def test_wordings_are_those_of_the_adjective_and_of_the_side():
@@ -170,15 +168,16 @@ def tables():
 
 
 def test_the_papers_specification_is_the_papers_test(tables):
-    options = specifications.choices(tables, bing=False)
-    assert options["wordings"] == [specifications.ONE_PROMPT] and specifications.AUTHORS not in options["words"]
-    found = specifications.framing(tables, ["greatest"], bing=False)["greatest"]
-    row = multiverse.chosen(found, specifications.marked(options)["papers"]).iloc[0]
+    gaps = specifications.Gaps(tables, ["greatest"], bing=False)
+    assert gaps.choices["wordings"] == [specifications.ONE_PROMPT]
+    assert specifications.AUTHORS not in gaps.choices["words"]
+    found = gaps.run()["greatest"]
+    row = multiverse.chosen(found, gaps.papers).iloc[0]
     joined = {name: lexicons.join(table, lexicons.load("afinn"), "published") for name, table in tables.items()}
     raw = effects.compare(effects.gaps(effects.slopes_by_sign(effects.observations(joined, ["greatest"])))).iloc[0]
     # One number for all models turns raw rewards into standard deviations, and leaves t alone.
     assert row["estimate"] / row["ci_low"] == pytest.approx(raw["gap"] / raw["ci_low"])
-    ours = multiverse.chosen(found, specifications.marked(options)["ours"]).iloc[0]
+    ours = multiverse.chosen(found, gaps.ours).iloc[0]
     same = effects.standardised(effects.observations(joined, ["greatest"]))
     assert ours["estimate"] == pytest.approx(effects.gaps(effects.slopes_by_sign(same))["gap"].mean())
     assert ours["side"] == "for" and len(found) == 3 * 3 * 3 * 2 * (4 * 3 - 2)
@@ -186,14 +185,13 @@ def test_the_papers_specification_is_the_papers_test(tables):
 
 def test_a_planted_bend_is_found_by_most_specifications_and_its_unit_is_shared(tables):
     gaps = specifications.Gaps(tables, ["greatest", "worst"], bing=False)
-    found = specifications.framing(tables, ["greatest", "worst"], bing=False, gaps=gaps)
+    found = gaps.run()
     one = found["greatest"].iloc[0]
-    by_model = gaps.by_model("greatest", one[multiverse.choices_of(found["greatest"])])
+    by_model = gaps.estimates("greatest", one)[specifications.BY_MODEL]
     assert by_model.mean() == pytest.approx(one["estimate"]) and len(by_model) == len(tables)
-    joint = specifications.summaries(found, tables, gaps, bing=False).set_index("claim")["joint_p"]
-    assert joint["S3.slope.greatest"] == 2.0 ** -len(
-        tables
-    )  # each model's gap has the planted sign, and no other signs do
+    joint = gaps.summaries(found).set_index("claim")["joint_p"]
+    # Each model's gap has the planted sign, and no other signs give as large a median.
+    assert joint["S3.slope.greatest"] == 2.0 ** -len(tables)
     scaled = found["greatest"].query("scale != 'ranks' and definition == 'signed' and lexicon == 'AFINN'")
     assert (scaled["side"] == "for").mean() > 0.8
     assert scaled.groupby("scale")["estimate"].median().max() < 2 * scaled.groupby("scale")["estimate"].median().min()

@@ -96,7 +96,7 @@ def test_letters_are_held_constant_on_demand():
 def test_what_the_control_changes_is_the_difference_with_the_influence_of_both():
     rows = planted_frequency(effect=0.3, confounded=0.4)
     before, after = frequency.measured(rows), frequency.measured(rows, "bent")
-    found = frequency.change(before, after)["greatest"]
+    found = after["greatest"] - before["greatest"]
     slopes = {c: frequency.frequency_slopes(rows, c).set_index("model")["slope"] for c in ("none", "bent")}
     assert found.values.to_dict() == pytest.approx((slopes["bent"] - slopes["none"]).to_dict())
     mean = effects.by_words({"greatest": found}).set_index("model").loc[effects.ALL]

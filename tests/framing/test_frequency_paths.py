@@ -32,8 +32,13 @@ def tables():
 
 
 @pytest.fixture(scope="module")
-def tried(tables):
-    return questions.tried(tables, bnc=False)
+def study(tables):
+    return questions.Slopes(tables, bnc=False)
+
+
+@pytest.fixture(scope="module")
+def tried(study):
+    return study.run()
 
 
 def test_the_choices_are_those_that_make_sense(tables, tried):
@@ -44,9 +49,9 @@ def test_the_choices_are_those_that_make_sense(tables, tried):
         "S3.freq.change": 2 * 2 * 2 * 2 * 3,  # under the prompt for bad things
     }
     good = {name: table.drop(columns="worst") for name, table in tables.items()}
-    assert list(questions.tried(good, bnc=False)) == ["S3.freq.raw", "S3.freq.controlled"]
+    assert list(questions.Slopes(good, bnc=False).choices) == ["S3.freq.raw", "S3.freq.controlled"]
     other = {name: table.rename(columns={"best": "tea", "worst": "war"}) for name, table in tables.items()}
-    assert questions.tried(other, bnc=False) == {}
+    assert questions.Slopes(other, bnc=False).run() == {}
 
 
 def test_headwords_are_for_the_papers_own_recipe_only():
@@ -62,8 +67,8 @@ def test_headwords_are_for_the_papers_own_recipe_only():
 
 
 @pytest.mark.parametrize("claim, control", [("S3.freq.raw", "none"), ("S3.freq.controlled", "sentiment")])
-def test_our_specification_is_the_mean_slope_of_the_notebook(tables, tried, claim, control):
-    ours = questions.marked(claim, bnc=False)["ours"] | {"adjective": "worst", "words": "AFINN"}
+def test_our_specification_is_the_mean_slope_of_the_notebook(tables, study, tried, claim, control):
+    ours = study.ours[claim] | {"adjective": "worst", "words": "AFINN"}
     row = multiverse.chosen(tried[claim], ours).iloc[0]
     joined = {
         name: lexicons.join(table, lexicons.load("wordfreq"), "corrected", control=lexicons.load("afinn"))
@@ -102,3 +107,36 @@ def test_a_planted_bonus_is_found_at_equal_sentiment_and_the_control_changes_wha
     merged = held.merge(raw, on=keys, suffixes=("_held", "_free")).set_index(["words", "control", *keys[1:]])
     expected = (merged["estimate_held"] - merged["estimate_free"]).loc[change.index]
     assert change["estimate"].to_numpy() == pytest.approx(expected.to_numpy())
+
+
+# --- all specifications at once -----------------------------------------------------------------------------------
+
+
+def test_dealing_out_frequencies_keeps_them_and_gives_spellings_of_a_word_one():
+    rows = pd.DataFrame({"word": ["a", "b", "b", "c"], "log_frequency": [1.0, 2.0, 2.0, 3.0]})
+    keys = questions.Keys(500)
+    dealt = keys.dealt(rows)
+    assert dealt.shape == (4, 500) and (dealt[1] == dealt[2]).all()
+    assert (np.sort(dealt[[0, 1, 3]], axis=0) == [[1], [2], [3]]).all()
+    assert (dealt[0] == 1).mean() == pytest.approx(1 / 3, abs=0.08)
+    # The same word keeps its keys, whichever other words there are.
+    again = keys.dealt(rows.iloc[[3, 0]])
+    assert ((again[0] > again[1]) == (dealt[3] > dealt[0])).all()
+
+
+def test_slopes_on_the_observed_frequencies_are_the_estimates_that_the_specifications_have(study, tried):
+    for claim, table in tried.items():
+        row = table.iloc[-1]
+        means = study.dealt_means(*(row[name] for name in questions.OF_WORDS))[claim, row.get("control", "none")]
+        place = study.cells[row["adjective"], row["superlative"], row["style"]]
+        assert means[0, place] == pytest.approx(row["estimate"])
+        assert means[1:, place].mean() == pytest.approx(0, abs=0.05)
+
+
+def test_all_specifications_together_find_the_planted_bonus_and_nothing_in_rewards_of_other_words(tables, study, tried):
+    table = tried["S3.freq.controlled"].query("scale == 'ranks' and length == 'free' and offensive == 'kept'")
+    assert study.joint_test("S3.freq.controlled", table) == 1 / (questions.DRAWS + 1)
+    order = np.random.default_rng(3).permutation(500)
+    other = {name: own.assign(**{prompt: own[prompt].to_numpy()[order] for prompt in ("best", "worst")})
+             for name, own in tables.items()}  # fmt: skip
+    assert 0.02 < questions.Slopes(other, bnc=False).joint_test("S3.freq.controlled", table) < 1

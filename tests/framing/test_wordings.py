@@ -6,6 +6,7 @@ import pytest
 
 from lib.claims import claims
 from lib.framing import effects, wordings
+from lib.framing.claims import wording_claims
 from lib.stats import crossed
 from lib.tables.prompts import POLARITIES, STYLES, SUPERLATIVES, polarity
 
@@ -88,13 +89,13 @@ def test_two_wordings_or_one_model_give_no_row():
     one_good = {name: few[name] for name in ("best", "worst", "bad", "terrible")}
     assert list(wordings.over_wordings(one_good).index) == ["bad"]
     assert wordings.over_wordings(measured_of(values[:1], moved[:, :1])).empty
-    assert wordings.wording_claims({"gap": wordings.over_wordings({})}) == []
+    assert wording_claims({"gap": wordings.over_wordings({})}) == []
 
 
 def test_each_mean_is_a_row_with_its_shares():
     random = np.random.default_rng(2)
     table = wordings.over_wordings(measured_of(random.normal(size=(5, 7)), random.normal(0, 0.01, (40, 5, 7))))
-    rows = claims.judged(wordings.wording_claims({"gap": table})).set_index(["quantity", "prompt"])
+    rows = claims.judged(wording_claims({"gap": table})).set_index(["quantity", "prompt"])
     assert len(rows) == 8 and (rows["verdict"] == "not in the paper").all()
     assert rows.loc[("gap", "bad"), "p"] == table.loc["bad", "p"]
     shares = [rows.loc[(f"gap, share of {factor}", "good"), "corrected"] for factor in ("words", "models", "prompts")]

@@ -6,7 +6,7 @@ import pytest
 import statsmodels.api as sm
 
 from lib import InputError
-from lib.stats.crossed import crossed, intervals, log_sd_influence, mean_influence, min_f_prime, slope, slope_influence
+from lib.stats.crossed import crossed, intervals, log_sd_influence, mean_influence, slope, slope_influence
 
 NAMES = list("abcdefghij")
 
@@ -78,13 +78,6 @@ def test_the_influence_on_a_log_sd_is_what_dropping_a_word_changes():
     dropped = [np.log(y.std()) - np.log(np.delete(y, i).std()) for i in range(len(y))]
     assert np.abs(log_sd_influence(y) - dropped).max() < 2e-4  # of about 1e-3; they differ at order 1 / n^2
     assert np.corrcoef(log_sd_influence(y), dropped)[0, 1] > 0.9999
-
-
-def test_min_f_prime_of_equal_tests_halves_f():
-    f, df, p = min_f_prime(2.0, 9, 2.0, 9)
-    assert (f, df) == (2, 18)  # 4 * 4 / 8; 8^2 / (16 / 9 + 16 / 9)
-    assert min_f_prime(3.0, 9, 1e6, 800)[0] == pytest.approx(9, rel=1e-9)  # words that say nothing against it
-    assert min_f_prime(0.0, 9, 0.0, 800)[2] == 1 and 0 < p < 1
 
 
 def simulated(rng, words: int, models: int, of_words: float, of_models: float) -> tuple:
