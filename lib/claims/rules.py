@@ -155,7 +155,8 @@ def verdict(row: Declared, ours: Numbers, own: Set[str]) -> tuple[str, str]:
     is_own = not row.needs or row.needs in own
     if row.rule == "described":
         return "", UNTESTABLE
-    lies = RULES[row.rule](row, ours) if is_own or row.rule not in PRINTED else ""
+    is_asked = is_own or row.rule not in PRINTED or pd.isna(ours.main)  # without a number, every rule is undecided
+    lies = RULES[row.rule](row, ours) if is_asked else ""
     if is_own:
         return ("", ONLY) if lies == ONLY else (lies, SAID[lies])
     return lies, OTHER if "models" in own else UNTESTABLE
