@@ -39,20 +39,26 @@ drills: $(INSTALLED) ## kill runs, fill their disk, change their files, mix thei
 	@$(TESTS) -m drill -o python_files='test_*.py drill_*.py' \
 		tests/drills tests/models tests/scoring tests/tables tests/notebooks/test_run.py
 
-score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLY=text|ids] [TOKENS=500] [STREAM=1] [REFERENCE=language model] [BETA=1] [COLLECTION=mine] [ON=auto]
+# How score, check and card read and run a model: DTYPE=bfloat16 DEVICE=cpu BOS=double CLOSING=trim READ_AT=last
+# TEMPLATE=file.jinja REVISION=commit LABEL=1
+LOADING = $(if $(DTYPE),--dtype $(DTYPE)) $(if $(DEVICE),--device $(DEVICE)) $(if $(BOS),--bos $(BOS)) \
+	$(if $(CLOSING),--closing $(CLOSING)) $(if $(READ_AT),--read-at $(READ_AT)) $(if $(LABEL),--label $(LABEL)) \
+	$(if $(TEMPLATE),--template "$(TEMPLATE)") $(if $(REVISION),--revision "$(REVISION)")
+
+score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLIES=file.jsonl OUT=file.csv] [REPLY=text|ids] [TOKENS=500] [STREAM=1] [REFERENCE=language model] [BETA=1] [COLLECTION=mine] [ON=auto] [DTYPE=bfloat16 DEVICE= BOS= CLOSING= READ_AT= TEMPLATE=file REVISION= LABEL=]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make score MODEL=<nickname, hub id or folder>" >&2; exit 2; }
 	@$(PY) -m lib.run score "$(MODEL)" $(if $(PROMPTS),--prompts "$(PROMPTS)") $(if $(REPLY),--reply-mode $(REPLY)) \
 		$(if $(TOKENS),--tokens $(TOKENS)) $(if $(STREAM),--stream $(STREAM)) \
 		$(if $(REFERENCE),--reference "$(REFERENCE)") $(if $(BETA),--beta $(BETA)) $(if $(COLLECTION),--collection $(COLLECTION)) \
-		$(if $(ON),--on "$(ON)")
+		$(if $(REPLIES),--replies "$(REPLIES)") $(if $(OUT),--out "$(OUT)") $(LOADING) $(if $(ON),--on "$(ON)")
 
-check: $(INSTALLED) ## is a model scored as its makers meant: make check MODEL=path/to/model [JSON=1]
+check: $(INSTALLED) ## is a model scored as its makers meant: make check MODEL=path/to/model [JSON=1] [options as for score]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make check MODEL=<nickname, hub id or folder>" >&2; exit 2; }
-	@$(PY) -m lib.run check "$(MODEL)" $(if $(JSON),--json)
+	@$(PY) -m lib.run check "$(MODEL)" $(LOADING) $(if $(JSON),--json)
 
 card: $(INSTALLED) ## one page on what a model values, beside ten published ones: make card MODEL=path/to/model [WORDS=file.csv] [COLLECTION=mine]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make card MODEL=<nickname, hub id or folder>" >&2; exit 2; }
-	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run card "$(MODEL)" \
+	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run card "$(MODEL)" $(LOADING) \
 		$(if $(WORDS),--words "$(WORDS)") $(if $(COLLECTION),--collection $(COLLECTION))
 
 compare: $(INSTALLED) ## what changed between two checkpoints: make compare MODELS="a b" (with seeds: "a1,a2 b1,b2") [COLLECTION=mine]

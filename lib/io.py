@@ -17,6 +17,7 @@ from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Any, TextIO
 
+import psutil
 from filelock import FileLock, Timeout
 
 from . import InputError
@@ -44,7 +45,10 @@ def replacing(path: Path, *, size: float | None = None, durable: bool = True) ->
         path.parent.mkdir(parents=True, exist_ok=True)
         part.unlink(missing_ok=True)
         if durable:  # among many small files a search at each would take longer than the writing
-            _clear_up(path)
+            for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):  # by killed writers
+                with contextlib.suppress(OSError):  # another writer may have been quicker
+                    if left.lstat().st_mtime < time.time() - ABANDONED:
+                        left.unlink()
         yield part
         if durable:
             with open(part, "rb+") as file:
@@ -59,14 +63,6 @@ def replacing(path: Path, *, size: float | None = None, durable: bool = True) ->
         if isinstance(error, OSError) and (remedy := _remedy(error, path, size)):
             raise InputError(remedy) from error
         raise
-
-
-def _clear_up(path: Path) -> None:
-    """Remove what killed writers of `path` left: whoever still writes has touched its part a moment ago."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-        with contextlib.suppress(OSError):  # another writer may have been quicker
-            if left.lstat().st_mtime < time.time() - ABANDONED:
-                left.unlink()
 
 
 def _remedy(error: OSError, path: Path, size: float | None = None) -> str | None:
@@ -201,8 +197,7 @@ def checked(name: str, what: str, longest: int = LONGEST_NAME) -> str:
 
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-MEMINFO = Path("/proc/meminfo")  # of Linux
-MB, GB = 1e6, 1e9
+MB = 1e6
 
 
 def is_of_disk(error: BaseException) -> bool:
@@ -230,31 +225,19 @@ def describe_shortage(error: BaseException, command: str) -> str | None:
     """Return the line for an error that ended a command for want of disk or memory; None for any other."""
     if isinstance(error, InputError):
         return None
-    causes = list(_causes(error))
+    causes = [error]
+    while causes[-1].__cause__ is not None:
+        causes.append(causes[-1].__cause__)
     if full := next(filter(is_of_disk, causes), None):
         name = getattr(full, "filename", None)
         return disk_full(str(name or f"what `{command}` made"), Path(name).parent if name else Path.cwd())
     if full := next((cause for cause in causes if is_of_memory(cause) or isinstance(cause, BrokenExecutor)), None):
         message = (str(full).strip().splitlines() or ["no more could be had"])[0][:200]
-        left = f", {left / GB:.1f} GB are left" if (left := memory_left()) is not None else ""
+        left = f", {psutil.virtual_memory().available / 1e9:.1f} GB are left"
         return (
             f"there is too little memory for `{command}` ({message}){left}; close other programs or use a larger "
             "machine, and run the same command again: it goes on from what is done"
         )
-    return None
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__
-
-
-def memory_left() -> int | None:
-    """Return the bytes of memory that programs can still have; None where the system does not say."""
-    with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
-        lines = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
-        return 1024 * int(lines["MemAvailable"].split()[0])
     return None
 
 
@@ -287,8 +270,6 @@ def visible(text: str, kept: str = LINES) -> str:
     kept: characters that stay though they are controls.
     """
     text = re.sub("\r\n", "\n", text)
-    return "".join(c if c in kept or _is_seen(c) else f"⟨U+{ord(c):04X}⟩" for c in text)
-
-
-def _is_seen(character: str) -> bool:
-    return character.isprintable() or unicodedata.category(character) == "Zs"  # a space of any width
+    # A space of any width is shown, though only one of them counts as printable.
+    shown = (c in kept or c.isprintable() or unicodedata.category(c) == "Zs" for c in text)
+    return "".join(c if seen else f"⟨U+{ord(c):04X}⟩" for c, seen in zip(text, shown, strict=True))

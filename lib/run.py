@@ -21,6 +21,7 @@ EXAMPLES = """examples:
   python -m lib.run reproduce --models R-Gem-2B R-Lla-3B --collection mine
   python -m lib.run score path/to/model --prompts greatest,best --reply-mode ids
   python -m lib.run score S-Gem-27B --tokens 500 --prompts greatest   a model of any size, in little memory
+  python -m lib.run score path/to/model --replies answers.jsonl      rewards of your own replies
   python -m lib.run check path/to/model                              is it scored as its makers meant?
   python -m lib.run card path/to/model                               what it values, beside ten published models
   python -m lib.run compare step-100 step-900                        what changed between two checkpoints
@@ -68,7 +69,8 @@ LOADING = (
     argument("--bos", choices=["single", "double", "none"], default="single",
              help="double: as the paper's code; none: the tokenizer adds none, as apply_chat_template(tokenize=True)"),
     *(argument(f"--{option}", help="see lib.models.reward_models.load")
-      for option in ("dtype", "attention", "head", "read-at", "closing", "device")),
+      for option in ("dtype", "attention", "head", "read-at", "closing", "device", "template", "revision")),
+    argument("--label", type=int, help="which output of a classifier with several is the reward, from 0"),
 )  # fmt: skip
 
 
@@ -85,40 +87,53 @@ def published() -> int:
 
 def score(
     name: str, prompts: str | None = None, collection: str | None = None, *, reply_mode: str = "text",
-    bos: str = "single", tokens: int | None = None, reference: str | None = None, **options,
+    bos: str = "single", tokens: int | None = None, replies: str | None = None, **options,
 ) -> None:  # fmt: skip
     """Score a model. A sample is no whole table, so it is kept apart, in `<collection>-sample-<tokens>`.
 
-    options: of reward_models.load, or with a reference of implicit.load.
+    replies: a file with conversations of one's own, which are scored instead of the vocabulary. options: of
+    reward_models.load, or with a `reference` of implicit.load.
     """
-    from .models import language_models, reward_models
+    from .models import language_models
     from .notebooks.pages import score_lines, shown_path
-    from .scoring import engine, implicit
+    from .scoring import engine, reply_files
     from .tables import registry, scores
     from .tables.collection import Collection
     from .tables.prompts import read_prompts
 
+    given = {option: value for option, value in options.items() if value is not None}
+    if replies is not None:
+        written = reply_files.score_file(_open_model(name, given), Path(replies), given.get("out"), bos)
+        return print(f"{written[0]:,} replies are scored; the rewards are in {shown_path(written[1])}.")
     texts = read_prompts(prompts)
-    models = {language_models.find(name)["nickname"]: name} if reference else registry.find_models([name])
+    models = {language_models.find(name)["nickname"]: name} if "reference" in given else registry.find_models([name])
     if len(models) != 1:
         raise InputError(f"'{name}' names {len(models)} reward models; score one, or run: make reproduce MODELS={name}")
     [(nickname, load)] = models.items()
     study = registry.study_of(models, collection)
     path = scores.path_of(study if tokens is None else Collection(f"{study}-sample-{tokens}"), nickname)
-    given = {option: value for option, value in options.items() if value is not None}
-    of_implicit = {"beta", "end", "device", "dtype", "attention"}
-    if unused := sorted(set(given) - of_implicit if reference else set(given) & {"beta", "end"}):
-        which = "not for" if reference else "only for"
-        raise InputError(f"'{unused[0].replace('_', '-')}' is {which} implicit rewards, of a model with a --reference")
-    if reference:
-        model = implicit.load(load, reference, **given)
-    else:
-        model = reward_models.load(load, **given | ({"stream": bool(given["stream"])} if "stream" in given else {}))
+    model = _open_model(load, given)
     token_ids = None if tokens is None else engine.sample(model, tokens)
     engine.score_vocabulary(model, texts, path, reply_mode=reply_mode, bos=bos, token_ids=token_ids)
     print(
         "\n".join([*score_lines(Collection(path.parent.name), [nickname]), f"The score table is {shown_path(path)}."])
     )
+
+
+def _open_model(name: str, given: dict):
+    """Return the reward model of that name, or with a reference its implicit one. given: the options that are set."""
+    from .models import reward_models
+    from .scoring import implicit
+
+    options = {option: value for option, value in given.items() if option not in ("reference", "out")}
+    of_implicit = {"beta", "end", "device", "dtype", "attention"}
+    reference = given.get("reference")
+    if unused := sorted(set(options) - of_implicit if reference else set(options) & {"beta", "end"}):
+        which = "not for" if reference else "only for"
+        raise InputError(f"'{unused[0].replace('_', '-')}' is {which} implicit rewards, of a model with a --reference")
+    if reference:
+        return implicit.load(name, reference, **options)
+    return reward_models.load(name, **options | ({"stream": bool(options["stream"])} if "stream" in options else {}))
 
 
 COMMANDS = {
@@ -131,6 +146,9 @@ COMMANDS = {
         *LOADING,
         argument("--prompts", help="names from data/prompts.csv, or a csv with columns prompt,text; default: all"),
         argument("--reply-mode", choices=["text", "ids"], default="text", help="by the template, or spliced in"),
+        argument("--replies", metavar="FILE", help="score your own replies: a csv or jsonl with prompt and reply, or a "
+                 "jsonl with messages (docs/own-models.md)"),
+        argument("--out", metavar="FILE", help="csv or parquet for the rewards of --replies; default: beside them"),
         argument("--tokens", type=int, metavar="N", help="a random sample of N tokens; default: the vocabulary"),
         argument("--reference", metavar="MODEL", help="for a language model that was trained from this one: score its "
                  "implicit reward, beta (log policy - log reference)"),

@@ -1,6 +1,8 @@
 """What several tests need: small score tables and small notebooks. No test uses the network."""
 
+import json
 import os
+import shutil
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before huggingface_hub is imported, which reads it once
 
@@ -73,6 +75,40 @@ def _write_notebook(path: Path, *cells: str, parameters: str = 'collection = "em
 def write_notebook() -> Callable[..., Path]:
     """Writes a notebook: an opening cell with a title and a question, a parameters cell, then these code cells."""
     return _write_notebook
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory) -> Callable[..., Path]:
+    """The folder of a tiny checkpoint (tests/tiny.py), made once for each set of options; not to be changed."""
+    made: dict[str, Path] = {}
+
+    def folder_of(kind: str, **options) -> Path:
+        import tiny
+
+        key = json.dumps([kind, options])
+        if key not in made:
+            made[key] = tiny.make_checkpoint(tmp_path_factory.mktemp(kind), kind, **options)
+        return made[key]
+
+    return folder_of
+
+
+@pytest.fixture
+def copy_of(checkpoint, tmp_path) -> Callable[..., Path]:
+    """Makes a copy of such a folder, to be changed."""
+    return lambda kind, **options: shutil.copytree(checkpoint(kind, **options), tmp_path / "model")
+
+
+def refusal_of(call: Callable, *words: str) -> str:
+    """The one line with which the call refuses, checked to hold these words."""
+    from lib import InputError
+
+    with pytest.raises(InputError) as caught:
+        call()
+    message = str(caught.value)
+    assert "\n" not in message and len(message) < 400, message
+    assert all(word in message for word in words), message
+    return message
 
 
 def recorded(notebook) -> dict:

@@ -8,6 +8,8 @@ vocabulary is awkward on purpose; `awkward_ids(tokenizer)` names its corners.
 
 import copy
 import json
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +17,7 @@ from typing import NamedTuple
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PreTrainedTokenizerFast
 
 SENTENCES = [
     "What, in one word, is the greatest thing ever?",
@@ -642,6 +644,47 @@ class Stored(NamedTuple):
     kind: str = "linear_llama"
     file: str = "model.safetensors"
     adds: str = ""
+    store: Callable[[dict, dict], tuple[dict, dict]] | None = None  # tensors and config.json of transformers' own form
+
+
+def _prefixed(*layers: str, prefix: str = "") -> Callable:
+    """Names behind a prefix, and with these words before what each layer holds, as wrappers put them there."""
+
+    def store(tensors: dict, config: dict) -> tuple[dict, dict]:
+        inner = "".join(f"{word}." for word in layers)
+        return {prefix + re.sub(r"(?<=layers\.\d\.)", inner, key): t for key, t in tensors.items()}, config
+
+    return store
+
+
+def _starling(tensors: dict, config: dict) -> tuple[dict, dict]:
+    """A language model under `model`, and its backbone once more under `transformer`."""
+    backbone = {key.replace("model.", "transformer.", 1): t for key, t in tensors.items() if key.startswith("model.")}
+    whole = {key if key.startswith("v_head") else f"model.{key}": t for key, t in tensors.items()}
+    return whole | {key: tensor.clone() for key, tensor in backbone.items()}, config
+
+
+WRAPPERS = ("_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+INTERNLM2 = {"embed_tokens": "tok_embeddings", "self_attn.o_proj": "attention.wo", "mlp.gate_proj": "feed_forward.w1",
+             "mlp.down_proj": "feed_forward.w2", "mlp.up_proj": "feed_forward.w3", "input_layernorm": "attention_norm",
+             "post_attention_layernorm": "ffn_norm", "lm_head": "output"}  # fmt: skip
+
+
+def _internlm2(tensors: dict, config: dict) -> tuple[dict, dict]:
+    """Llama's tensors as InternLM2 stores them: a key head's queries, its key and its value below each other."""
+    stored, kv_heads = {}, config["num_key_value_heads"]
+    d = config["hidden_size"] // config["num_attention_heads"]
+    group = config["num_attention_heads"] // kv_heads
+    for key, tensor in tensors.items():
+        if ".q_proj." in key:
+            k, v = (tensors[key.replace("q_proj", f"{part}_proj")] for part in "kv")
+            heads = [[tensor[h * group * d : (h + 1) * group * d], k[h * d : (h + 1) * d], v[h * d : (h + 1) * d]]
+                     for h in range(kv_heads)]  # fmt: skip
+            stored[key.replace("self_attn.q_proj", "attention.wqkv")] = torch.cat([part for h in heads for part in h])
+        elif "k_proj" not in key and "v_proj" not in key:
+            own = next((name for name in INTERNLM2 if name in key), None)
+            stored[key.replace(own, INTERNLM2[own]) if own else key] = tensor
+    return stored, config | {"model_type": "internlm2", "auto_map": {"AutoModel": "modeling_custom.Any"}}
 
 
 _TWO = {"weight": (None, None), "bias": (None,)}, {"weight": (1, None), "bias": (1,)}
@@ -674,11 +717,27 @@ FAMILIES = {
     "beaver": Stored("LlamaForScore", {"score_head.weight": (1, None), "score_head.bias": (1,), "normalizer.var": (1,)},
                      lambda t, h: (t["score_head.weight"] @ h + t["score_head.bias"] - 0.5) / 2.0,
                      {"do_normalize": True, "mean": [0.5], "var": [4.0], "score_type": "reward"}),
+    "Starling": Stored("LlamaForCausalLM", {"v_head.weight": (1, None)}, lambda t, h: t["v_head.weight"] @ h,
+                       store=_starling),
+    "InternLM2": Stored("InternLM2ForRewardModel", {"v_head.weight": (1, None)}, lambda t, h: t["v_head.weight"] @ h,
+                        adds="<|reserved_special_token_0|>", store=_internlm2),
+} | {
+    name: Stored("LlamaForSequenceClassification", {"score.weight": (1, None)}, lambda t, h: t["score.weight"] @ h,
+                 store=store)
+    for name, store in {
+        "saved from DDP or DeepSpeed": _prefixed(prefix="module."),
+        "saved from FSDP": _prefixed(*WRAPPERS, prefix=f"{WRAPPERS[0]}."),
+        "saved from PEFT, whole": _prefixed(prefix="base_model.model."),
+        "saved from torch.compile": _prefixed(prefix="_orig_mod."),
+    }.items()
 }  # fmt: skip
 
 
-def make_family(folder: Path, name: str) -> Path:
-    """The folder, now holding a tiny checkpoint as that family stores it; its language model's output is there too."""
+def make_family(folder: Path, name: str, plain: Path | None = None) -> Path:
+    """The folder, now holding a tiny checkpoint as that family stores it; its language model's output is there too.
+
+    plain: a folder for the same weights under transformers' own names and architecture, where the family's differ.
+    """
     stored = FAMILIES[name]
     make_checkpoint(folder, stored.kind, template="qwen3" if stored.kind == "linear_qwen3" else "llama3",
                     architectures=[stored.architecture] if stored.architecture else None, **stored.fields)  # fmt: skip
@@ -693,8 +752,32 @@ def make_family(folder: Path, name: str) -> Path:
     else:
         save_file(head, folder / stored.file)
     write_weights(folder, tensors)
+    config = json.loads((folder / "config.json").read_text())
     if stored.adds:
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
         tokenizer.cls_token = stored.adds
         tokenizer.save_pretrained(folder)
+        config["reward_token_id"] = tokenizer.convert_tokens_to_ids(stored.adds)
+    if stored.store:
+        if plain:
+            shutil.copytree(folder, plain)
+        tensors, config = stored.store(tensors, config)
+        write_weights(folder, tensors)
+        (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def save_other(folder, config, family="llama", seed: int = 3, **tokenizer_options):
+    """A checkpoint as transformers itself writes it, with random weights from its own initialiser, made larger."""
+    tokenizer = make_tokenizer(family, **tokenizer_options)
+    text = config.get_text_config()
+    config.pad_token_id = text.pad_token_id = tokenizer.pad_token_id
+    text.vocab_size = len(tokenizer)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = AutoModelForSequenceClassification.from_config(config)
+        for parameter in model.parameters():
+            parameter.data += 0.15 * torch.randn(parameter.shape)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     return folder

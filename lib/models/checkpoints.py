@@ -35,6 +35,11 @@ TEMPLATES = "additional_chat_templates/*.jinja"
 NOT_READ = ("training.json", "generation_config.json")  # no reward depends on them
 MOST_LAYERS, MOST_TOKENS = 1000, 10_000_000  # that any model may have; it is built before weights are looked at
 _DIGESTS = Hashes(lambda: ROOT / "data" / "cache" / "digests.json")
+OTHER_WEIGHTS = {  # files that hold weights in a way that is not read, and what their owner can do
+    "*.gguf": "weights for llama.cpp, as a rule quantised; give the checkpoint in safetensors that they were made from",
+    "**/*_model_states.pt": "a shard of DeepSpeed's; run the zero_to_fp32.py beside it, which writes pytorch_model.bin",
+    "**/*.distcp": "a shard of PyTorch's; run: python -m torch.distributed.checkpoint.format_utils dcp_to_torch",
+}
 COMPUTED = ("rotary_emb.inv_freq", "attn.bias", "masked_bias")  # tensors of old checkpoints that models now compute
 
 
@@ -92,14 +97,19 @@ def open_files(hub_id: str, revision: str, patterns: Sequence[str] = READ) -> Fi
 
 
 def _in_safetensors(folder: Path) -> Path:
-    """Return the folder with its weights as safetensors: itself, or where an adapter was merged into its base."""
+    """Return a folder with the checkpoint as transformers' classes store it: itself, or what was made of it."""
     formats.unpickle(folder)
-    if not formats.is_adapter(folder):
-        return folder
-    base, revision = fetch(formats.adapter_of(folder)["base_model_name_or_path"], "")
-    made_from = hashlib.sha256(f"{_hash_of(folder)[0]} {revision}".encode()).hexdigest()[:16]
-    tqdm.write(f"{folder} is an adapter; it is merged into {base}, revision {revision}")
-    return formats.merge(folder, base, tensor_files(base), ROOT / "data" / "cache" / "merged" / made_from)
+    cache = ROOT / "data" / "cache"
+    if formats.is_adapter(folder):
+        base, revision = fetch(formats.adapter_of(folder)["base_model_name_or_path"], "")
+        made_from = hashlib.sha256(f"{_hash_of(folder)[0]} {revision}".encode()).hexdigest()[:16]
+        tqdm.write(f"{folder} is an adapter; it is merged into {base}, revision {revision}")
+        return formats.merge(folder, base, tensor_files(base), cache / "merged" / made_from)
+    if formats.needs_other_names(folder):
+        target = cache / "renamed" / _hash_of(folder)[0].partition(":")[2]
+        tqdm.write(f"{folder} names its tensors in its own way; it is written as transformers does in {target}")
+        return formats.rename(folder, _weight_files(folder), target)
+    return folder
 
 
 def fetch(hub_id: str, revision: str, patterns: Sequence[str] = READ) -> tuple[Path, str]:
@@ -186,6 +196,16 @@ def dtype_for(wanted: str, device: str, config: PreTrainedConfig) -> str:
     return "float32" if (device, dtype) == ("cpu", "float16") else dtype
 
 
+def report_half_floats(folder: Path, dtype: str, wanted: str, config: PreTrainedConfig) -> None:
+    """Print a line where float16 weights are computed in float32, as on a cpu: what another dtype would save."""
+    if dtype == "float32" and "float16" in (wanted, str(config.dtype).removeprefix("torch.")) and wanted != "float32":
+        gigabytes = sum(path.stat().st_size for path in _weight_files(folder)) / 1e9
+        tqdm.write(
+            f"{folder}: its float16 weights are computed in float32 on a cpu and take {2 * gigabytes:.2g} GB; "
+            f"DTYPE=bfloat16 takes {gigabytes:.2g} GB, with rewards that repeat less exactly"
+        )
+
+
 def config_of(folder: Path) -> PreTrainedConfig:
     """Return the checkpoint's configuration.
 
@@ -207,7 +227,7 @@ def config_of(folder: Path) -> PreTrainedConfig:
         ) from error
     if config.get_text_config() is not config:
         raise InputError(
-            f"{folder} is a {config.model_type} model that reads pictures too, of which only the text is read here; "
+            f"{folder} is a {config.model_type} model that reads pictures too, and only Gemma-3's are read here; "
             "save its language model with the head as a checkpoint of its own"
         )
     if getattr(config, "quantization_config", None) is not None:
@@ -277,11 +297,9 @@ def _weight_files(folder: Path) -> list[Path]:
         return [*(folder / name for name in sorted(names)), *head]
     if others := sorted(path.name for path in folder.glob("*.safetensors")):
         raise InputError(f"{folder} holds {others[0]}, but neither model.safetensors nor its index; download them")
-    if quantised := sorted(path.name for path in folder.glob("*.gguf")):
-        raise InputError(
-            f"{folder} holds {quantised[0]}, weights for llama.cpp, as a rule quantised; give the checkpoint that they "
-            "were made from, in safetensors"
-        )
+    for pattern, remedy in OTHER_WEIGHTS.items():
+        if others := sorted(path.relative_to(folder).as_posix() for path in folder.glob(pattern)):
+            raise InputError(f"{folder} holds {others[0]}, {remedy}")
     raise InputError(
         f"{folder} holds no weights in safetensors; download them again, or save them with save_pretrained"
     )
@@ -366,17 +384,16 @@ def read_each_length_anew(model: PreTrainedModel) -> PreTrainedModel:
 @contextlib.contextmanager
 def built_from(folder: Path) -> Iterator[None]:
     """Turn a failure to build a model into one line: too little memory, or a config.json that is wrong."""
+    gigabytes = sum(path.stat().st_size for path in folder.glob("*.safetensors")) / 1e9
     try:
-        yield
+        with enough_memory(
+            line=f"{folder} does not fit into memory: its weights take {gigabytes:.1f} GB on disk, and twice that in "
+            "float32 if they are kept in half precision; use a GPU or a machine with more"
+        ):
+            yield
     except InputError:
         raise
     except Exception as error:  # what a config may say wrong fails in as many ways as there are fields
-        if is_of_memory(error):
-            gigabytes = sum(path.stat().st_size for path in folder.glob("*.safetensors")) / 1e9
-            raise InputError(
-                f"{folder} does not fit into memory: its weights take {gigabytes:.1f} GB on disk, and twice that in "
-                "float32 if they are kept in half precision; use a GPU or a machine with more"
-            ) from error
         raise InputError(
             f"{folder}: no model can be built from config.json ({type(error).__name__}: {first_line(error)}); "
             "correct it, or download the checkpoint again"
@@ -384,30 +401,25 @@ def built_from(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def enough_memory(what: str) -> Iterator[None]:
-    """Turn running out of memory into one line. what: the work, as in `too little memory to ...`."""
+def enough_memory(what: str = "", line: str = "") -> Iterator[None]:
+    """Turn running out of memory into one line: this one, or by default `there is too little memory to <what>`."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
         if not is_of_memory(error):
             raise
         raise InputError(
-            f"there is too little memory to {what}; free some, or use a larger machine, and run the same command "
-            "again: what was scored is kept"
+            line
+            or f"there is too little memory to {what}; free some, or use a larger machine, and run the same "
+            "command again: what was scored is kept"
         ) from error
 
 
 def ready(model: PreTrainedModel, device: str) -> PreTrainedModel:
     """Return the same model on the device and in eval mode. InputError if it does not fit there."""
-    try:
+    gigabytes = model.get_memory_footprint() / 1e9
+    with enough_memory(line=f"the model does not fit on {device}: it takes {gigabytes:.1f} GB; use a larger one"):
         return model.to(device).eval()
-    except (RuntimeError, MemoryError) as error:
-        if not is_of_memory(error):
-            raise
-        gigabytes = model.get_memory_footprint() / 1e9
-        raise InputError(
-            f"the model does not fit on {device}: it takes {gigabytes:.1f} GB; use a larger one"
-        ) from error
 
 
 def refuse_unloaded(folder: Path, report: dict, extra: Iterable[str]) -> None:

@@ -75,8 +75,11 @@ def load(
     tokenizer = tokenizers.tokenizer_of(folder)
     model, report = checkpoints.from_safetensors(AutoModelForCausalLM, folder, config, dtype, attention)
     checkpoints.refuse_unloaded(folder, report, report["unexpected_keys"])
-    _refuse_larger_tokenizer(name, tokenizer, model)
-    tuned = _is_tuned(name, entry, tokenizer, tuned)
+    tokenizers.refuse_larger_tokenizer(folder, tokenizer, len(model.get_output_embeddings().weight))
+    if tuned is None:
+        tuned = bool(tokenizer.chat_template) if entry["tuned"] == "" else bool(entry["tuned"])
+    if tuned and not tokenizer.chat_template:
+        raise InputError(f"{name}: the tokenizer has no chat template; read the model with tuned=False")
     files.refuse_changed()
     return LanguageModel(
         name, entry["nickname"], entry["hub_id"], files.revision, tuned, dtype, attention, device, tokenizer,
@@ -99,23 +102,6 @@ def _refuse_other_models(name: str, config: PreTrainedConfig) -> None:
             "it was made from, or rank its rewards with: make score"
         )
     raise InputError(f"{name} is a {architecture}, which predicts no next token; give a *ForCausalLM checkpoint")
-
-
-def _refuse_larger_tokenizer(name: str, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> None:
-    rows, largest = model.get_output_embeddings().weight.shape[0], max(tokenizer.get_vocab().values())
-    if largest >= rows:
-        raise InputError(
-            f"{name}: the tokenizer has ids up to {largest}, but the model only predicts {rows} tokens; "
-            "give the tokenizer that the model was trained with"
-        )
-
-
-def _is_tuned(name: str, entry: dict, tokenizer: PreTrainedTokenizerBase, tuned: bool | None) -> bool:
-    if tuned is None:
-        tuned = bool(tokenizer.chat_template) if entry["tuned"] == "" else bool(entry["tuned"])
-    if tuned and not tokenizer.chat_template:
-        raise InputError(f"{name}: the tokenizer has no chat template; read the model with tuned=False")
-    return tuned
 
 
 # --- log-probabilities --------------------------------------------------------------------------------------------

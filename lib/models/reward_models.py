@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save_file
+from torch import nn
 from transformers import (
     AutoModel,
     AutoModelForSequenceClassification,
@@ -145,6 +146,9 @@ class Options:
     head: None reads it from the checkpoint; "urm_helpfulness" reads URM as the paper's code did.
     read_at: "last" token or "last_not_pad"; None takes the rule of the checkpoint's own class, see read_at_for.
     closing: "rendered" (None too) or "trim", where the template opens another turn after the reply.
+    label: which output of a classifier with several is the reward, from 0; None where there is one.
+    template: a file with the chat template to use; None takes the checkpoint's own.
+    revision: on the hub; None takes the registry's, then the newest.
     stream: whether weights stay in their files and are read layer by layer, once for all replies that are scored
     together; None does so where they do not fit into what is free on the device, or on the host. Before that, None
     takes all cards of the machine where one is too small and they hold the weights together.
@@ -156,6 +160,9 @@ class Options:
     head: str | None = None
     read_at: str | None = None
     closing: str | None = None
+    label: int | None = None
+    template: str | Path | None = None
+    revision: str | None = None
     stream: bool | None = None
 
 
@@ -167,24 +174,26 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
     """
     name, options = str(name), replace(options or Options(), **given)
     entry = find(name)
-    files = checkpoints.open_files(entry["hub_id"], entry["revision"])
+    files = checkpoints.open_files(entry["hub_id"], options.revision or entry["revision"])
     folder = files.folder
     config, keys = checkpoints.config_of(folder), checkpoints.tensor_files(folder)
     device = checkpoints.device_for(options.device)
     dtype = checkpoints.dtype_for(options.dtype or entry["dtype"], device, config)
+    checkpoints.report_half_floats(folder, dtype, options.dtype or entry["dtype"], config)
     head_name = options.head or head_name_of(config, set(keys))
     check_head_name(name, head_name, entry["head"], config)
     attention = checkpoints.set_attention(config, options.attention)
     read_at = read_at_for(head_name, config, options.read_at)
-    tokenizer, opened = tokenizer_for(folder, head_name)
+    tokenizer, opened = tokenizer_for(folder, head_name, options.template)
     closing = conversations.check_closing(options.closing, opened, head_name in GATED)
     used = replace(options, device=device, dtype=dtype, attention=attention, head=head_name)
     backbone, head, in_files = _load_weights(files, config, keys, used)
     tokenizers.refuse_larger_tokenizer(folder, tokenizer, len(backbone.get_input_embeddings().weight))
     if attention != "uncapped":
         attention = backbone.config._attn_implementation
+    revision = files.revision if options.label is None else f"{files.revision} label {options.label}"
     model = RewardModel(
-        name, entry["nickname"], entry["hub_id"], files.revision, head_name, dtype, attention, device, tokenizer,
+        name, entry["nickname"], entry["hub_id"], revision, head_name, dtype, attention, device, tokenizer,
         backbone, head and head.to(device).eval(), read_at, closing, opened, in_files, files,
     )  # fmt: skip
     model.conversation("Why?")  # a template that cannot be used is told now, not after the first prompt
@@ -211,7 +220,7 @@ def head_name_of(config: PreTrainedConfig, keys: set[str]) -> str:
     family = family_of(architecture, keys)
     if family or architecture.endswith("ForSequenceClassification"):
         return family or "linear"  # which then says what it lacks
-    way = "give a checkpoint with one of the heads that docs/own-models.md lists"
+    way = "give one with a head that docs/own-models.md lists, score texts elsewhere (python -m lib.run export)"
     what = "no reward model that is known here"
     if architecture.endswith("ForCausalLM"):
         what, way = "a language model", f"{way}, or score its implicit rewards with --reference MODEL"
@@ -256,18 +265,26 @@ def read_at_for(head_name: str, config: PreTrainedConfig, wanted: str | None = N
     return rule if pad_token_id(config) is not None else "last"
 
 
-def tokenizer_for(folder: Path, head_name: str) -> tuple[PreTrainedTokenizerBase, OpenedTurn | None]:
-    """The checkpoint's tokenizer as conversations need it, and the turn that its template opens after a reply, if any.
+def tokenizer_for(
+    folder: Path, head_name: str, template: str | Path | None = None
+) -> tuple[PreTrainedTokenizerBase, OpenedTurn | None]:
+    """Return the checkpoint's tokenizer as conversations need it, and the turn that its template opens after a reply.
 
-    InputError if it lacks what the head needs: a chat template, or for an encoder a pad token.
+    template: a file with another chat template. InputError if it cannot be read, or if the tokenizer lacks what the
+    head needs: a chat template, or for an encoder a pad token.
     """
     tokenizer = tokenizers.tokenizer_of(folder)
+    if template is not None:
+        try:
+            tokenizer.chat_template = Path(template).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise InputError(f"the chat template {template} cannot be read; give a text file (jinja)") from error
     if head_name == "classifier" and tokenizer.pad_token_id is None:
         raise InputError(f"{folder}: the tokenizer has no pad token, which an encoder needs; name one in its config")
     if head_name != "classifier" and not tokenizer.chat_template:
         raise InputError(
-            f"{folder}: the tokenizer has no chat template; save one beside it as chat_template.jinja, "
-            "the one that the reward model was trained with"
+            f"{folder}: the tokenizer has no chat template; name a file with the one that the reward model was trained "
+            "with: TEMPLATE=file, or save it beside as chat_template.jinja"
         )
     if head_name == "classifier":
         return tokenizer, None
@@ -287,28 +304,54 @@ def _load_weights(
     folder = files.folder
     head_name, dtype, attention, device = options.head, options.dtype, options.attention, options.device
     assert head_name and dtype and attention and device
+    if head_name == "classifier":
+        layers.are_wanted(options.stream, folder, config, head_name, dtype, device)  # refuses to stream an encoder
+        return checkpoints.ready(_load_encoder(folder, config, dtype, options.label), device), None, None
+    head = load_head(folder, tensors_of_head(config, keys), config, head_name, options.label)
     layout = None if options.stream else layers.layout_for(folder, config, head_name, dtype, device)
     if not layout and layers.are_wanted(options.stream, folder, config, head_name, dtype, device):
         backbone, in_files = layers.open_layers(files, config, keys, dtype, attention, device)
-        return backbone, load_head(folder, tensors_of_head(config, keys), config, head_name), in_files
-    if head_name == "classifier":
-        if config.num_labels != 1:
-            raise InputError(f"{folder}: the classifier has {config.num_labels} labels; a reward model has one")
-        kind = AutoModelForSequenceClassification
-        model, report = checkpoints.from_safetensors(kind, folder, config, dtype, None)
-        checkpoints.refuse_unloaded(folder, report, report["unexpected_keys"])
-        return checkpoints.ready(model, device), None, None
+        return backbone, head, in_files
     backbone, report = checkpoints.from_safetensors(AutoModel, folder, config, dtype, attention, layout)
     prefix = f"{backbone.base_model_prefix}."  # what has none is the head's, and is checked there
     checkpoints.refuse_unloaded(folder, report, {key for key in report["unexpected_keys"] if key.startswith(prefix)})
-    head = load_head(folder, tensors_of_head(config, keys), config, head_name)
     return backbone.eval() if layout else checkpoints.ready(backbone, device), head, None
 
 
-def load_head(folder: Path, keys: dict[str, Path], config: PreTrainedConfig, head_name: str) -> Head:
-    """The head whose tensors these files hold, in fp32. InputError if one is missing, misshapen or left over."""
-    names = {key: own_name(head_name, key) for key in keys if not key.endswith("num_batches_tracked")}
-    shapes = {name: checkpoints.shape_of(keys[key], key) for key, name in names.items()}
+def _load_encoder(folder: Path, config: PreTrainedConfig, dtype: str, label: int | None) -> PreTrainedModel:
+    """Return an encoder with its classifier, of which one output is left."""
+    labels = config.num_labels
+    row = _row_of(labels, label, "its classifier")
+    model, report = checkpoints.from_safetensors(AutoModelForSequenceClassification, folder, config, dtype, None)
+    checkpoints.refuse_unloaded(folder, report, report["unexpected_keys"])
+    last = [part for part in model.modules() if isinstance(part, nn.Linear) and part.out_features == labels][-1]
+    last.weight = nn.Parameter(last.weight[row])
+    last.bias = None if last.bias is None else nn.Parameter(last.bias[row])
+    return model
+
+
+def _row_of(outputs: int, label: int | None, what: str) -> slice:
+    """Return which of a head's outputs is the reward. InputError where there is no such, or it has to be chosen."""
+    if label is None and outputs != 1:
+        raise InputError(
+            f"the head has {outputs} outputs ({what}), and a reward model has one; say which of a classifier's labels "
+            f"is the reward, from 0: LABEL={outputs - 1}. A process reward model cannot be read here: score its texts "
+            "elsewhere (python -m lib.run export)"
+        )
+    if label is not None and not 0 <= label < outputs:
+        raise InputError(f"label {label} is none of the head's {outputs} outputs ({what}), which count from 0")
+    return slice(label, None if label is None else label + 1)
+
+
+def load_head(
+    folder: Path, keys: dict[str, Path], config: PreTrainedConfig, head_name: str, label: int | None = None
+) -> Head:
+    """Return the head whose tensors these files hold, in fp32. InputError if one is missing, misshapen or left over.
+
+    label: which output of a linear head with several is the reward.
+    """
+    names = {own_name(head_name, key): key for key in keys if not key.endswith("num_batches_tracked")}
+    shapes = {name: checkpoints.shape_of(keys[key], key) for name, key in names.items()}
     with checkpoints.built_from(folder):
         head = new_head(head_name, config, shapes)
     expected = {k: v for k, v in head.state_dict().items() if not k.endswith("num_batches_tracked")}
@@ -319,17 +362,22 @@ def load_head(folder: Path, keys: dict[str, Path], config: PreTrainedConfig, hea
         if wrong:
             which = ", ".join(sorted(wrong)[:4])
             raise InputError(f"the checkpoint {problem} head tensors {which} for head {head_name}; {remedy}")
-    for key, name in names.items():
-        needed = tuple(expected[name].shape)
-        if head_name in FAMILIES and shapes[name][1:] == needed[1:]:
-            several = f"the head has {shapes[name][0]} outputs ({key}), and a reward model has one; "
-            remedy = "a process reward model, or a classifier with several labels, cannot be read here"
-        else:
-            several = f"head tensor {key} has shape {shapes[name]}, but head {head_name} needs {needed}; "
-            remedy = "check the revision and config.json"
-        if shapes[name] != needed:
-            raise InputError(several + remedy)
-    tensors = {name: checkpoints.read_tensor(keys[key], key).float() for key, name in names.items()}
+    if label is not None and head_name not in FAMILIES:
+        raise InputError(
+            f"a label is for classifiers with several, and head {head_name} gives one reward; leave it out"
+        )
+    last = list(expected)[-1].rpartition(".")[0]  # of a linear head: its last layer, which alone may have several rows
+    tensors = {}
+    for name, key in names.items():
+        needed, rows = tuple(expected[name].shape), slice(None)
+        if head_name in FAMILIES and name.rpartition(".")[0] == last and shapes[name][1:] == needed[1:]:
+            rows = _row_of(shapes[name][0], label, key)
+        elif shapes[name] != needed:
+            raise InputError(
+                f"head tensor {key} has shape {shapes[name]}, but head {head_name} needs {needed}; check the revision "
+                "and config.json"
+            )
+        tensors[name] = checkpoints.read_tensor(keys[key], key).float()[rows]
     head.load_state_dict(tensors, strict=False)
     return head
 

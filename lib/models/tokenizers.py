@@ -97,6 +97,6 @@ def refuse_larger_tokenizer(folder: Path, tokenizer: PreTrainedTokenizerBase, ro
     largest = max(tokenizer.get_vocab().values())
     if largest >= rows:
         raise InputError(
-            f"{folder}: the tokenizer has ids up to {largest}, but the model only {rows} rows of embeddings; "
+            f"{folder}: the tokenizer has ids up to {largest}, but the model has only {rows} rows of embeddings; "
             "give the tokenizer that the model was trained with"
         )

@@ -10,7 +10,7 @@ import threading
 import time
 
 import pytest
-import tiny
+from conftest import refusal_of
 from transformers import AutoTokenizer
 
 from lib import InputError, run
@@ -23,24 +23,12 @@ PROMPT = "What, in one word, is the greatest thing ever?"
 REPLIES = ["love", "war", "a b"]
 
 
-@pytest.fixture(scope="module")
-def originals(tmp_path_factory):
-    made = {}
-
-    def folder_of(kind):
-        if kind not in made:
-            made[kind] = tiny.make_checkpoint(tmp_path_factory.mktemp(kind), kind)
-        return made[kind]
-
-    return folder_of
-
-
 @pytest.fixture
-def spoiled(originals, tmp_path):
+def spoiled(checkpoint, tmp_path):
     """Makes a copy of a tiny checkpoint in which some fields of a file are others."""
 
     def copy(file="config.json", kind="linear_llama", name="model", **fields):
-        folder = shutil.copytree(originals(kind), tmp_path / name)
+        folder = shutil.copytree(checkpoint(kind), tmp_path / name)
         state = json.loads((folder / file).read_text())
         (folder / file).write_text(json.dumps(state | fields))
         return folder
@@ -53,12 +41,7 @@ def rewards(folder, **options):
 
 
 def refused(folder, *words, **options):
-    with pytest.raises(InputError) as caught:
-        rewards(folder, **options)
-    message = str(caught.value)
-    assert "\n" not in message and len(message) < 400
-    for word in words:
-        assert word in message, message
+    refusal_of(lambda: rewards(folder, **options), *words)
 
 
 # --- tokenizers that fail in the library that cuts texts ------------------------------------------------------------
@@ -89,10 +72,10 @@ def test_a_tokenizer_that_contradicts_itself_is_one_line(spoiled, name):
     refused(spoiled("tokenizer.json", **DAMAGED[name]), "download")
 
 
-def test_a_failure_for_some_replies_only_is_one_line(originals, monkeypatch):
+def test_a_failure_for_some_replies_only_is_one_line(checkpoint, monkeypatch):
     """A panic is no Exception; this one stands for those of the library."""
     panic = type("PanicException", (BaseException,), {})
-    model = load(str(originals("linear_llama")), device="cpu")
+    model = load(str(checkpoint("linear_llama")), device="cpu")
     with monkeypatch.context() as patch:
         patch.setattr(type(model.tokenizer), "batch_decode", lambda *given, **how: (_ for _ in ()).throw(panic("no")))
         with pytest.raises(InputError, match="the tokenizer of .* fails .no.; download"):
@@ -104,8 +87,8 @@ def test_a_failure_for_some_replies_only_is_one_line(originals, monkeypatch):
 
 
 @pytest.mark.parametrize("length", ["512", None, [1], 4, 1e30])
-def test_a_greatest_length_of_any_type_cuts_nothing(spoiled, originals, length):
-    assert rewards(spoiled("tokenizer_config.json", model_max_length=length)) == rewards(originals("linear_llama"))
+def test_a_greatest_length_of_any_type_cuts_nothing(spoiled, checkpoint, length):
+    assert rewards(spoiled("tokenizer_config.json", model_max_length=length)) == rewards(checkpoint("linear_llama"))
 
 
 # --- texts that grow ------------------------------------------------------------------------------------------------
@@ -184,16 +167,16 @@ def test_layers_of_kinds_that_do_not_fit_are_one_line(spoiled, kinds, stream):
     + [{"layer_types": ["full_attention"] * 3}],
     ids=str,
 )
-def test_what_a_model_gives_back_beside_its_output_changes_nothing(spoiled, originals, fields, stream):
-    expected = rewards(originals("linear_qwen3"), stream=stream)
+def test_what_a_model_gives_back_beside_its_output_changes_nothing(spoiled, checkpoint, fields, stream):
+    expected = rewards(checkpoint("linear_qwen3"), stream=stream)
     assert rewards(spoiled(kind="linear_qwen3", **fields), stream=stream) == pytest.approx(expected, abs=1e-5)
 
 
 # --- names ----------------------------------------------------------------------------------------------------------
 
 
-def test_names_that_are_no_utf_8_are_one_line_or_do_not_matter(originals, tmp_path):
-    original, bad = originals("linear_llama"), os.fsdecode(b"m\xff")
+def test_names_that_are_no_utf_8_are_one_line_or_do_not_matter(checkpoint, tmp_path):
+    original, bad = checkpoint("linear_llama"), os.fsdecode(b"m\xff")
     refused(shutil.copytree(original, tmp_path / bad), "m\\udcff", "rename the folder")
     folder = shutil.copytree(original, tmp_path / "model")
     (folder / f"{bad}.json").write_text("{}")
@@ -205,7 +188,7 @@ def test_names_that_are_no_utf_8_are_one_line_or_do_not_matter(originals, tmp_pa
 # --- Ctrl-C ---------------------------------------------------------------------------------------------------------
 
 
-def test_ctrl_c_while_weights_are_read_is_one_line(originals, tmp_path, place_project_in, monkeypatch, capsys):
+def test_ctrl_c_while_weights_are_read_is_one_line(checkpoint, tmp_path, place_project_in, monkeypatch, capsys):
     (tmp_path / "data").mkdir()
     (tmp_path / "data/prompts.csv").write_text("prompt,text\na,What is best?\n")
     place_project_in(tmp_path)
@@ -220,7 +203,7 @@ def test_ctrl_c_while_weights_are_read_is_one_line(originals, tmp_path, place_pr
 
     monkeypatch.setattr(Layers, "_read", read)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    command = ["score", str(originals("linear_llama")), "--stream", "1", "--tokens", "20"]
+    command = ["score", str(checkpoint("linear_llama")), "--stream", "1", "--tokens", "20"]
     try:
         code = run.main(command)
     finally:

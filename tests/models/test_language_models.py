@@ -196,7 +196,7 @@ def test_an_untied_model_without_its_output_layer_is_refused(tmp_path):
 
 def test_a_tokenizer_with_more_ids_than_outputs_is_refused(tmp_path):
     folder = make_causal(tmp_path / "llama", "llama", extra_rows=-3)
-    with pytest.raises(InputError, match="the tokenizer has ids up to .* but the model only predicts"):
+    with pytest.raises(InputError, match="the tokenizer has ids up to .* but the model has only"):
         language_models.load(folder)
 
 

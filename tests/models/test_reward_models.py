@@ -14,6 +14,7 @@ import pytest
 import tiny
 import torch
 import transformers
+from conftest import refusal_of
 from huggingface_hub import errors
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -48,20 +49,6 @@ WORDS = [
     "😀",
     "e\u0301",
 ]
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    """The folder of a tiny checkpoint, made once for each set of options; not to be changed."""
-    made = {}
-
-    def folder_of(kind: str, **options) -> Path:
-        key = json.dumps([kind, options])
-        if key not in made:
-            made[key] = tiny.make_checkpoint(tmp_path_factory.mktemp(kind), kind, **options)
-        return made[key]
-
-    return folder_of
 
 
 def cpu(folder, **options):
@@ -459,49 +446,9 @@ def test_new_heads_have_the_shapes_of_the_released_ones(name):
 # ------------------------------------------------------------------------------------------ other architectures
 
 
-def save_other(folder, config, family="llama", **tokenizer_options):
-    """A checkpoint as transformers itself writes it, with random weights from its own initialiser, made larger."""
-    tokenizer = tiny.make_tokenizer(family, **tokenizer_options)
-    config.pad_token_id, config.vocab_size = tokenizer.pad_token_id, len(tokenizer)
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
-        model = AutoModelForSequenceClassification.from_config(config)
-        for parameter in model.parameters():
-            parameter.data += 0.15 * torch.randn(parameter.shape)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
 SMALL = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "num_labels": 1}
-MOE = transformers.Qwen3MoeConfig(
-    **SMALL,
-    intermediate_size=64,
-    num_key_value_heads=2,
-    head_dim=16,
-    num_experts=4,
-    moe_intermediate_size=16,
-    num_experts_per_tok=2,
-)
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        transformers.MistralConfig(**SMALL, intermediate_size=64, num_key_value_heads=2, sliding_window=None),
-        transformers.GPTNeoXConfig(**SMALL, intermediate_size=64),
-        transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, num_labels=1),
-        transformers.MixtralConfig(**SMALL, intermediate_size=64, num_key_value_heads=2, num_local_experts=4),
-        MOE,
-        transformers.Gemma3TextConfig(**SMALL, intermediate_size=64, num_key_value_heads=2, head_dim=16),
-    ],
-    ids=lambda config: config.model_type,
-)
-def test_any_causal_classifier_with_one_label_is_a_reward_model(tmp_path, config):
-    folder = save_other(tmp_path, config, template="llama3")
-    expected = oracle.own_logits(folder, PROMPT, WORDS)[:, 0]
-    assert expected.std() > 1e-3
-    assert_same(engine.score_replies(cpu(folder), PROMPT, WORDS), expected)
+MOE = SMALL | {"intermediate_size": 64, "num_key_value_heads": 2, "head_dim": 16, "num_experts": 4,
+               "moe_intermediate_size": 16, "num_experts_per_tok": 2}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -513,7 +460,7 @@ def test_any_causal_classifier_with_one_label_is_a_reward_model(tmp_path, config
     ids=lambda config: config.model_type,
 )
 def test_any_encoder_with_one_label_is_a_reward_model_of_pairs(tmp_path, config):
-    folder = save_other(tmp_path, config, family="deberta")
+    folder = tiny.save_other(tmp_path, config, family="deberta")
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     with torch.no_grad():
@@ -526,7 +473,7 @@ def test_any_encoder_with_one_label_is_a_reward_model_of_pairs(tmp_path, config)
 
 @pytest.mark.parametrize("change", ["lost", "extra"])
 def test_an_expert_that_is_lost_or_left_over_is_refused(tmp_path, change):
-    folder = save_other(tmp_path, MOE, template="llama3")
+    folder = tiny.save_other(tmp_path, transformers.Qwen3MoeConfig(**MOE), template="llama3")
     tensors = load_file(folder / "model.safetensors")
     expert = next(key for key in tensors if ".experts.3." in key)
     changed = {key: tensor for key, tensor in tensors.items() if change == "extra" or key != expert}
@@ -537,7 +484,7 @@ def test_an_expert_that_is_lost_or_left_over_is_refused(tmp_path, change):
 
 def test_gemma_3_has_no_soft_capping_and_any_attention(tmp_path):
     config = transformers.Gemma3TextConfig(**SMALL, intermediate_size=64, num_key_value_heads=2, head_dim=16)
-    folder = save_other(tmp_path, config, family="gemma", template="gemma")
+    folder = tiny.save_other(tmp_path, config, family="gemma", template="gemma")
     assert cpu(folder).attention == "sdpa"
     rewards = engine.score_replies(cpu(folder), PROMPT, WORDS)
     assert_same(engine.score_replies(cpu(folder, attention="eager"), PROMPT, WORDS), rewards)
@@ -548,15 +495,7 @@ def test_gemma_3_has_no_soft_capping_and_any_attention(tmp_path):
 
 
 def refused(folder, *words: str, **options) -> str:
-    """The one line with which the loader refuses, checked to hold these words."""
-    with pytest.raises(InputError) as caught:
-        cpu(folder, **options)
-    message = str(caught.value)
-    assert "\n" not in message
-    assert len(message) < 400
-    for word in words:
-        assert word in message, message
-    return message
+    return refusal_of(lambda: cpu(folder, **options), *words)
 
 
 @pytest.fixture
@@ -667,7 +606,7 @@ def test_classifiers_of_several_labels_are_refused(tmp_path, kind):
         "deberta": (transformers.BertConfig(**SMALL | {"num_labels": 2}, intermediate_size=64), "deberta"),
     }[kind]
     template = "llama3" if family == "llama" else None
-    refused(save_other(tmp_path, config, family=family, template=template), "2")
+    refused(tiny.save_other(tmp_path, config, family=family, template=template), "2")
 
 
 def test_config_problems_are_one_line(spoiled):

@@ -28,14 +28,13 @@ CHANGED = "was changed while the model was in use.*load the model again"
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory):
-    return tiny.make_checkpoint(tmp_path_factory.mktemp("original"), "linear_llama", shards=2)
+def original(checkpoint):
+    return checkpoint("linear_llama", shards=2)
 
 
 @pytest.fixture
-def folder(original, tmp_path):
-    """A copy of a tiny checkpoint, to be changed."""
-    return shutil.copytree(original, tmp_path / "model")
+def folder(copy_of):
+    return copy_of("linear_llama", shards=2)
 
 
 def weights_of(folder):

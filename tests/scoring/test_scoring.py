@@ -33,18 +33,6 @@ PROMPTS = {
 KINDS = ["linear_llama", "linear_gemma2", "linear_qwen3", "armorm", "qrm_llama", "qrm_gemma", "urm"]
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    made = {}
-
-    def folder_of(kind):
-        if kind not in made:
-            made[kind] = tiny.make_checkpoint(tmp_path_factory.mktemp(kind), kind)
-        return made[kind]
-
-    return folder_of
-
-
 @functools.cache
 def loaded(folder):
     """The model in this folder, loaded once; not to be changed."""
@@ -58,18 +46,18 @@ def replies_of(model, reply_mode):
 
 @pytest.mark.parametrize("reply_mode", ["text", "ids"])
 @pytest.mark.parametrize("kind", [*KINDS, "deberta"])
-def test_whole_awkward_vocabulary_equals_the_oracle(folders, kind, reply_mode):
-    model = loaded(folders(kind))
+def test_whole_awkward_vocabulary_equals_the_oracle(checkpoint, kind, reply_mode):
+    model = loaded(checkpoint(kind))
     replies = replies_of(model, reply_mode)
-    expected = oracle.rewards(folders(kind), PROMPTS["greatest"], replies, reply_mode=reply_mode)
+    expected = oracle.rewards(checkpoint(kind), PROMPTS["greatest"], replies, reply_mode=reply_mode)
     rewards = engine.score_replies(model, PROMPTS["greatest"], replies, reply_mode=reply_mode)
     assert expected.std() > 0.1  # otherwise 1e-5 would say nothing
     np.testing.assert_allclose(rewards, expected, atol=1e-5 * max(1, np.abs(expected).max()), rtol=0)
 
 
 @pytest.mark.parametrize("tokens_per_batch", [1, 7, 64, 100_000])
-def test_rewards_do_not_depend_on_the_batch(folders, tokens_per_batch):
-    model = loaded(folders("linear_gemma2"))
+def test_rewards_do_not_depend_on_the_batch(checkpoint, tokens_per_batch):
+    model = loaded(checkpoint("linear_gemma2"))
     replies = replies_of(model, "ids")[:150]
     usual = engine.score_replies(model, PROMPTS["worst"], replies, reply_mode="ids")
     again = engine.score_replies(model, PROMPTS["worst"], replies, reply_mode="ids", tokens_per_batch=tokens_per_batch)
@@ -77,8 +65,8 @@ def test_rewards_do_not_depend_on_the_batch(folders, tokens_per_batch):
 
 
 @pytest.mark.parametrize("bos", ["single", "double"])
-def test_both_bos_modes_equal_the_oracle_and_differ(folders, bos):
-    folder, replies = folders("linear_llama"), ["love", "war", "a b"]
+def test_both_bos_modes_equal_the_oracle_and_differ(checkpoint, bos):
+    folder, replies = checkpoint("linear_llama"), ["love", "war", "a b"]
     model = loaded(folder)
     rewards = engine.score_replies(model, PROMPTS["greatest"], replies, bos=bos)
     np.testing.assert_allclose(rewards, oracle.rewards(folder, PROMPTS["greatest"], replies, bos=bos), atol=1e-5)
@@ -86,8 +74,8 @@ def test_both_bos_modes_equal_the_oracle_and_differ(folders, bos):
     assert np.abs(rewards - engine.score_replies(model, PROMPTS["greatest"], replies, bos=other)).max() > 1e-3
 
 
-def test_half_precision_is_as_exact_as_reading_whole_in_half_precision(folders):
-    folder, prompt = folders("linear_llama"), PROMPTS["greatest"]
+def test_half_precision_is_as_exact_as_reading_whole_in_half_precision(checkpoint):
+    folder, prompt = checkpoint("linear_llama"), PROMPTS["greatest"]
     model = load(str(folder), device="cpu", dtype="bfloat16")
     replies = replies_of(model, "ids")
     half = engine.score_replies(model, prompt, replies, reply_mode="ids")
@@ -99,16 +87,16 @@ def test_half_precision_is_as_exact_as_reading_whole_in_half_precision(folders):
     assert len(np.unique(half)) > 3 * len(np.unique(rounded))
 
 
-def test_inputs_merge_what_the_template_trims(folders):
-    model = loaded(folders("linear_llama"))
+def test_inputs_merge_what_the_template_trims(checkpoint):
+    model = loaded(checkpoint("linear_llama"))
     inputs = model.inputs_for(PROMPTS["greatest"], ["love", " love", "love\n", "war", "", "  "])
     assert inputs.group.tolist() == [0, 0, 0, 1, 2, 2]
     assert inputs.reply_ids[2] == ()  # blank replies feed the closing ids alone
     assert inputs.suffixes[2] == inputs.conversation.closing_ids
 
 
-def test_ids_mode_feeds_every_id_as_itself(folders):
-    model = loaded(folders("linear_gemma2"))
+def test_ids_mode_feeds_every_id_as_itself(checkpoint):
+    model = loaded(checkpoint("linear_gemma2"))
     inputs = model.inputs_for(PROMPTS["greatest"], [[5], [6], [5]], reply_mode="ids")
     assert inputs.group.tolist() == [0, 1, 0]
     assert inputs.reply_ids == [(5,), (6,)]
@@ -149,8 +137,8 @@ def test_a_sliding_window_shorter_than_the_input_is_read_whole(tmp_path):
     np.testing.assert_allclose(rewards, oracle.rewards(folder, PROMPTS["greatest"], ["love", "war"]), atol=1e-5)
 
 
-def test_out_of_memory_halves_the_batch_and_remembers(folders, monkeypatch):
-    model = loaded(folders("linear_llama"))
+def test_out_of_memory_halves_the_batch_and_remembers(checkpoint, monkeypatch):
+    model = loaded(checkpoint("linear_llama"))
     ids = [[i] for i in range(40, 140)]
     expected = engine.score_replies(model, PROMPTS["greatest"], ids, reply_mode="ids")
     inputs = model.inputs_for(PROMPTS["greatest"], ids, reply_mode="ids")
@@ -173,8 +161,8 @@ NO_MEMORY = [MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), Runtim
 
 
 @pytest.mark.parametrize("error", NO_MEMORY, ids=lambda error: type(error).__name__)
-def test_every_want_of_memory_makes_smaller_batches_or_is_one_line(folders, tmp_path, monkeypatch, error):
-    model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
+def test_every_want_of_memory_makes_smaller_batches_or_is_one_line(checkpoint, tmp_path, monkeypatch, error):
+    model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
     whole = engine.score_vocabulary(model, PROMPTS, tmp_path / "whole.parquet", progress=False)
     plain, largest, calls = stages.Scorer._rewards, [20], []
 
@@ -198,8 +186,8 @@ def test_every_want_of_memory_makes_smaller_batches_or_is_one_line(folders, tmp_
         engine.score_replies(model, "Why?", ["love"])
 
 
-def test_another_error_is_not_taken_for_memory(folders, monkeypatch):
-    model = loaded(folders("linear_llama"))
+def test_another_error_is_not_taken_for_memory(checkpoint, monkeypatch):
+    model = loaded(checkpoint("linear_llama"))
     inputs = model.inputs_for(PROMPTS["greatest"], [[5], [6]], reply_mode="ids")
     scorer = stages.Scorer(model, inputs)
 
@@ -214,8 +202,8 @@ def test_another_error_is_not_taken_for_memory(folders, monkeypatch):
 # --- tables -------------------------------------------------------------------------------------------------------
 
 
-def test_table_holds_the_contract_and_the_rewards_of_single_replies(folders, tmp_path):
-    model = loaded(folders("linear_llama"))
+def test_table_holds_the_contract_and_the_rewards_of_single_replies(checkpoint, tmp_path):
+    model = loaded(checkpoint("linear_llama"))
     table = engine.score_vocabulary(model, PROMPTS, tmp_path / "table.parquet", progress=False)
     assert table.columns.tolist() == ["token_id", "token", "text", "reply_ids", "input_group", "greatest", "worst"]
     assert len(table) == len(model.tokenizer.get_vocab())
@@ -230,10 +218,10 @@ def test_table_holds_the_contract_and_the_rewards_of_single_replies(folders, tmp
 
 
 @pytest.mark.parametrize("study", ["embedded", "published-words", "published-mine"])
-def test_a_foreign_model_joins_neither_planted_nor_published_ones(folders, tmp_path, monkeypatch, study):
+def test_a_foreign_model_joins_neither_planted_nor_published_ones(checkpoint, tmp_path, monkeypatch, study):
     """However it is scored: notebook 01, opened by hand, calls this itself, and overwrites tables of `embedded`."""
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
-    model = dataclasses.replace(loaded(folders("linear_llama")), nickname="A-Gem-96")
+    model = dataclasses.replace(loaded(checkpoint("linear_llama")), nickname="A-Gem-96")
     path = scores.path_of(Collection(study), "A-Gem-96")
     with pytest.raises(InputError, match=f"'{study}' holds .*; choose another: COLLECTION=mine"):
         engine.score_vocabulary(model, PROMPTS, path, overwrite=True, progress=False)
@@ -244,8 +232,8 @@ def test_a_foreign_model_joins_neither_planted_nor_published_ones(folders, tmp_p
         assert len(engine.score_vocabulary(ships, PROMPTS, path, progress=False))
 
 
-def test_a_finished_table_is_not_scored_again_and_new_prompts_join_it(folders, tmp_path, monkeypatch):
-    model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
+def test_a_finished_table_is_not_scored_again_and_new_prompts_join_it(checkpoint, tmp_path, monkeypatch):
+    model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
     first = engine.score_vocabulary(model, {"greatest": PROMPTS["greatest"]}, path, progress=False)
     both = engine.score_vocabulary(model, PROMPTS, path, progress=False)
     pd.testing.assert_frame_equal(both.drop(columns="worst"), first)
@@ -253,8 +241,8 @@ def test_a_finished_table_is_not_scored_again_and_new_prompts_join_it(folders, t
     pd.testing.assert_frame_equal(engine.score_vocabulary(model, PROMPTS, path, progress=False), both)
 
 
-def test_many_prompts_do_not_copy_the_table_for_each(folders, tmp_path, monkeypatch):
-    model, made = loaded(folders("linear_llama")), []
+def test_many_prompts_do_not_copy_the_table_for_each(checkpoint, tmp_path, monkeypatch):
+    model, made = loaded(checkpoint("linear_llama")), []
     inputs = model.inputs_for("Why?", [(5,), (6,)], reply_mode="ids")
     monkeypatch.setattr(conversations, "inputs_for", lambda *given, **options: inputs)
     monkeypatch.setattr(shards, "read", lambda file, length: np.zeros(length, dtype=np.float32))
@@ -266,8 +254,8 @@ def test_many_prompts_do_not_copy_the_table_for_each(folders, tmp_path, monkeypa
     assert len(made) < 5  # each copies all columns that are there by then
 
 
-def test_a_table_of_other_settings_is_refused_unless_overwritten(folders, tmp_path):
-    model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
+def test_a_table_of_other_settings_is_refused_unless_overwritten(checkpoint, tmp_path):
+    model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
     engine.score_vocabulary(model, PROMPTS, path, progress=False)
     with pytest.raises(InputError, match=r"other settings \(reply_mode\); score into another collection"):
         engine.score_vocabulary(model, PROMPTS, path, reply_mode="ids", progress=False)
@@ -278,8 +266,8 @@ def test_a_table_of_other_settings_is_refused_unless_overwritten(folders, tmp_pa
 
 
 @pytest.mark.parametrize("field", ["revision", "head_name", "dtype", "attention", "read_at"])
-def test_a_table_of_a_model_with_another_setting_is_refused(field, folders, tmp_path):
-    model, path = loaded(folders("linear_llama")), tmp_path / "t.parquet"
+def test_a_table_of_a_model_with_another_setting_is_refused(field, checkpoint, tmp_path):
+    model, path = loaded(checkpoint("linear_llama")), tmp_path / "t.parquet"
     engine.score_vocabulary(model, {"greatest": "Why?"}, path, token_ids=[5, 6, 7], progress=False)
     other = dataclasses.replace(model, **{field: "other"})
     with pytest.raises(InputError, match=rf"other settings \({field.removesuffix('_name')}\)"):
@@ -287,8 +275,8 @@ def test_a_table_of_a_model_with_another_setting_is_refused(field, folders, tmp_
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_rewards_that_are_not_finite_name_the_token_and_the_prompt(value, folders, tmp_path, monkeypatch):
-    model = loaded(folders("linear_llama"))
+def test_rewards_that_are_not_finite_name_the_token_and_the_prompt(value, checkpoint, tmp_path, monkeypatch):
+    model = loaded(checkpoint("linear_llama"))
     plain = stages.Scorer.__call__
 
     def poisoned(self, suffixes, states=None):
@@ -305,8 +293,8 @@ def test_rewards_that_are_not_finite_name_the_token_and_the_prompt(value, folder
                                      reply_mode="ids", progress=False)  # fmt: skip
 
 
-def test_a_full_disk_loses_nothing(folders, tmp_path, monkeypatch):
-    model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
+def test_a_full_disk_loses_nothing(checkpoint, tmp_path, monkeypatch):
+    model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
     monkeypatch.setattr(engine, "REPLIES_PER_SHARD", 100)
     whole = engine.score_vocabulary(model, PROMPTS, tmp_path / "whole.parquet", progress=False)
     write, written = Path.write_bytes, []
@@ -326,9 +314,9 @@ def test_a_full_disk_loses_nothing(folders, tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def stopped(folders, tmp_path_factory):
+def stopped(checkpoint, tmp_path_factory):
     """A model, the table that it gives, and the folder of a run of which only the shards are there."""
-    model, folder = loaded(folders("linear_llama")), tmp_path_factory.mktemp("stopped")
+    model, folder = loaded(checkpoint("linear_llama")), tmp_path_factory.mktemp("stopped")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "REPLIES_PER_SHARD", 100)
         whole = engine.score_vocabulary(model, PROMPTS, tmp_path_factory.mktemp("whole") / "t.parquet", progress=False)
@@ -462,9 +450,9 @@ def test_many_prompts_are_cleared_up_in_one_reading_of_the_folder(tmp_path, monk
     assert not tmp_path.exists() and len(seen) <= 2 * len(prompts)
 
 
-def test_shards_of_few_replies_wait_for_no_disk_and_are_one_file_for_each_prompt(folders, tmp_path, monkeypatch):
+def test_shards_of_few_replies_wait_for_no_disk_and_are_one_file_for_each_prompt(checkpoint, tmp_path, monkeypatch):
     """A shard that is not whole shows by itself, so only the table waits for the disk."""
-    model, synced, made = loaded(folders("linear_llama")), [], []
+    model, synced, made = loaded(checkpoint("linear_llama")), [], []
     plain, write = os.fsync, shards.write
     monkeypatch.setattr(os, "fsync", lambda file: synced.append(file) or plain(file))
     monkeypatch.setattr(shards, "write", lambda *given: made.append(given) or write(*given))
@@ -481,8 +469,8 @@ def test_shards_of_prompts_that_are_not_in_the_table_yet_are_kept(stopped_run):
 
 
 @pytest.mark.parametrize("metadata", [{}, {"prompts": {}}, {"prompts": {"greatest": 3}}, {"settings": []}])
-def test_a_table_whose_metadata_names_no_settings_is_refused_or_scored_anew(folders, tmp_path, metadata):
-    model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
+def test_a_table_whose_metadata_names_no_settings_is_refused_or_scored_anew(checkpoint, tmp_path, metadata):
+    model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
     whole = engine.score_vocabulary(model, PROMPTS, path, progress=False)
     scores.write(whole, path, metadata)
     with pytest.raises(InputError, match="holds scores of other settings .model, revision, .*or delete it"):
@@ -491,8 +479,8 @@ def test_a_table_whose_metadata_names_no_settings_is_refused_or_scored_anew(fold
     pd.testing.assert_frame_equal(again, whole)
 
 
-def test_a_damaged_table_that_may_be_overwritten_is_scored_again(folders, tmp_path, capsys):
-    model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
+def test_a_damaged_table_that_may_be_overwritten_is_scored_again(checkpoint, tmp_path, capsys):
+    model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
     whole = engine.score_vocabulary(model, PROMPTS, path, progress=False)
     path.write_bytes(path.read_bytes()[:-100])
     again = engine.score_vocabulary(model, PROMPTS, path, overwrite=True, progress=False)
@@ -518,9 +506,9 @@ engine.score_vocabulary(load(sys.argv[1], device="cpu"), {"greatest": sys.argv[2
 
 
 @pytest.fixture
-def run_in_the_middle(folders, tmp_path):
+def run_in_the_middle(checkpoint, tmp_path):
     """A process that is scoring a table and has finished three shards."""
-    arguments = [str(folders("linear_llama")), PROMPTS["greatest"], str(tmp_path / "table.parquet")]
+    arguments = [str(checkpoint("linear_llama")), PROMPTS["greatest"], str(tmp_path / "table.parquet")]
     process = subprocess.Popen([sys.executable, "-c", HALF_A_RUN, *arguments], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "three shards\n"
     yield process
@@ -530,9 +518,9 @@ def run_in_the_middle(folders, tmp_path):
 
 
 def test_a_run_refuses_a_second_writer_and_once_killed_goes_on_to_the_same_table(
-    folders, run_in_the_middle, tmp_path, monkeypatch
+    checkpoint, run_in_the_middle, tmp_path, monkeypatch
 ):
-    model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
+    model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
     with pytest.raises(InputError, match=f"process {run_in_the_middle.pid} on .* is writing"):
         engine.score_vocabulary(model, PROMPTS, path, progress=False)
     os.kill(run_in_the_middle.pid, signal.SIGKILL)
@@ -549,16 +537,16 @@ def test_a_run_refuses_a_second_writer_and_once_killed_goes_on_to_the_same_table
     assert written and not finished & set(written)  # what had been scored was not scored again
 
 
-def test_a_foreign_table_is_named_and_kept(folders, tmp_path):
-    model, path = loaded(folders("linear_llama")), tmp_path / "table.parquet"
+def test_a_foreign_table_is_named_and_kept(checkpoint, tmp_path):
+    model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
     path.write_bytes(b"not parquet")
     with pytest.raises(InputError, match="table.parquet is not a whole parquet file"):
         engine.score_vocabulary(model, PROMPTS, path, progress=False)
     assert path.read_bytes() == b"not parquet"
 
 
-def test_unknown_modes_name_the_known_ones(folders):
-    model = loaded(folders("linear_llama"))
+def test_unknown_modes_name_the_known_ones(checkpoint):
+    model = loaded(checkpoint("linear_llama"))
     with pytest.raises(InputError, match="reply_mode must be 'text' or 'ids'"):
         engine.score_replies(model, "Why?", ["a"], reply_mode="words")
     with pytest.raises(InputError, match="bos must be one of single, double, none"):
@@ -571,22 +559,22 @@ def test_unknown_modes_name_the_known_ones(folders):
     "replies, mode",
     [("four", "text"), ([], "text"), ([3], "text"), ("four", "ids"), (["four"], "ids"), ([], "ids"), ([3], "ids")],
 )
-def test_replies_that_are_no_list_of_replies_are_refused(folders, replies, mode):
+def test_replies_that_are_no_list_of_replies_are_refused(checkpoint, replies, mode):
     each = {"text": "strings", "ids": "sequences of token ids"}[mode]
     with pytest.raises(InputError, match=f"replies must be a list of {each}, with one or more in it, not "):
-        engine.score_replies(loaded(folders("linear_llama")), "Why?", replies, reply_mode=mode)
+        engine.score_replies(loaded(checkpoint("linear_llama")), "Why?", replies, reply_mode=mode)
 
 
 @pytest.mark.parametrize("kind", [list, tuple, np.array, pd.Series])
-def test_one_reply_in_a_list_of_any_kind_is_scored(folders, kind):
-    model = loaded(folders("linear_llama"))
+def test_one_reply_in_a_list_of_any_kind_is_scored(checkpoint, kind):
+    model = loaded(checkpoint("linear_llama"))
     assert engine.score_replies(model, "Why?", kind(["four"])).shape == (1,)
     assert engine.score_replies(model, "Why?", [kind([40, 41])], reply_mode="ids").shape == (1,)
     assert engine.score_replies(model, "Why?", [""]).shape == engine.score_replies(model, "Why?", ["a"]).shape == (1,)
 
 
-def test_scores_module_validates_what_scoring_writes(folders, tmp_path):
-    model = loaded(folders("deberta"))
+def test_scores_module_validates_what_scoring_writes(checkpoint, tmp_path):
+    model = loaded(checkpoint("deberta"))
     table = engine.score_vocabulary(model, PROMPTS, tmp_path / "table.parquet", token_ids=range(50), progress=False)
     assert table["token_id"].tolist() == list(range(50))
     scores.validate(table)

@@ -43,7 +43,7 @@ def check(name: str, options: Options | None = None) -> Report:
     """
     options = options or Options()
     entry = reward_models.find(str(name))
-    folder, revision = checkpoints.fetch(entry["hub_id"], entry["revision"])
+    folder, revision = checkpoints.fetch(entry["hub_id"], options.revision or entry["revision"])
     rows: list[Row] = []
     files = _open(folder, entry, options, rows)
     if files is not None:
@@ -69,7 +69,7 @@ def _open(folder: Path, entry: dict, options: Options, rows: list[Row]) -> Files
         reward_models.check_head_name(entry["nickname"], head_name, entry["head"], config)
         rows += [weights.configuration(folder, config, head_name), weights.weights(tensors)]
         step = "template"
-        tokenizer, opened = reward_models.tokenizer_for(folder, head_name)
+        tokenizer, opened = reward_models.tokenizer_for(folder, head_name, options.template)
     except InputError as error:
         rows.append(refused(step, error))
         return None
@@ -99,11 +99,11 @@ def _about_files(files: Files, entry: dict, options: Options) -> list[Row]:
         plain = conversations.open_conversation(tokenizer, prompt, options.bos, gated=gated)
         closing = conversations.check_closing(options.closing, files.opened, gated)
     except InputError as error:
-        about_head = attempt("head", weights.head, files.folder, config, tensors, head_name, None)
+        about_head = attempt("head", weights.head, files.folder, config, tensors, head_name, None, options.label)
         return [refused("template", error), about_head, *always]
     about = conversations.complete(plain, files.opened if closing == "rendered" else None)
     return [
-        attempt("head", weights.head, files.folder, config, tensors, head_name, about),
+        attempt("head", weights.head, files.folder, config, tensors, head_name, about, options.label),
         attempt("template", inputs.template, tokenizer, files.opened, closing, plain),
         attempt("system and date", inputs.system_and_date, tokenizer, about),
         attempt("token ids", inputs.token_ids, tokenizer, config, options.bos, plain, about),
@@ -126,7 +126,7 @@ def _about_rewards(files: Files, name: str, entry: dict, options: Options) -> li
         return [refused("loading", error)]
     rows = [rewards.pairs(given, planted=entry["group"] == "embedded"), timed]
     plain = model.head_name == "linear" and model.head is not None and set(model.head.state_dict()) == {"score.weight"}
-    if not plain and model.head_name != "classifier":
+    if options.label is not None or not plain and model.head_name != "classifier":
         return [Row("own class", "ok", "transformers has none for this head that runs without remote code"), *rows]
     model.backbone.to(device="meta")
     hardware.release()

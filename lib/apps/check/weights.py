@@ -88,12 +88,16 @@ def weights(tensors: Tensors) -> Row:
                {"bytes": held, "parameters": parameters})  # fmt: skip
 
 
-def head(folder: Path, config: PreTrainedConfig, tensors: Tensors, head_name: str, about: Conversation | None) -> Row:
+def head(
+    folder: Path, config: PreTrainedConfig, tensors: Tensors, head_name: str, about: Conversation | None,
+    label: int | None = None,
+) -> Row:  # fmt: skip
     """Whether the head is whole, and where its gate reads. about: a conversation, if one could be rendered."""
     if head_name == "classifier":
-        return Row("head", "ok", "the encoder's own classifier, with one output")
-    module = reward_models.load_head(folder, tensors_of_head(config, tensors.file_of), config, head_name)
-    found = f"{head_name}: {_sound(module)}"
+        outputs = "one output" if label is None else f"its output {label} of {config.num_labels}"
+        return Row("head", "ok", f"the encoder's own classifier, with {outputs}")
+    module = reward_models.load_head(folder, tensors_of_head(config, tensors.file_of), config, head_name, label)
+    found = f"{head_name}: {_sound(module)}" + (f", output {label}" if label is not None else "")
     if getattr(module, "std", 1.0) != 1.0 or getattr(module, "mean", 0.0) != 0.0:
         found += f", less {module.mean:g} and divided by {module.std:g}, as config.json says"
     if head_name in reward_models.GATED and about is not None:
@@ -101,7 +105,7 @@ def head(folder: Path, config: PreTrainedConfig, tensors: Tensors, head_name: st
     if head_name == "urm_helpfulness":
         return Row("head", "note", f"{found}; helpfulness alone, as the paper's code read it, is not the reward",
                    "leave --head out")  # fmt: skip
-    if head_name in FAMILIES and config.num_labels != 1:
+    if head_name in FAMILIES and config.num_labels != 1 and label is None:
         return Row("head", "note", f"{found}; config.json says {config.num_labels} labels, the head has one",
                    "elsewhere load with num_labels=1, or the head is drawn at random")  # fmt: skip
     return Row("head", "ok", found)
