@@ -105,10 +105,13 @@ def _in_safetensors(folder: Path) -> Path:
         made_from = hashlib.sha256(f"{_hash_of(folder)[0]} {revision}".encode()).hexdigest()[:16]
         tqdm.write(f"{folder} is an adapter; it is merged into {base}, revision {revision}")
         return formats.merge(folder, base, tensor_files(base), cache / "merged" / made_from)
-    if formats.needs_other_names(folder):
+    with contextlib.suppress(InputError):  # what is wrong with the files is said by who opens them
+        files = _weight_files(folder)
+        if not formats.needs_other_names(folder, files):
+            return folder
         target = cache / "renamed" / _hash_of(folder)[0].partition(":")[2]
         tqdm.write(f"{folder} names its tensors in its own way; it is written as transformers does in {target}")
-        return formats.rename(folder, _weight_files(folder), target)
+        return formats.rename(folder, files, target)
     return folder
 
 
@@ -212,9 +215,10 @@ def config_of(folder: Path) -> PreTrainedConfig:
     Raises InputError if there is none, if transformers cannot read it, if its sizes are impossible, or if the
     checkpoint is quantised or read from other files than usual.
     """
-    if not (folder / "config.json").is_file() and any(folder.glob("*.gguf")):
-        _weight_files(folder)  # says what these are
-    if not (folder / "config.json").is_file():
+    place = f"{folder}/config.json"
+    if not Path(place).is_file():
+        if any(folder.glob("*.gguf")):
+            _weight_files(folder)  # says what these are
         raise InputError(f"{folder} holds no config.json; give the folder of a saved transformers checkpoint")
     try:
         with quiet_transformers():
@@ -222,29 +226,29 @@ def config_of(folder: Path) -> PreTrainedConfig:
     except Exception as error:  # what is not checked there fails in as many ways as there are fields
         message = " ".join(str(error).split()).partition(". ")[0][:150]
         raise InputError(
-            f"{folder}/config.json is not of an architecture that transformers knows ({message}), and code in its "
+            f"{place} is not of an architecture that transformers knows ({message}), and code in its "
             "repository is not run; give another checkpoint, or install a newer transformers"
         ) from error
-    if config.get_text_config() is not config:
-        raise InputError(
-            f"{folder} is a {config.model_type} model that reads pictures too, and only Gemma-3's are read here; "
-            "save its language model with the head as a checkpoint of its own"
-        )
-    if getattr(config, "quantization_config", None) is not None:
-        raise InputError(f"{folder} is quantised, which changes rewards; give the checkpoint in its full precision")
-    if getattr(config, "transformers_weights", None) is not None:
-        raise InputError(f"{folder}/config.json names a weights file of its own; call it model.safetensors instead")
-    for name, most in (("num_hidden_layers", MOST_LAYERS), ("vocab_size", MOST_TOKENS)):
-        size = getattr(config.get_text_config(), name, 1)
-        if not isinstance(size, int) or not 1 <= size <= most:
-            raise InputError(f"{folder}/config.json: {name} is {size!r}, which no model has; download it again")
+    text, window, named = config.get_text_config(), getattr(config, "sliding_window", None), config.architectures or []
+    sizes = {"num_hidden_layers": MOST_LAYERS, "vocab_size": MOST_TOKENS}
+    refused = {
+        f"{folder} is a {config.model_type} model that reads pictures too, and only Gemma-3's are read here; save its "
+        "language model with the head as a checkpoint of its own": text is not config,
+        f"{folder} is quantised, which changes rewards; give the checkpoint in its full precision":
+            getattr(config, "quantization_config", None) is not None,
+        f"{place} names a weights file of its own; call it model.safetensors instead":
+            getattr(config, "transformers_weights", None) is not None,
+        f"{place}: sliding_window is {window!r}; write a number of tokens, or null": not isinstance(window, int | None),
+        f"{place}: architectures is {named!r}; write the name of its class, or null":
+            not isinstance(named, list) or not all(isinstance(name, str) for name in named),
+    } | {
+        f"{place}: {name} is {size!r}, which no model has; download it again": True
+        for name, most in sizes.items()
+        if not isinstance(size := getattr(text, name, 1), int) or not 1 <= size <= most
+    }  # fmt: skip
+    for line in (line for line, is_wrong in refused.items() if is_wrong):
+        raise InputError(line)
     config.return_dict = True  # False changes no number, but what a model's outputs are called
-    window = getattr(config, "sliding_window", None)  # of any architecture, also of one whose class knows none
-    if not isinstance(window, int | None):
-        raise InputError(f"{folder}/config.json: sliding_window is {window!r}; write a number of tokens, or null")
-    named = config.architectures or []
-    if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
-        raise InputError(f"{folder}/config.json: architectures is {named!r}; write the name of its class, or null")
     return config
 
 

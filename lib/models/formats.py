@@ -125,17 +125,17 @@ def _kind_of(config: dict) -> str:
     return f"{config.get('model_type')} {(config.get('architectures') or ['none'])[0]}"
 
 
-def needs_other_names(folder: Path) -> bool:
-    """Return whether tensors of a checkpoint have other names than transformers' own classes give them.
+def needs_other_names(folder: Path, files: list[Path]) -> bool:
+    """Return whether tensors in a checkpoint's files have other names than transformers' own classes give them.
 
-    Of a folder that cannot be read this says no: whoever opens it says what is wrong.
+    Of files that cannot be read this says no: whoever opens them says what is wrong.
     """
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         kind = _kind_of(config)
         if config.get("model_type") in CLASSIFIERS:
             return True
-        for path in folder.glob("*.safetensors"):
+        for path in files:
             with safe_open(path, "pt", backend="pread") as tensors:
                 if any(_ordinary_name(key, kind) != key for key in tensors.keys()):  # noqa: SIM118
                     return True

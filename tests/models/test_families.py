@@ -139,8 +139,8 @@ def own_class(config, label: int | None = None, kind: str = "", **tokenizer_opti
     return build, {} if label is None else {"label": label}
 
 
-def decoder(config, label: int | None = None, template: str = "llama3", **fields):
-    return own_class(lambda: config(**KV | fields), label, template=template)
+def decoder(config, label: int | None = None, template: str = "llama3", family: str = "llama", **fields):
+    return own_class(lambda: config(**KV | fields), label, family=family, template=template)
 
 
 def encoder(config, label: int | None = None, template=None, **fields):
@@ -198,13 +198,13 @@ SHAPES = {  # the shapes of reward models, 2024 to 2026: how one is made with it
     "Skywork v0.1 and v0.2 (Gemma 2)": kind("linear_gemma2"),
     "Skywork V2 (Qwen3)": kind("linear_qwen3"),
     "GRM-ft (Llama 3.2)": kind("linear_llama"),
-    "AceMath-RM (Qwen2)": decoder(t.Qwen2Config, template="chatml"),
-    "BTRM (Qwen2)": decoder(t.Qwen2Config, template="qwen3", tie_word_embeddings=True),
+    "AceMath-RM (Qwen2)": decoder(t.Qwen2Config, template="chatml", family="qwen"),
+    "BTRM (Qwen2)": decoder(t.Qwen2Config, template="qwen3", family="qwen", tie_word_embeddings=True),
     "RM-Gemma (Gemma 1)": own_class(lambda: t.GemmaConfig(**KV, head_dim=16), family="gemma", template="gemma"),
     "RM-Mistral": decoder(t.MistralConfig, sliding_window=None),
     "Unified-Feedback (Mistral)": decoder(t.MistralConfig, sliding_window=4096),
     "FsfairX (Llama 3)": kind("linear_llama", template="llama3"),
-    "distilled from R1 (Qwen2)": decoder(t.Qwen2Config, template="llama3_no_bos"),
+    "distilled from R1 (Qwen2)": decoder(t.Qwen2Config, template="llama3_no_bos", family="qwen"),
     "saved by TRL's trainer": kind("linear_qwen3", pad="eos", template="chatml"),
     "weights in bfloat16": kind("linear_llama", dtype="bfloat16", template="llama3"),
     "a template with {% generation %}": kind("linear_qwen3", template=GENERATION),

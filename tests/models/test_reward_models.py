@@ -341,8 +341,23 @@ def test_dtype_can_be_chosen(checkpoint):
     assert_same(engine.score_replies(model, PROMPT, WORDS), oracle.rewards(folder, PROMPT, WORDS))
 
 
-def test_half_floats_become_floats_on_a_cpu(checkpoint):
-    assert cpu(checkpoint("linear_llama", dtype="float16")).dtype == "float32"
+def test_half_floats_become_floats_on_a_cpu_and_a_line_says_what_bfloat16_saves(checkpoint, capsys):
+    folder = checkpoint("linear_llama", dtype="float16")
+    assert load(folder, device="cpu").dtype == "float32"
+    gigabytes = (folder / "model.safetensors").stat().st_size / 1e9
+    assert f"{2 * gigabytes:.2g} GB; DTYPE=bfloat16 takes {gigabytes:.2g} GB" in "".join(capsys.readouterr())
+    assert load(folder, device="cpu", dtype="bfloat16").dtype == "bfloat16"
+    assert load(folder, device="cpu", dtype="float32").dtype == "float32"  # as asked for
+    assert "DTYPE" not in "".join(capsys.readouterr())
+
+
+def test_a_template_from_a_file_takes_the_place_of_the_checkpoints_own(checkpoint, tmp_path):
+    (file := tmp_path / "mine.jinja").write_text(tiny.TEMPLATES["llama3"])
+    expected = engine.score_replies(cpu(checkpoint("linear_llama", template="llama3")), PROMPT, WORDS)
+    for own in (None, "llama31"):
+        model = load(checkpoint("linear_llama", template=own), device="cpu", template=file)
+        assert_same(engine.score_replies(model, PROMPT, WORDS), expected)
+    refused(checkpoint("linear_llama"), "none.jinja cannot be read", template=str(tmp_path / "none.jinja"))
 
 
 # ------------------------------------------------------------------------------------------ heads by themselves
@@ -600,13 +615,22 @@ def test_models_without_a_head_of_one_reward_are_refused(spoiled, architecture):
 
 
 @pytest.mark.parametrize("kind", ["linear_llama", "deberta"])
-def test_classifiers_of_several_labels_are_refused(tmp_path, kind):
+def test_of_a_classifier_with_several_labels_one_has_to_be_named(tmp_path, kind):
     config, family = {
         "linear_llama": (transformers.LlamaConfig(**SMALL | {"num_labels": 2}, intermediate_size=64), "llama"),
         "deberta": (transformers.BertConfig(**SMALL | {"num_labels": 2}, intermediate_size=64), "deberta"),
     }[kind]
-    template = "llama3" if family == "llama" else None
-    refused(tiny.save_other(tmp_path, config, family=family, template=template), "2")
+    folder = tiny.save_other(tmp_path, config, family=family, template="llama3" if family == "llama" else None)
+    refused(folder, "2 outputs", "LABEL=1")
+    refused(folder, "label 2 is none of the head's 2 outputs", label=2)
+    first, second = (load(folder, device="cpu", label=label) for label in (0, 1))
+    assert first.revision != second.revision and np.ptp(
+        engine.score_replies(first, PROMPT, WORDS) - engine.score_replies(second, PROMPT, WORDS)
+    ) > 1e-3  # fmt: skip
+
+
+def test_a_label_of_a_head_that_gives_one_reward_is_refused(checkpoint):
+    refused(checkpoint("armorm"), "leave label out", label=0)
 
 
 def test_config_problems_are_one_line(spoiled):
@@ -794,6 +818,12 @@ def test_a_nickname_asks_for_its_pinned_revision_and_no_code(hub, checkpoint):
     commit, files = model.revision.split(" ")
     assert commit == checkpoint("armorm").name  # the snapshot folder is named for the commit
     assert files == load(str(checkpoint("armorm")), device="cpu").revision  # what is read is hashed as in a folder
+
+
+def test_a_revision_can_be_chosen(hub, checkpoint):
+    asked = hub(checkpoint("armorm"))
+    load("F-Lla-8B-v0.1", device="cpu", revision="main")
+    assert [options["revision"] for _, options in asked] == ["main"]
 
 
 def test_pickled_weights_are_asked_for_only_where_there_are_no_others(hub, spoiled):
