@@ -46,6 +46,8 @@ def score(
     name: one model, several separated by commas, or a group of the registry such as `paper`. The rest: see
     lib.run.score. InputError for a model that fits nowhere, before anything is computed.
     """
+    if options.get("replies"):
+        raise InputError("replies of your own are scored in one process; leave ON out")
     texts, models = read_prompts(prompts), find_models(name.split(","))
     study = study_of(models, collection)
     study = study if tokens is None else Collection(f"{study}-sample-{tokens}")
