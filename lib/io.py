@@ -45,10 +45,7 @@ def replacing(path: Path, *, size: float | None = None, durable: bool = True) ->
         path.parent.mkdir(parents=True, exist_ok=True)
         part.unlink(missing_ok=True)
         if durable:  # among many small files a search at each would take longer than the writing
-            for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):  # by killed writers
-                with contextlib.suppress(OSError):  # another writer may have been quicker
-                    if left.lstat().st_mtime < time.time() - ABANDONED:
-                        left.unlink()
+            _clear_up(path)
         yield part
         if durable:
             with open(part, "rb+") as file:
@@ -63,6 +60,14 @@ def replacing(path: Path, *, size: float | None = None, durable: bool = True) ->
         if isinstance(error, OSError) and (remedy := _remedy(error, path, size)):
             raise InputError(remedy) from error
         raise
+
+
+def _clear_up(path: Path) -> None:
+    """Remove what killed writers of `path` left: whoever still writes has touched its part a moment ago."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        with contextlib.suppress(OSError):  # another writer may have been quicker
+            if left.lstat().st_mtime < time.time() - ABANDONED:
+                left.unlink()
 
 
 def _remedy(error: OSError, path: Path, size: float | None = None) -> str | None:

@@ -103,8 +103,8 @@ def score(
 
     given = {option: value for option, value in options.items() if value is not None}
     if replies is not None:
-        written = reply_files.score_file(_open_model(name, given), Path(replies), given.get("out"), bos)
-        return print(f"{written[0]:,} replies are scored; the rewards are in {shown_path(written[1])}.")
+        count, written = reply_files.score_file(_open_model(name, given), Path(replies), given.get("out"), bos)
+        return print(f"{count:,} replies are scored; the rewards are in {shown_path(written)}.")
     texts = read_prompts(prompts)
     models = {language_models.find(name)["nickname"]: name} if "reference" in given else registry.find_models([name])
     if len(models) != 1:
@@ -115,9 +115,7 @@ def score(
     model = _open_model(load, given)
     token_ids = None if tokens is None else engine.sample(model, tokens)
     engine.score_vocabulary(model, texts, path, reply_mode=reply_mode, bos=bos, token_ids=token_ids)
-    print(
-        "\n".join([*score_lines(Collection(path.parent.name), [nickname]), f"The score table is {shown_path(path)}."])
-    )
+    print(*score_lines(Collection(path.parent.name), [nickname]), f"The score table is {shown_path(path)}.", sep="\n")
 
 
 def _open_model(name: str, given: dict):

@@ -229,6 +229,14 @@ def config_of(folder: Path) -> PreTrainedConfig:
             f"{place} is not of an architecture that transformers knows ({message}), and code in its "
             "repository is not run; give another checkpoint, or install a newer transformers"
         ) from error
+    _refuse_config(folder, config)
+    config.return_dict = True  # False changes no number, but what a model's outputs are called
+    return config
+
+
+def _refuse_config(folder: Path, config: PreTrainedConfig) -> None:
+    """Raise InputError for a configuration of what is not read here, or whose sizes no model has."""
+    place = f"{folder}/config.json"
     text, window, named = config.get_text_config(), getattr(config, "sliding_window", None), config.architectures or []
     sizes = {"num_hidden_layers": MOST_LAYERS, "vocab_size": MOST_TOKENS}
     refused = {
@@ -248,8 +256,6 @@ def config_of(folder: Path) -> PreTrainedConfig:
     }  # fmt: skip
     for line in (line for line, is_wrong in refused.items() if is_wrong):
         raise InputError(line)
-    config.return_dict = True  # False changes no number, but what a model's outputs are called
-    return config
 
 
 def architecture_of(config: PreTrainedConfig) -> str:

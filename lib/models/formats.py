@@ -234,14 +234,7 @@ def merge(folder: Path, base: Path, files: dict[str, Path], target: Path) -> Pat
     if (target / "config.json").is_file():
         return target
     scale = adapter["lora_alpha"] / (math.sqrt(adapter["r"]) if adapter.get("use_rslora") else adapter["r"])
-    own_files = sorted(folder.glob("*.safetensors"))
-    given = {
-        name.removeprefix("base_model.model.").replace(".modules_to_save.", "."): tensor
-        for path in own_files
-        for name, tensor in load_file(path).items()
-    }
-    if not given:
-        raise InputError(f"{folder} holds an adapter's configuration but no weights; download it again")
+    given = _tensors_of_adapter(folder)
     pairs = {name.removesuffix(".lora_A.weight") for name in given if name.endswith(".lora_A.weight")}
     if unknown := sorted({f"{name}.weight" for name in pairs} - files.keys()):
         raise InputError(f"{folder} adapts {unknown[0]}, which {base} lacks; give the adapter's own base")
@@ -260,3 +253,15 @@ def merge(folder: Path, base: Path, files: dict[str, Path], target: Path) -> Pat
         config |= {"architectures": [named.replace("ForCausalLM", "ForSequenceClassification")],
                    "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}  # fmt: skip
     return _write(target, sorted(set(files.values())), change, (base, folder), config)
+
+
+def _tensors_of_adapter(folder: Path) -> dict[str, Tensor]:
+    """Return an adapter's tensors, by the names of the base's parts. InputError if there are none."""
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise InputError(f"{folder} holds an adapter's configuration but no weights; download it again")
+    named = {name: tensor for path in files for name, tensor in load_file(path).items()}
+    return {
+        name.removeprefix("base_model.model.").replace(".modules_to_save.", "."): tensor
+        for name, tensor in named.items()
+    }

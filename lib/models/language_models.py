@@ -62,8 +62,7 @@ def load(
     takes the registry's, else whether there is a template.
     Raises InputError, one line with the remedy, for anything that is not there, not open, or not a language model.
     """
-    name = str(name)
-    entry = find(name)
+    entry = find(name := str(name))
     files = checkpoints.open_files(entry["hub_id"], entry["revision"])
     folder = files.folder
     config = checkpoints.config_of(folder)
@@ -77,7 +76,7 @@ def load(
     checkpoints.refuse_unloaded(folder, report, report["unexpected_keys"])
     tokenizers.refuse_larger_tokenizer(folder, tokenizer, len(model.get_output_embeddings().weight))
     if tuned is None:
-        tuned = bool(tokenizer.chat_template) if entry["tuned"] == "" else bool(entry["tuned"])
+        tuned = bool(tokenizer.chat_template if entry["tuned"] == "" else entry["tuned"])
     if tuned and not tokenizer.chat_template:
         raise InputError(f"{name}: the tokenizer has no chat template; read the model with tuned=False")
     files.refuse_changed()

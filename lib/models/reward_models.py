@@ -6,7 +6,7 @@ key, and no remote code ever runs. Facts about the ten models of the paper are i
 
 import copy
 import json
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -355,13 +355,7 @@ def load_head(
     with checkpoints.built_from(folder):
         head = new_head(head_name, config, shapes)
     expected = {k: v for k, v in head.state_dict().items() if not k.endswith("num_batches_tracked")}
-    again, alone = "check the revision, or download the checkpoint again", "give a checkpoint with this head alone"
-    for problem, wrong, remedy in (
-        ("lacks", expected.keys() - shapes, again), ("has unexpected", shapes.keys() - expected, alone)
-    ):  # fmt: skip
-        if wrong:
-            which = ", ".join(sorted(wrong)[:4])
-            raise InputError(f"the checkpoint {problem} head tensors {which} for head {head_name}; {remedy}")
+    _refuse_other_tensors(expected.keys(), shapes.keys(), head_name)
     if label is not None and head_name not in FAMILIES:
         raise InputError(
             f"a label is for classifiers with several, and head {head_name} gives one reward; leave it out"
@@ -380,6 +374,14 @@ def load_head(
         tensors[name] = checkpoints.read_tensor(keys[key], key).float()[rows]
     head.load_state_dict(tensors, strict=False)
     return head
+
+
+def _refuse_other_tensors(expected: Set[str], given: Set[str], head_name: str) -> None:
+    again, alone = "check the revision, or download the checkpoint again", "give a checkpoint with this head alone"
+    for problem, wrong, remedy in (("lacks", expected - given, again), ("has unexpected", given - expected, alone)):
+        if wrong:
+            which = ", ".join(sorted(wrong)[:4])
+            raise InputError(f"the checkpoint {problem} head tensors {which} for head {head_name}; {remedy}")
 
 
 # --- saving -------------------------------------------------------------------------------------------------------

@@ -47,8 +47,8 @@ def family(folder, name: str):
     return made, by_formula(folder.with_name("plain") if tiny.FAMILIES[name].store else made, tiny.FAMILIES[name])
 
 
-@pytest.mark.parametrize("name", tiny.FAMILIES)
-def test_a_familys_rewards_are_those_of_its_formula(name, tmp_path):
+@pytest.mark.parametrize("name", [name for name in tiny.FAMILIES if name.startswith(("Starling", "saved from"))])
+def test_what_is_stored_under_other_names_has_the_rewards_of_its_formula(name, tmp_path):
     folder, expected = family(tmp_path / "model", name)
     assert np.ptp(expected) > 0.01
     np.testing.assert_allclose(rewards(folder), expected, rtol=0, atol=1e-5 * max(1, np.abs(expected).max()))
