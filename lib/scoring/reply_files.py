@@ -84,7 +84,7 @@ def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str 
 
 def _best_other(rewards: pd.Series) -> pd.Series:
     """Return for each reward the largest of the others; NaN where there is no other."""
-    first, second, *_ = [*rewards.nlargest(2), float("nan"), float("nan")]
+    first, second = (rewards.nlargest(2).tolist() + [float("nan")] * 2)[:2]
     return pd.Series(first, rewards.index).where(rewards.index != rewards.idxmax(), second)
 
 
