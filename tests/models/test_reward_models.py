@@ -630,7 +630,7 @@ def test_of_a_classifier_with_several_labels_one_has_to_be_named(tmp_path, kind)
 
 
 def test_a_label_of_a_head_that_gives_one_reward_is_refused(checkpoint):
-    refused(checkpoint("armorm"), "leave label out", label=0)
+    refused(checkpoint("armorm"), "a label is for classifiers with several", label=0)
 
 
 def test_config_problems_are_one_line(spoiled):
