@@ -60,7 +60,7 @@ KINDS = {
     # A scorecard of fewer claims than the collection has would take the place of the whole one.
     SCORECARD: Kind(needs=BEFORE_SCORECARD, after=(), reads=("scores", "claims", "tables", "published"), seconds=8),
     "10": replace(OF_A_MODEL, reads=("model", "card", "published"), seconds=60),
-    "10b": Kind(after=(), reads=("trained", "card"), seconds=90),
+    "10b": Kind(after=(), reads=("trained", "card"), seconds=180),
     "11": Kind(needs=(TRAINING, "08"), reads=("scores", "logprobs"), seconds=15),
 }
 

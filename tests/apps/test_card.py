@@ -513,6 +513,16 @@ def test_real_replies_are_twenty_answers_with_one_thing_swapped():
     assert longer.min() > 5 and all(a.startswith(b) for a, b in zip(texts["length"], texts["good"], strict=True))
 
 
+def test_each_real_reply_is_scored_after_its_own_question(monkeypatch):
+    def score_replies(model, prompt, typed, bos):
+        return np.array([len(prompt) + 1000 * len(text) for text in typed])
+
+    monkeypatch.setattr(replies.engine, "score_replies", score_replies)
+    scored, texts = replies.score(None), pd.read_csv(ROOT / "data/real_replies.csv")
+    for row in texts.itertuples():
+        assert scored.loc[row.prompt, row.version] == len(row.prompt) + 1000 * len(row.reply)
+
+
 def test_a_swap_is_in_units_of_good_less_bad_and_flips_what_it_exceeds():
     margins = np.array([3.0, 4.0, -5.0])  # root mean square: sqrt(50 / 3)
     rewards = pd.DataFrame({"bad": 1.0, "good": 1 + margins} | dict.fromkeys(replies.SWAPS, 1 + margins))

@@ -181,7 +181,7 @@ RUNS: dict[str, list[Run]] = {
             {"tokens": 16384, "typed": 9675, "framing": near(2.7, abs=0.5), "sentiment_worst": near(-0.44, abs=0.05)},
         )
     ],
-    "10b_two_checkpoints": [Run({}, {"claimed": 1, "claimed_seeds": 0, "nature": near(-0.28, abs=0.1)})],
+    "10b_two_checkpoints": [Run({}, {"claimed": 1, "claimed_seeds": 0, "nature": near(-0.24, abs=0.1)})],
     "11_what_training_would_change": [
         # A bonus for frequent words and a penalty on identity terms were planted; without them both would be 0 and 1.
         Run({}, {"collapse": near(7.9, abs=1.5), "twice": near(0.43, abs=0.15), "devalued": near(0.02, abs=0.02)})
