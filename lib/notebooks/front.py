@@ -6,12 +6,11 @@ All are made from committed tables alone and name committed files only, so that 
 from pathlib import Path
 
 from .. import ROOT
-from ..claims import claims, scorecard, sections
+from ..claims import cells, claims, scorecard, sections
 from ..io import replacing
 from ..show import figures
 from ..show.pages import template
 from ..show.token_charts import draw_token_grid
-from ..similarity.ends import side_by_side
 from ..tables.collection import PUBLISHED
 from .files import find_notebooks, opening
 
@@ -39,7 +38,9 @@ def draw_picture() -> Path:
     """Draw the most and least rewarded tokens of the paper's ten models, as its Table A6 lists them; offensive ones
     are hidden."""
     figures.style()
-    return figures.save(draw_token_grid(side_by_side("Table A6", LISTED), title=TITLE), PUBLISHED, PICTURE, alt_text())
+    listed = cells.printed_lists("A6")
+    ends = listed[listed.index.get_level_values("position") <= LISTED]
+    return figures.save(draw_token_grid(ends, title=TITLE), PUBLISHED, PICTURE, alt_text())
 
 
 def page() -> str:
