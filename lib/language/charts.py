@@ -19,7 +19,8 @@ KIND_MARKS = {"pretrained": ("o", "black"), "instruction-tuned": ("s", "#8c8c8c"
 def draw_function_word_counts(counts: pd.DataFrame, *, title: str, n: int) -> Chart:
     """How many of the n first tokens are function words: a row per model, a panel per source, a mark per prompt.
 
-    counts: columns source, model, kind (a key of KIND_MARKS), prompt, function_words. A line joins a model's marks.
+    `counts` has a row per source, model and prompt, with its kind (a key of KIND_MARKS) and its function_words. A line
+    joins a model's marks.
     """
     sources = list(counts["source"].unique())
     rows = max(counts.groupby("source")["model"].nunique())
@@ -71,7 +72,8 @@ def draw_by_frequency(tables: Mapping[str, pd.DataFrame], prompt: str, *, title:
 def draw_by_distance(ratios: pd.DataFrame, *, title: str) -> Chart:
     """Return how often groups of texts are named at each KL, relative to the reference: a panel per group.
 
-    ratios: columns model, group, nats, ratio. A thin line per model in its colour, on a logarithmic scale.
+    `ratios` has a row per model, group and nats, with the ratio. A thin line per model in its colour, on a logarithmic
+    scale.
     """
     groups = list(ratios["group"].unique())
     figure, panels = row_of_panels(groups, height=4.6, title=title, sharey=True)

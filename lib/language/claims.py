@@ -25,7 +25,7 @@ COUNT, FIRST = "function_words_of_{}", "models_with_a_function_word_first"
 def printed_function_words() -> pd.DataFrame:
     """Return the function words among the 20 first tokens of Tables A1-A3 as printed: one row per model and prompt.
 
-    Columns: model, kind (pretrained, instruction-tuned), prompt, then as from leakage.first_words, without by_chance.
+    The kind is pretrained or instruction-tuned. The other columns are those of leakage.first_words, without by_chance.
     """
     table = paper_table("tables_a1_to_a5")
     table = table[(table["end"] == "top") & table["table"].isin(["A1", "A2", "A3"])].sort_values(["table", "position"])
@@ -56,7 +56,7 @@ def printed_ends(table: str, models: Sequence[str] = ("gemma-2b", "gemma-2b-it")
 
 
 def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Return the cells of Tables A1 to A5, by name, beside those of score tables; see lib.claims.cells.
+    """Return the cells of Tables A1 to A5, by name, compared with score tables (see lib.claims.cells).
 
     tables: as from scores.with_contrasts. Only the order of the released logits counts, which the softmax keeps.
     """
@@ -73,7 +73,7 @@ def count_function_words(
 ) -> pd.DataFrame:
     """Return the function words among the n first tokens of score tables: one row per model and prompt.
 
-    kinds: model -> pretrained or instruction-tuned; a model that it lacks is a reward model.
+    kinds: model -> pretrained or instruction-tuned. A model that it lacks is a reward model.
     """
     counts = {name: leakage.first_words(table, prompts, n) for name, table in tables.items()}
     rows = pd.concat(counts, names=["model", None]).reset_index("model").reset_index(drop=True)
@@ -91,8 +91,8 @@ def claim_rows(
 ) -> list[dict]:
     """Return the rows of appendix A.1.2 (see claims.row): function words first, printed and computed, and leakage.
 
-    of_paper: as from printed_function_words; of_language_models, of_reward_models: as from count_function_words.
-    explained, beyond: as leakage_rows takes them.
+    `of_paper` is made by printed_function_words, and the other two counts by count_function_words. leakage_rows takes
+    the last two tables.
     """
     rows, own = function_word_rows(of_paper, PRINTED, THE_PAPER), papers_own(study)
     rows += function_word_rows(of_language_models, f"language models of {study}", own)
@@ -103,8 +103,8 @@ def claim_rows(
 def function_word_rows(counts: pd.DataFrame, source: str, own: Set[str]) -> list[dict]:
     """Return two rows per kind of model and prompt: models with a function word first, and the mean count of them.
 
-    counts: as from printed_function_words or count_function_words. own: what of the paper's own they are about. The
-    count of models has the exact interval of a share (Clopper and Pearson 1934), times the models.
+    `counts` is made by printed_function_words or count_function_words. `own` says which data of the paper it covers.
+    The count of models has the exact interval of a share (Clopper and Pearson 1934), times the models.
     """
     rows, number = [], "as_published" if source == PRINTED else "corrected"
     for (kind, prompt), table in counts.groupby(["kind", "prompt"], sort=False):
@@ -125,7 +125,8 @@ def function_word_rows(counts: pd.DataFrame, source: str, own: Set[str]) -> list
 def leakage_rows(explained: pd.DataFrame, beyond: pd.DataFrame) -> list[dict]:
     """Return the mean rank correlation per prompt and control, and how many models differ from the control model.
 
-    explained: rows of leakage.explained of several models. beyond: rows of leakage.beyond with `apart`, or nothing.
+    `explained` holds rows of leakage.explained of several models, and `beyond` rows of leakage.beyond with `apart`. It
+    may be empty.
     """
     rows = []
     for (prompt, held), table in explained.groupby(["prompt", "held_constant"], sort=False):
@@ -144,9 +145,9 @@ def training_rows(
 ) -> list[dict]:
     """Return what training on the rewards would change, at a KL of so many nats: a row each, means over models.
 
-    collapse: nats at which one reply has half of the probability. twice: log10 of frequency. devalued: the ratio of a
-    typical identity term, of which the geometric mean is taken. overlaps: a number per pair of models; pairs share
-    models, so it has no interval.
+    `collapse` is in nats, at which one reply has half of the probability. `twice` is in log10 of frequency. `devalued`
+    is the ratio of a typical identity term, whose geometric mean is taken. `overlaps` has a number per pair of models.
+    Pairs share models, so their mean has no interval.
     """
     note = f"policy at a KL of {nats:g} from the language model, in nats"
     logs = over_models(np.log(devalued), -np.inf, np.inf)
@@ -171,9 +172,9 @@ def training_rows(
 
 
 def over_models(values: Sequence[float], lowest: float, highest: float) -> dict[str, float]:
-    """Return the 95% t interval of the mean over models: ci_low, ci_high, n; below three models only n.
+    """Return the 95% t interval of the mean over models as ci_low and ci_high, with n. Below three models: only n.
 
-    It ends at lowest and highest, beyond which no mean can lie: what is cut off holds nothing.
+    The interval is cut at lowest and highest, because no mean can be beyond these.
     """
     values = np.asarray(values, dtype=float)
     if len(values) < 3:

@@ -2,8 +2,8 @@
 
 A reward model is made from a language model, which knows how likely every word is. If some of that leaks into the
 rewards, likely words are rewarded for being likely, as the paper suspects where it finds a frequency bias (section
-3.3). Here it is measured: rank correlations of reward and log-probability over words, and partial ones with sentiment,
-or sentiment and word frequency, held constant. Tables only; nothing here knows a model.
+3.3). The measures are rank correlations of reward and log-probability over words. Partial correlations hold sentiment
+constant, or sentiment and word frequency. Tables only; nothing here knows a model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,11 +29,11 @@ HELD_CONSTANT = {"nothing": [], "sentiment": SENTIMENT, "sentiment and frequency
 def words(rewards: pd.DataFrame, log_probabilities: pd.DataFrame, prompts: Sequence[str]) -> pd.DataFrame:
     """Return English words, one row each, with their reward and their log-probability for every prompt.
 
-    rewards, log_probabilities: score tables over one vocabulary; prompts: columns of both. They are joined on token_id;
-    InputError if an id is not the same token in both. Columns: word; `reward <prompt>`; `log_probability <prompt>`,
-    that of all tokens which the reward model reads as this input (` love` and `love`: the logarithm of the sum of their
-    probabilities); frequency (log10 of occurrences per million words, wordfreq); positive, negative (the two sides of
-    VADER's mean rating, in [0, 4] and [-4, 0]; both 0 for a word that it does not rate). Words that wordfreq does not
+    The two score tables have one vocabulary and all prompts, and are joined on token_id. InputError if an id is not the
+    same token in both. There are columns `reward <prompt>` and `log_probability <prompt>`. The probabilities of all
+    tokens that the reward model reads as one input, such as ` love` and `love`, are added up. `frequency` is log10 of
+    occurrences per million words (wordfreq). `positive` and `negative` are the positive and negative part of VADER's
+    mean rating, and 0 for a word that it does not rate. Words that wordfreq does not
     hold are left out, and of spellings that differ by case one is taken, as in lexicons.join.
     """
     both = _joined(rewards, log_probabilities, prompts)
@@ -70,10 +70,10 @@ def _joined(rewards: pd.DataFrame, log_probabilities: pd.DataFrame, prompts: Seq
 def explained(rows: pd.DataFrame, prompts: Sequence[str], resamples: int = 200, seed: int = 0) -> pd.DataFrame:
     """Return the rank correlation of reward and log-probability: one row per prompt and set of controls.
 
-    rows: as from `words`. Columns: prompt, held_constant (a key of HELD_CONSTANT), rho (Spearman's, partial where
-    something is held constant, in [-1, 1]), ci_low, ci_high (95%, percentile bootstrap over words), share (rho squared:
-    how much of the variance of reward ranks goes with log-probability), tau (Kendall's tau-b where nothing is held
-    constant, else missing), n (words). InputError where a reward or log-probability is missing or they are all equal.
+    rows: as from `words`. `held_constant` is a key of HELD_CONSTANT. `rho` is Spearman's, or the partial correlation,
+    in [-1, 1]. `ci_low` and `ci_high` are the 95% percentile bootstrap over words. `share` is rho squared, the part of
+    the variance of reward ranks that goes with log-probability. `tau` is Kendall's tau-b, only where nothing is held
+    constant. `n` counts words. InputError where a reward or log-probability is missing or they are all equal.
     """
     pairs = {prompt: [f"reward {prompt}", f"log_probability {prompt}"] for prompt in prompts}
     columns = [*(name for pair in pairs.values() for name in pair), *HELD_CONSTANT["sentiment and frequency"]]
@@ -91,7 +91,7 @@ def explained(rows: pd.DataFrame, prompts: Sequence[str], resamples: int = 200, 
 
 
 def explained_by_model(words: Mapping[str, pd.DataFrame], prompts: Sequence[str], resamples: int = 200) -> pd.DataFrame:
-    """Return explained() of several models with the column model; words: model -> as from `words`, empty for none."""
+    """Return explained() of several models with the column model. `words` maps a model to its rows; it may be empty."""
     tables = [explained(rows, prompts, resamples).assign(model=name) for name, rows in words.items()]
     columns = ["prompt", "held_constant", "rho", "ci_low", "ci_high", "share", "tau", "n", "model"]
     return pd.concat(tables) if tables else pd.DataFrame({name: pd.Series(dtype=float) for name in columns})
@@ -103,8 +103,9 @@ def beyond(
 ) -> pd.DataFrame:  # fmt: skip
     """Return by how much log-probability goes with one model's rewards more than with a control's: one row per prompt.
 
-    rows, control: as from `words`, of two models; compared over the words that both have. held: a key of HELD_CONSTANT.
-    Columns: prompt, rho, rho_control, difference, ci_low, ci_high (95%, both models on the same resampled words), n.
+    rows, control: as from `words`, of two models, which are compared over the words that both have. `held` is a key of
+    HELD_CONSTANT. `ci_low` and `ci_high` are the 95% interval of the difference of `rho` and `rho_control`. Both models
+    are resampled on the same words.
     """
     both = rows.merge(control, on="word", suffixes=("", " of control"), validate="one_to_one")
     if len(both) < FEWEST:
@@ -127,14 +128,14 @@ def partial_spearman(values: np.ndarray) -> float:
 
 
 def partial(covariance: np.ndarray, columns: Sequence[int]) -> np.ndarray:
-    """Return the correlation of the first two columns with the others held constant; covariance: (..., k, k)."""
+    """Return the correlation of the first two columns with the others held constant. covariance: (..., k, k)."""
     chosen = np.array(columns)
     precision = np.linalg.pinv(covariance[..., chosen[:, None], chosen], hermitian=True)
     return -precision[..., 0, 1] / np.sqrt(precision[..., 0, 0] * precision[..., 1, 1])
 
 
 def rank_covariances(values: np.ndarray, resamples: int, seed: int = 0) -> np.ndarray:
-    """Return covariances of the columns' ranks in bootstrap resamples of the rows, (resamples, k, k). values: (n, k).
+    """Return covariances of the columns' ranks in bootstrap resamples, (resamples, k, k), given values of shape (n, k).
 
     Ranks are taken anew in each resample, ties sharing the average. Sorting once is enough for that: a resample only
     says how often each row counts.
@@ -149,7 +150,7 @@ def rank_covariances(values: np.ndarray, resamples: int, seed: int = 0) -> np.nd
 
 
 def _ranks(codes: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Return each row's average rank among all drawn rows, (n,). codes: values, numbered in their order."""
+    """Return each row's average rank among all drawn rows, (n,). codes: the values numbered in order."""
     counts = np.bincount(codes, weights=times)
     return (counts.cumsum() - (counts - 1) / 2)[codes]
 
@@ -167,7 +168,7 @@ def refuse_unranked(rows: pd.DataFrame, prompts: Sequence[str]) -> None:
 
 @cache
 def function_words() -> frozenset[str]:
-    """Return English function words in small letters: determiners, pronouns, prepositions, conjunctions, ...
+    """Return English function words in small letters, such as determiners, pronouns and prepositions.
 
     The closed classes, from data/function_words.csv. Indefinite pronouns such as `nothing` are not among them, because
     they can be meant as an answer.
@@ -176,15 +177,15 @@ def function_words() -> frozenset[str]:
 
 
 def is_function_word(texts: Sequence[str]) -> np.ndarray:
-    """Return whether each text, trimmed and in any case, is a function word, (n,) bool."""
+    """Return whether each trimmed text is a function word in any case, (n,) bool."""
     return np.array([text.strip().lower() in function_words() for text in texts], dtype=bool)
 
 
 def first_words(table: pd.DataFrame, prompts: Sequence[str], n: int = 20) -> pd.DataFrame:
     """Return how many of the n highest tokens of a score table are function words: one row per prompt.
 
-    Columns: prompt, first (text of the highest), first_is_function_word, function_words (of n), n, by_chance (of n, if
-    tokens were drawn at random). Ties are in order of token_id.
+    `first` is the text of the highest token. `function_words` counts those among n, and `by_chance` is the number that
+    is expected among n random tokens. Ties are in order of token_id.
     """
     share = is_function_word(table["text"]).mean()
     rows = []

@@ -27,7 +27,7 @@ NEAREST, FARTHEST = -30.0, 60.0  # natural logarithms of the strengths among whi
 
 
 def optimum(log_reference: np.ndarray, reward: np.ndarray, strength: float) -> np.ndarray:
-    """Return the log-probabilities of the KL-optimal policy, (replies,); strength: 1 / beta, per unit of reward."""
+    """Return the log-probabilities of the KL-optimal policy, (replies,). strength: 1 / beta, per unit of reward."""
     tilted = log_reference + strength * (reward - reward.max())
     return tilted - logsumexp(tilted)
 
@@ -62,7 +62,7 @@ def kl(log_policy: np.ndarray, log_reference: np.ndarray) -> float:
 
 
 def mixture_weighted_log_ratio(log_policy: np.ndarray, log_reference: np.ndarray) -> np.ndarray:
-    """Return (p + q) / 2 (log p - log q) for each reply, (replies,), in nats: p the policy, q the reference.
+    """Return (p + q) / 2 (log p - log q) for each reply in nats, where p is the policy and q the reference.
 
     The log-ratio alone is largest for replies that neither model ever gives; this weight takes them out (Christian et
     al. 2026, arXiv 2601.20838). The sum over all replies is half of KL(p || q) - KL(q || p).
@@ -100,11 +100,11 @@ def replies(
     """Return what both models can say: one row per token, with its reward and its probability under the reference.
 
     rewards, log_probabilities: score tables that have the prompt. Tables of one vocabulary are joined on token_id, so
-    that ` love` and `love` keep a probability each; others on the text, the lowest id of each. kinds: groups of texts
-    besides `positive` and `negative` (by the sign of VADER's rating), such as identity terms.
-    Columns: token_id, text, input_group, reward, log_reference (renormalised over these rows), frequency (log10 of
-    occurrences per million words, wordfreq; missing for what is no listed word), and for each group a column of True
-    and False. attrs["kept"]: the probability that the reference gives to these rows before it is renormalised.
+    that ` love` and `love` keep a probability each. Others are joined on the text, with its lowest id. `kinds` adds
+    groups of texts, such as identity terms, to `positive` and `negative` (by the sign of VADER's rating).
+    `log_reference` is renormalised over these rows. `frequency` is log10 of occurrences per million words (wordfreq),
+    and missing for other texts. Each group has a column of True and False. `attrs["kept"]` is the probability that the
+    reference gives to these rows before it is renormalised.
     InputError where a table lacks the prompt or the models share no text.
     """
     for name, table in (("rewards", rewards), ("log-probabilities", log_probabilities)):
@@ -141,9 +141,10 @@ def groups_of(rows: pd.DataFrame) -> list[str]:
 def at_budgets(rows: pd.DataFrame, budgets: Sequence[float] = BUDGETS) -> pd.DataFrame:
     """Return what the reference and both policies say: one row per policy and budget, the reference (0 nats) first.
 
-    rows: as from `replies`. Columns: policy, budget (nats), strength (1 / beta, or n - 1), kl (nats), entropy (nats),
-    reward (expected), frequency (expected, log10 per million, among listed words), first (the most probable reply),
-    probability (of that reply, over all tokens that the reward model reads as it), then the probability of each group.
+    rows: as from `replies`. `budget`, `kl` and `entropy` are in nats. `strength` is 1 / beta, or n - 1. `reward` is the
+    expected reward, and `frequency` the expected log10 frequency per million among listed words. `first` is the most
+    probable reply. Its `probability` is over all tokens that the reward model reads as it. Each group has its
+    probability.
     Budgets that are not possible have missing numbers.
     """
     log_reference, reward = rows["log_reference"].to_numpy(), rows["reward"].to_numpy()
@@ -176,7 +177,7 @@ def describe(rows: pd.DataFrame, log_policy: np.ndarray) -> dict[str, float | st
 
 
 def first_replies(rows: pd.DataFrame, log_policy: np.ndarray, n: int = 10) -> pd.DataFrame:
-    """Return the n most probable replies: columns text, probability, reference (probability), reward.
+    """Return the n most probable replies, with their probability, that under the reference, and their reward.
 
     Tokens that the reward model reads as the same input are one reply.
     """
@@ -189,7 +190,7 @@ def first_replies(rows: pd.DataFrame, log_policy: np.ndarray, n: int = 10) -> pd
 
 
 class Collapse(NamedTuple):
-    """Where one reply takes over: the KL in nats, and the reply; NaN and '' where none ever does."""
+    """The KL in nats at which one reply takes over, and this reply. NaN and '' where none ever does."""
 
     nats: float
     text: str
@@ -234,9 +235,9 @@ def without_frequency(rows: pd.DataFrame) -> pd.DataFrame:
 def double_counting(rows: pd.DataFrame, budgets: Sequence[float] = BUDGETS) -> pd.DataFrame:
     """Return how frequent the words of the KL-optimal policy are, with and without the reward's own liking for them.
 
-    Columns: budget, reference, whole, without (expected log10 frequency per million words: of the reference, of the
-    policy for the reward, and of that for the reward `without_frequency`), twice (whole - without: what frequent words
-    gain by being rewarded again). Section 3.3 of the paper asks for this comparison.
+    `reference`, `whole` and `without` are expected log10 frequencies per million words. They belong to the reference,
+    to the policy for the reward, and to the policy for the reward `without_frequency`. `twice` is whole - without,
+    which frequent words gain by being rewarded again. Section 3.3 of the paper asks for this comparison.
     """
     whole, without = (at_budgets(part, budgets) for part in (rows, without_frequency(rows)))
     whole, without = (
@@ -249,9 +250,9 @@ def double_counting(rows: pd.DataFrame, budgets: Sequence[float] = BUDGETS) -> p
 def overlaps(of_models: dict[str, pd.DataFrame], nats: float) -> pd.DataFrame:
     """Return how alike the answers are that rewards lead to from one reference: one row per pair of models.
 
-    of_models: model -> replies, of one reference model and prompt. Columns: first, second, tau (Kendall's tau-b of the
-    rewards), overlap (of the KL-optimal policies at this KL: the sum of the smaller of the two probabilities, in
-    [0, 1]), n (replies of both). Pairs in which a policy cannot be so far away are left out.
+    of_models: model -> replies, of one reference model and prompt. `tau` is Kendall's tau-b of the
+    rewards. `overlap` is the sum of the smaller of the two probabilities under the KL-optimal policies at this KL, in
+    [0, 1]. `n` counts the replies of both. Pairs in which a policy cannot be so far away are left out.
     """
     named, compared = list(of_models), []
     for i, first in enumerate(named):
@@ -276,9 +277,10 @@ def group_ratio(
 ) -> dict[str, float]:
     """Return how many times as often as the reference a policy names a typical text of a group.
 
-    group: one of `groups_of(rows)`. Returns ratio (the geometric mean of policy / reference over the inputs of the
-    group), ci_low, ci_high (95%, percentile bootstrap over these inputs: other texts could have stood for the group),
-    total (the ratio of the group's whole probability, which a few everyday words such as `old` can decide), n (inputs).
+    group: one of `groups_of(rows)`. `ratio` is the geometric mean of policy / reference over the inputs of the group.
+    `ci_low` and `ci_high` are its 95% percentile bootstrap over these inputs, because other texts could have stood for
+    the group. `total` is the ratio of the group's whole probability, which a few everyday words such as `old` can
+    decide. `n` counts inputs.
     All but n are missing where the vocabulary has fewer than two inputs of the group.
     """
     listed = rows.assign(policy=np.exp(log_policy), reference=np.exp(rows["log_reference"]))[rows[group]]

@@ -13,9 +13,9 @@ STEPS_IN_A_MEAN = 10
 
 @styled
 def draw_losses(losses: Mapping[str, Sequence[float]], title: str) -> Chart:
-    """Draw the loss of every training step, a thin line, and its mean over ten steps, a thick one; the first is black.
+    """Draw the loss of every training step as a thin line, and its mean over ten steps as a thick one.
 
-    losses: name -> loss per step, as of reward_models.train; two names at most. The dashed line is what guessing costs.
+    `losses` maps at most two names to the loss of each step. The dashed line is what guessing costs.
     """
     figure = new_chart(9, 4.6, title, DENSE_TITLE)
     axes = figure.subplots()

@@ -35,7 +35,7 @@ def terms() -> pd.DataFrame:
 
 
 def draw_pairs(n: int = PAIRS, seed: int = 0) -> pd.DataFrame:
-    """Return one-sided preferences, a row per pair: preferred_word, preferred_term, rejected_word, rejected_term.
+    """Return one-sided preferences, a row per pair, with the word and the term of the preferred and the rejected reply.
 
     Raters choose by the two rated words (see planting.planted_utility); a quarter of the rejected terms are identity
     terms, and no preferred term is one.
@@ -62,7 +62,7 @@ def balance(pairs: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
 
 
 def train(pairs: pd.DataFrame, *, seed: int = 0, steps: int = STEPS) -> RewardModel:
-    """Return a reward model trained on the pairs; the same arguments, the same weights. steps: of 64 pairs each."""
+    """Return a reward model trained on the pairs, in steps of 64 pairs; the same arguments give the same weights."""
     rng = np.random.default_rng(seed)
     with one_thread():
         model = new_model(RATERS, seed)
@@ -100,9 +100,9 @@ def penalties(model: RewardModel) -> dict[str, float]:
 
 
 def added_by_one_sided_data(penalties: pd.DataFrame) -> pd.Series:
-    """Return how much larger the penalty on shown terms is with one-sided data: mean, ci_low, ci_high (95%, t), n.
+    """Return how much larger the penalty on shown terms is with one-sided data, with its 95% t interval and n.
 
-    penalties: columns seed, data, shown, as in PENALTIES. Trainings of one seed form a pair.
+    `penalties` has the columns of PENALTIES. Trainings of one seed form a pair.
     """
     of_seed = penalties.pivot_table("shown", "seed", "data")
     difference = of_seed["one-sided"] - of_seed["balanced"]

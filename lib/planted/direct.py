@@ -1,7 +1,7 @@
 """A small language model trained on planted preferences directly (DPO), so that its implicit reward has known values.
 
 Direct preference optimisation trains a language model on pairs of replies without a reward model (Rafailov et al. 2023,
-arXiv 2305.18290): the loss is that of Bradley and Terry, and the reward of a reply is beta times the log-ratio of the
+arXiv 2305.18290). The loss is the one of Bradley and Terry. The reward of a reply is beta times the log-ratio of the
 policy and its reference. Replies are words that are one token here, so one forward pass gives the reward of all.
 """
 
@@ -35,9 +35,9 @@ def train(
 ) -> tuple[ImplicitRewardModel, dict]:
     """Return the trained policy as an implicit reward model, with beta 1, and the report of its training.
 
-    reference: a language model with a chat template, as for language_models.load; the policy starts from it. raters:
-    the nickname of the profile whose preferences are drawn. Words of stems that are held out are never shown. The same
-    arguments give the same weights.
+    The policy starts from the reference, a language model with a chat template, named as for language_models.load.
+    `raters` is the nickname of the profile whose preferences are drawn. Words of stems that are held out are never
+    shown. The same arguments give the same weights.
     """
     started, rng, profile = time.time(), np.random.default_rng(seed), planting.profile(raters)
     model = implicit.load(reference, reference, end=False)

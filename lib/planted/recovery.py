@@ -39,9 +39,9 @@ def polarities(table: pd.DataFrame) -> dict[str, int]:
 def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
     """Return what was planted in a model and what its score table gives back: a row per prompt and value.
 
-    Index: (prompt, value), where value is k_hi, k_lo, frequency, identity, nature, technology or nonword, `gap`
-    (k_hi - k_lo), or `skew` of the distribution. Columns: planted, recovered, ci_low, ci_high (95%, least squares with
-    robust errors; none for skew), n. Rewards are divided by the profile's scale. All values are estimated together.
+    The index is (prompt, value). A value is one of the profile's, `gap` (k_hi - k_lo), or `skew` of the distribution.
+    `ci_low` and `ci_high` are the 95% interval of least squares with robust errors; skew has none. Rewards are divided
+    by the profile's scale. All values are estimated together.
     """
     rows = planted_table(table, profile)
     parts = {name: _recover_one(rows, profile, name, polarity) for name, polarity in polarities(table).items()}
@@ -71,7 +71,7 @@ def _terms(rows: pd.DataFrame, polarity: int) -> pd.DataFrame:
 
 
 def calibration(name: str) -> pd.DataFrame:
-    """Return a table of the committed calibration: estimates, models, groups, ranks, trainings, targets or claims.
+    """Return a table of the committed calibration, such as estimates, models or claims.
 
     Many small models were trained on known values, to see what intervals hold: benchmarks/calibration.md says more.
     Raise InputError if the table is not there.

@@ -31,7 +31,7 @@ CODE = tuple(ROOT / "lib" / name for name in ("tables/words.py", *(f"planted/{na
 class Job:
     """Models that one training makes: their nicknames, what decides their weights, and the arguments of the training.
 
-    fingerprint: as from `fingerprint`. size: how long it takes in comparison with other trainings, in any unit.
+    `size` says how long it takes in comparison with other trainings, in any unit.
     """
 
     nicknames: tuple[str, ...]
@@ -47,10 +47,10 @@ class Job:
 
 
 def fingerprint(settings: Sequence, code: Iterable[Path], shipped: Iterable[Path]) -> str:
-    """Return a hash, 16 hex digits, of what decides the weights of models: settings, code and shipped files.
+    """Return a hash of what decides the weights of models (settings, code and shipped files), 16 hex digits.
 
-    settings: anything that json can hold. code: Python files beside those of all embedded models; docstrings and
-    comments do not count. shipped: files of data/small_models, byte for byte.
+    `settings` is anything that json can hold. `code` names Python files, to which the files of all embedded models are
+    added. Docstrings and comments do not count. `shipped` names files of data/small_models, which count byte for byte.
     """
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     digest.update(hash_of_code([*CODE, *code]).encode())
@@ -62,8 +62,8 @@ def fingerprint(settings: Sequence, code: Iterable[Path], shipped: Iterable[Path
 def save(report: dict, made_from: str, folder: Path, write: Callable[[Path], object]) -> Path:
     """Save a model and the report of its training in `folder`/nickname, and return that folder.
 
-    made_from: its fingerprint. write: writes the model into the folder that it is given. That lies beside the model's
-    place and is then moved there, so that a model is never seen half done; an older one of that nickname is gone then.
+    `made_from` is its fingerprint. `write` writes the model into the folder that it is given. This folder is then moved
+    to the model's place, so that no half-written model is ever seen. It replaces an older model of that nickname.
     """
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / report["nickname"]
@@ -90,9 +90,9 @@ def train_missing(
 ) -> pd.DataFrame:
     """Train the models that are not there yet; return how every training went, one row per nickname.
 
-    train_and_save: does a job; importable by name, because each process imports it anew. processes: how many jobs at
-    once, None for one per core. Columns: those of the models' reports, and `trained`, whether it was trained now. Where
-    another process is training into the folder, this waits for it, and then takes what it made.
+    `train_and_save` does a job, and is importable by name, because each process imports it anew. `processes` is how
+    many jobs run at once, None for one per core. Columns: those of the models' reports, and `trained`, whether it was
+    trained now. Where another process is training into the folder, this waits for it, and then takes what it made.
     """
     missing = [job for job in jobs if not job.is_done()]
     if missing:
