@@ -6,16 +6,18 @@ benchmarks/README.md; where there is a GPU, the true shapes of Gemma-2-2B and Ll
 """
 
 import argparse
+import copy
 import json
 import multiprocessing
+import os
 import platform
 import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -24,14 +26,17 @@ import torch
 import transformers
 import wordfreq
 from tokenizers import decoders, pre_tokenizers, trainers
-from transformers import AutoModel, Gemma2Config, LlamaConfig, PreTrainedTokenizerFast
+from transformers import AutoModel, DynamicCache, Gemma2Config, LlamaConfig, PreTrainedTokenizerFast
 
 from lib.claims.sections import markdown as table
 from lib.claims.sections import replace_section
 from lib.models import conversations
+from lib.models.conversations import Inputs
 from lib.models.heads import new_head
 from lib.models.reward_models import RewardModel
-from lib.scoring import engine
+from lib.scoring import engine, stages
+from lib.scoring.preparation import Preparation
+from lib.scoring.tokenizers import open_tokenizer
 
 README = Path(__file__).parent / "README.md"
 QUESTION = "What, in one word, is the greatest thing ever?"
@@ -43,6 +48,7 @@ TEMPLATES = {  # closing ids after the reply: one for Llama, two for Gemma, as i
     "gemma": "{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ m.role }}\n"
     "{{ m.content | trim }}<|eot_id|>\n{% endfor %}",
 }
+TRUE_TOKENIZERS = {"Llama 3.1": "llama", "Gemma 2": "gemma"}  # base -> family
 SMALL = {"hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 8, "num_attention_heads": 8,
          "num_key_value_heads": 4, "head_dim": 64}  # fmt: skip
 TRUE_SHAPES = {
@@ -129,6 +135,13 @@ def seconds(work) -> tuple[float, object]:
     return time.perf_counter() - start, result
 
 
+def processor_seconds(work) -> tuple[float, object]:
+    """How many seconds of the processor work() takes, which other work does not lengthen, and what it returns."""
+    start = time.process_time()
+    result = work()
+    return time.process_time() - start, result
+
+
 def matmul_rate(dtype: torch.dtype, device: str) -> float:
     """The machine's measured matrix-product rate, FLOP/s: the best of ten products of square matrices."""
     n = 8192 if device == "cuda" else 2048
@@ -197,20 +210,111 @@ def speed_on_gpu() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def preparing_inputs() -> pd.DataFrame:
-    """Seconds to decode, template, tokenise and merge a whole vocabulary; also with whole conversations tokenised."""
+def preparing_inputs(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.DataFrame:
+    """Processor's seconds to prepare a whole vocabulary: each prompt by itself, and all of them together.
+
+    of: name -> family and tokenizer. The three prompts that are prepared by themselves stand for all 54.
+    """
+    rows, prompts = [], [f"{QUESTION} {number}" for number in range(54)]
+    for name, (family, tokenizer) in of.items():
+        model = random_model(family, tokenizer, torch.float32, SMALL | {"hidden_size": 64, "num_hidden_layers": 1})
+        decode, tokens = processor_seconds(lambda model=model: engine.tokens_of(model))
+        some, _ = processor_seconds(lambda model=model: engine.tokens_of(model, engine.sample(model, 1000)))
+        texts = tokens["text"].tolist()
+        apart = [processor_seconds(partial(model.inputs_for, prompt, texts))[0] for prompt in prompts[:3]]
+        with tempfile.TemporaryDirectory() as folder:
+            together = Preparation(model, texts, Path(folder))
+            took = [processor_seconds(partial(together.inputs, prompt))[0] for prompt in prompts]
+            again = Preparation(model, texts, Path(folder))
+            kept, inputs = processor_seconds(partial(again.inputs, prompts[0]))
+        rows.append({"tokenizer": name, "tokens": len(tokens), "distinct inputs": len(inputs.suffixes),
+                     "decode, s": decode, "decode a sample of 1,000, s": some,
+                     "one prompt, s": decode + took[0], "54 prompts, s": decode + sum(took),
+                     "54 / one": (decode + sum(took)) / (decode + took[0]),
+                     "before: 54 prompts, s (18 x 3)": decode + 18 * sum(apart),
+                     "from the file of an earlier run, s": kept})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+# --- rivals: the same inputs, read by others' means -----------------------------------------------------------------
+
+
+def ours(model: RewardModel, blocks: list[stages.Block]) -> np.ndarray:
+    """Rewards by lib.scoring, block after block."""
+    return np.concatenate([rewards for _, rewards in stages.score(model, blocks)])
+
+
+@torch.inference_mode()
+def with_one_cache(model: RewardModel, inputs: Inputs, pieces: list[torch.Tensor]) -> np.ndarray:
+    """Rewards by transformers alone: the prefix's keys and values are computed once and copied for each batch."""
+    prefix, rewards = _cache_of(model, inputs), []
+    for piece in pieces:
+        for ids in piece.split(2048 // piece.shape[1]):
+            cache = copy.deepcopy(prefix)
+            cache.batch_repeat_interleave(len(ids))
+            hidden = model.backbone(ids.to(model.device), past_key_values=cache, use_cache=True).last_hidden_state
+            rewards.append(model.head(hidden[:, -1].float()))
+    return torch.cat(rewards).cpu().numpy()
+
+
+@torch.inference_mode()
+def packed(model: RewardModel, inputs: Inputs, pieces: list[torch.Tensor], tokens: int = 256) -> np.ndarray:
+    """Rewards of replies that stand behind each other in one sequence, under a mask that hides them from each other."""
+    prefix, length, rewards = _cache_of(model, inputs), len(inputs.prefix_ids), []
+    for piece in pieces:
+        for ids in piece.split(tokens // piece.shape[1]):
+            reply = torch.arange(len(ids)).repeat_interleave(ids.shape[1])
+            own = (reply[:, None] == reply) & torch.ones(len(reply), len(reply), dtype=torch.bool).tril()
+            seen = torch.cat([torch.ones(len(reply), length, dtype=torch.bool), own], dim=1)
+            mask = torch.zeros(seen.shape, dtype=model.backbone.dtype).masked_fill_(~seen, -torch.inf)[None, None]
+            positions = length + torch.arange(ids.shape[1]).repeat(len(ids))
+            given = {"input_ids": ids.reshape(1, -1), "attention_mask": mask, "position_ids": positions[None]}
+            given = {name: tensor.to(model.device) for name, tensor in given.items()}
+            cache = copy.deepcopy(prefix)
+            hidden = model.backbone(**given, past_key_values=cache, use_cache=True).last_hidden_state
+            rewards.append(model.head(hidden[0, ids.shape[1] - 1 :: ids.shape[1]].float()))
+    return torch.cat(rewards).cpu().numpy()
+
+
+def _cache_of(model: RewardModel, inputs: Inputs) -> DynamicCache:
+    ids = torch.tensor([inputs.prefix_ids], device=model.device)
+    return model.backbone(ids, past_key_values=DynamicCache(), use_cache=True).past_key_values
+
+
+RIVALS = {"one cache": with_one_cache, "packed": packed}
+
+
+def against_rivals(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.DataFrame:
+    """Ours and the rivals on the same prepared inputs, in turn: the processor's seconds, medians of REPEATS.
+
+    of: as for preparing_inputs. Replies: all that begin with one of some random first tokens, as a whole vocabulary
+    has them together, and 512 random ones, which share few.
+    """
     rows = []
-    for family in ("llama", "gemma"):
-        tokenizer = tokenizer_of(128_000, family)
-        model = random_model(family, tokenizer, torch.float32, SMALL | {"num_hidden_layers": 1})
-        decode, tokens = seconds(lambda model=model: conversations.vocabulary(model.tokenizer))
-        prepare = partial(model.inputs_for, QUESTION, tokens["text"].tolist())
-        rest, inputs = seconds(prepare)
-        with mock.patch.object(conversations, "between_control_tokens", lambda *given: None):
-            whole, _ = seconds(prepare)
-        rows.append({"model": family, "tokens": len(tokens), "distinct inputs": len(inputs.suffixes),
-                     "decode, s": decode, "template, tokenise, merge, s": rest, "all, s": decode + rest,
-                     "whole conversations tokenised, s": decode + whole})  # fmt: skip
+    for name, (family, tokenizer) in of.items():
+        model = random_model(family, tokenizer, torch.float32, SMALL)
+        whole = model.inputs_for(QUESTION, engine.tokens_of(model)["text"].tolist())
+        rng = np.random.default_rng(0)
+        firsts = sorted({suffix[0] for suffix in whole.suffixes})
+        some = set(rng.choice(firsts, round(2048 * len(firsts) / len(whole.suffixes)), replace=False).tolist())
+        subtrees = [suffix for suffix in whole.suffixes if suffix[0] in some]
+        alone = [whole.suffixes[i] for i in rng.choice(len(whole.suffixes), 512, replace=False)]
+        for what, suffixes in {"subtrees": subtrees, "random": alone}.items():
+            inputs = replace(whole, suffixes=suffixes, reply_ids=[])
+            blocks = [stages.block_of(inputs, pieces) for pieces in engine.shards_of(inputs)]
+            pieces = [piece for block in blocks for piece in block.pieces]
+            ways = {"ours": partial(ours, model, blocks)}
+            ways |= {rival: partial(way, model, inputs, pieces) for rival, way in RIVALS.items()}
+            runs = [{way: processor_seconds(work) for way, work in ways.items()} for _ in range(REPEATS)]
+            took = {way: float(np.median([run[way][0] for run in runs])) for way in ways}
+            rewards = {way: runs[0][way][1] for way in ways}
+            nodes = len({suffix[: k + 1] for suffix in suffixes for k in range(len(suffix))})
+            row = {"tokenizer": name, "replies": f"{len(suffixes)} {what}", "tokens": sum(map(len, suffixes)),
+                   "nodes": nodes, "tokens / nodes": sum(map(len, suffixes)) / nodes}  # fmt: skip
+            row |= {f"{way}, s": value for way, value in took.items()}
+            row |= {f"{rival} / ours": took[rival] / took["ours"] for rival in RIVALS}
+            differ = max(float(np.abs(rewards[rival] - rewards["ours"]).max()) for rival in RIVALS)
+            rows.append(row | {"largest difference": differ, "sd of rewards": float(rewards["ours"].std())})
     return pd.DataFrame(rows)
 
 
@@ -261,21 +365,34 @@ def write_report(section: str, text: str) -> None:
     README.write_text(replace_section(README.read_text(), section, text))
 
 
-def device_asked(description: str) -> str:
-    """What the command line says after --device: cpu or cuda, by default the best there is."""
+def arguments(description: str) -> argparse.ArgumentParser:
+    """A command line with --device: cpu or cuda, by default the best there is."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
-    return parser.parse_args().device
+    return parser
+
+
+def device_asked(description: str) -> str:
+    """What the command line says after --device."""
+    return arguments(description).parse_args().device
 
 
 def main() -> None:
-    device = device_asked(__doc__.splitlines()[0])
-    if device == "cuda":
-        write_report("scoring on a gpu", f"{machine(device)}\n\n{table(speed_on_gpu())}")
-        return
-    memory = peak_memory(_memory_of_one, (16_384, 256_000))
-    parts = [machine(device), table(speed_on_cpu()), table(preparing_inputs()), table(memory)]
-    write_report("scoring on a cpu", "\n\n".join(parts))
+    parser = arguments(__doc__.splitlines()[0])
+    parser.add_argument(
+        "--tokenizers", type=Path, help="folder with one per base, such as gemma-2: only what needs them"
+    )
+    asked = parser.parse_args()
+    if asked.device == "cuda":
+        write_report("scoring on a gpu", f"{machine('cuda')}\n\n{table(speed_on_gpu())}")
+    elif asked.tokenizers:
+        of = {base: (family, open_tokenizer(base, asked.tokenizers)[0]) for base, family in TRUE_TOKENIZERS.items()}
+        beside = f"{machine('cpu')}; load of the machine's {os.cpu_count()} cores meanwhile: {os.getloadavg()[0]:.1f}"
+        write_report("scoring against rivals", f"{beside}\n\n{table(against_rivals(of))}")
+        write_report("preparation", f"{beside}\n\n{table(preparing_inputs(of))}")
+    else:
+        memory = peak_memory(_memory_of_one, (16_384, 256_000))
+        write_report("scoring on a cpu", "\n\n".join([machine("cpu"), table(speed_on_cpu()), table(memory)]))
 
 
 if __name__ == "__main__":

@@ -105,7 +105,9 @@ def score_one_way(folder: Path, stream: bool, device: str, tokens: int, prompts:
         "rewards": rows[list(questions)].to_numpy(),
         "inputs": rows["input_group"].nunique() * prompts,
     }
-    read = rows.drop_duplicates("input_group")["reply_ids"].map(len).sum() + rows["input_group"].nunique()
+    distinct = rows.drop_duplicates("input_group")["reply_ids"].map(len)
+    closing = len(model.conversation(QUESTION).closing_ids)  # two for Gemma
+    read = distinct.sum() + closing * len(distinct)
     row["operations"] = 2 * prompts * int(read) * sum(p.numel() for p in model.backbone.layers.parameters())
     if stream:
         row |= {"read": model.layers.read_bytes, "layers": model.layers.bytes, "largest": model.layers.largest,

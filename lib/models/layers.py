@@ -96,6 +96,12 @@ class Layers:
                 yield number, self._with(number, tensors)
                 del tensors
 
+    def final_norm(self) -> torch.nn.Module:
+        """Return the norm that comes after the last layer, on the device."""
+        norm = self._one_layer(self.count - 1).norm
+        norm.load_state_dict({"weight": self._read("norm.weight")}, assign=True)
+        return norm.to(self.device).requires_grad_(False)
+
     # --- one layer ---
 
     def _names(self, number: int) -> list[str]:

@@ -25,9 +25,11 @@ from ..io import lock
 from ..models import conversations
 from ..models.conversations import Inputs
 from ..models.reward_models import RewardModel
+from ..models.tokenizers import working_tokenizer
 from ..tables import scores
 from ..tables.registry import refuse_foreign
 from . import shards, stages
+from .preparation import Preparation
 from .stages import Block
 
 REPLIES_PER_SHARD = 8192  # rewards that are written to disk together
@@ -79,8 +81,19 @@ def score_vocabulary(
 
 def tokens_of(model: RewardModel, token_ids: Sequence[int] | None = None) -> pd.DataFrame:
     """Return the tokens that are scored as replies, a row each: token_id, token, text. token_ids: None for all."""
-    tokens = conversations.vocabulary(model.tokenizer)
-    return tokens if token_ids is None else tokens[tokens["token_id"].isin(token_ids)].reset_index(drop=True)
+    if token_ids is None:
+        return conversations.vocabulary(model.tokenizer)
+    tokenizer, known = model.tokenizer, _token_ids(model)
+    ids = known[np.isin(known, list(token_ids))].tolist()
+    with working_tokenizer(tokenizer.name_or_path):
+        texts = tokenizer.batch_decode([[i] for i in ids], clean_up_tokenization_spaces=False)
+    tokens = pd.DataFrame({"token_id": ids, "token": tokenizer.convert_ids_to_tokens(ids), "text": texts})
+    return tokens.astype({"token_id": "int32", "token": "str", "text": "str"})
+
+
+def _token_ids(model: RewardModel) -> np.ndarray:
+    """Return every id that the tokenizer knows, in order."""
+    return np.array(sorted(set(model.tokenizer.get_vocab().values())), dtype=np.int32)
 
 
 def sample(model: RewardModel, tokens: int, seed: int = 0) -> list[int]:
@@ -90,8 +103,8 @@ def sample(model: RewardModel, tokens: int, seed: int = 0) -> list[int]:
     """
     if tokens < 2:
         raise InputError(f"a sample has 2 tokens or more, not {tokens}; leave it out for the whole vocabulary")
-    vocabulary = conversations.vocabulary(model.tokenizer)
-    return sorted(vocabulary["token_id"].sample(min(tokens, len(vocabulary)), random_state=seed).tolist())
+    vocabulary = pd.Series(_token_ids(model))
+    return sorted(vocabulary.sample(min(tokens, len(vocabulary)), random_state=seed).tolist())
 
 
 def replies_of(tokens: pd.DataFrame, reply_mode: str = "text") -> list:
@@ -101,7 +114,7 @@ def replies_of(tokens: pd.DataFrame, reply_mode: str = "text") -> list:
 
 def shards_of(inputs: Inputs) -> list[list[np.ndarray]]:
     """Return the inputs in shards, in pieces of one length, by their indices: the same wherever they are scored."""
-    return shards.split(list(map(len, inputs.suffixes)), REPLIES_PER_SHARD)
+    return shards.split(inputs.suffixes, REPLIES_PER_SHARD)
 
 
 def settings_of(model: RewardModel, tokens: pd.DataFrame, reply_mode: str = "text", bos: str = "single") -> dict:
@@ -163,6 +176,9 @@ def _score_missing(
 ) -> Iterator[tuple[str, Inputs, np.ndarray]]:
     """Yield each missing prompt's name, inputs and rewards, (inputs,) float32. Finished shards are read, not scored."""
     prompts = list(begun.missing.items())
+    replies = replies_of(begun.tokens, how.get("reply_mode", "text"))
+    preparation = Preparation(model, replies, begun.path.parent, **how)
+    prepared: Inputs | None = None
     # Weights that stay in files are read once for all prompts; else one prompt's inputs at a time are held in memory.
     at_once = max(1, len(prompts)) if model.layers else 1
     for first in range(0, len(prompts), at_once):
@@ -171,17 +187,19 @@ def _score_missing(
         rewards_of: dict[str, np.ndarray] = {}
         blocks: list[Block] = []
         for _, prompt in together:
-            inputs = model.inputs_for(prompt, replies_of(begun.tokens, how.get("reply_mode", "text")), **how)
-            if not inputs_of:  # about as many as for each of the other prompts
-                bar.total = bar.n + len(inputs.suffixes) * (len(prompts) - first)
+            inputs = preparation.inputs(prompt)
+            if prepared is None or prepared.suffixes is not inputs.suffixes:  # as for the prompt before, if they can be
+                prepared, unscored = inputs, [stages.block_of(inputs, pieces) for pieces in shards_of(inputs)]
+            bar.total = bar.total or bar.n + len(inputs.suffixes) * len(prompts)
             rewards = rewards_of[prompt] = np.empty(len(inputs.suffixes), dtype=np.float32)
-            for number, pieces in enumerate(shards_of(inputs)):
-                shard, file = np.concatenate(pieces), shards.path_of(begun.folder, prompt, number)
-                finished = shards.read(file, len(shard))
+            for number, block in enumerate(unscored):
+                file = shards.path_of(begun.folder, prompt, number)
+                finished = shards.read(file, len(block.shard))
                 if finished is None:
-                    blocks.append(stages.block_of(inputs, pieces, file))
+                    some = replace(inputs, suffixes=block.inputs.suffixes, reply_ids=[])
+                    blocks.append(replace(block, inputs=some, file=file))
                 else:
-                    rewards[shard] = finished
+                    rewards[block.shard] = finished
                     bar.update(len(finished))
             # What is fed for each token stands in the table once, from the first prompt
             inputs_of[prompt] = replace(inputs, suffixes=[], reply_ids=[]) if inputs_of else inputs

@@ -15,27 +15,23 @@ from ..io import replacing
 DIGEST_BYTES = 32  # of the SHA-256 that ends a shard
 
 
-def split(lengths: Sequence[int], most: int) -> list[list[np.ndarray]]:
-    """Shards of at most that many replies, shortest first, each in pieces of one length: their indices.
+def split(suffixes: Sequence[tuple[int, ...]], most: int) -> list[list[np.ndarray]]:
+    """Return shards of at most that many replies, each in pieces of one length: their indices.
 
-    lengths: of what is scored for each reply. A shard has several pieces where few replies have one length.
+    suffixes: what is scored for each reply. Replies that begin alike stand together, those of flat trees first.
     """
-    shards: list[list[np.ndarray]] = []
-    room = 0
-    for length in np.unique(lengths):
-        same = np.flatnonzero(np.asarray(lengths) == length)
-        for piece in (same[i : i + most] for i in range(0, len(same), most)):
-            if len(piece) > room:
-                shards.append([])
-                room = most
-            shards[-1].append(piece)
-            room -= len(piece)
-    return shards
+    longest: dict[int, int] = {}
+    for suffix in suffixes:
+        longest[suffix[0]] = max(len(suffix), longest.get(suffix[0], 0))
+    order = sorted(range(len(suffixes)), key=lambda i: (longest[suffixes[i][0]], suffixes[i]))
+    shards = [np.array(order[start : start + most]) for start in range(0, len(order), most)]
+    lengths = np.array(list(map(len, suffixes)))
+    return [[shard[lengths[shard] == length] for length in np.unique(lengths[shard])] for shard in shards]
 
 
 def path_of(folder: Path, prompt: str, number: int) -> Path:
     """Where a shard is kept. By a hash of the prompt: its name may be anything, and its text is what is scored."""
-    return folder / f"{_prompt_hash(prompt)}-{number:05d}.npy"
+    return folder / f"{_prompt_hash(prompt)}-tree-{number:05d}.npy"  # earlier versions sorted replies otherwise
 
 
 def write(file: Path, rewards: np.ndarray) -> None:

@@ -9,11 +9,14 @@ from its file, reads the prefixes of all prompts and all replies, and is dropped
 Replies whose states do not fit there together take turns, and each turn reads the weights again.
 """
 
+import copy
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +32,7 @@ from ..models.hardware import one_thread
 from ..models.layers import WORKING_MEMORY
 from ..models.reward_models import RewardModel
 from ..models.shared_prefix import Prefix
+from . import trees
 from .shards import DIGEST_BYTES, digest_of, open_kept
 
 TOKENS_PER_BATCH = {"cpu": 2048, "mps": 8192, "cuda": 32768}  # tokens of replies that go through a stage together
@@ -94,13 +98,17 @@ class Reading:
         """
         ids = torch.as_tensor(suffixes, device=self.model.device)  # (n, length)
 
-        def rewards(part: slice) -> np.ndarray:
+        def rewards(part: slice) -> Tensor:
             given = (ids[part],) if states is None else (states[part].to(self.model.device), ids[part])
-            return self._rewards(*given).float().cpu().numpy()
+            return self._rewards(*given).float()
 
-        return np.concatenate(self._in_batches(ids, rewards))
+        return torch.cat(self._in_batches(ids, rewards)).cpu().numpy()  # waits for the device once, not in each batch
 
-    def _in_batches(self, rows: Tensor, function: Callable[[slice], object]) -> list:
+    def of_pieces(self, pieces: list[Tensor]) -> np.ndarray:
+        """Return the rewards of replies of several lengths, piece after piece."""
+        return np.concatenate([self(piece) for piece in pieces])
+
+    def _in_batches(self, rows: Tensor, function: Callable[[slice], Any]) -> list:
         """Return what the function makes of each slice of rows, (n, length, ...)."""
         results: list = []
         start = 0
@@ -126,16 +134,36 @@ class Reading:
 
     def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
         """Return rewards, (n,). suffixes: (n, length) ids, or (n, length, d) embeddings or states of these `ids`."""
+        return self._read(self._after_prefix(suffixes), suffixes if ids is None else ids)
+
+    def _read(self, states: Tensor, ids: Tensor, norm: Callable[[Tensor], Tensor] = lambda states: states) -> Tensor:
+        """Return the rewards that the head reads from states, (n, length, d), of these ids. norm: comes before it."""
         assert self.prefix is not None and self.model.head is not None
-        states, gate = self._after_prefix(suffixes), self.prefix.gate
-        where = self._read_at(suffixes if ids is None else ids)
+        where, hidden = self._read_at(ids), self.prefix.hidden
         if where is None:
             read = states[:, -1]  # (n, d)
         else:
             read = states[torch.arange(len(where), device=states.device), where.clamp(min=0)]
-            if (where < 0).any():
-                read = torch.where((where < 0)[:, None], self.prefix.hidden[where.clamp(max=-1)], read)
-        return self.model.head(read.float(), gate if self.prefix.length else self._gate(states))
+            if len(hidden):  # where a reply and its closing are padding, the reward is read in the prefix
+                read = torch.where((where < 0)[:, None], hidden[where.clamp(max=-1)], read)
+        return self.model.head(norm(read).float(), self.prefix.gate if self.prefix.length else self._gate(states))
+
+    def read_off(self, ids: Tensor, states: Tensor, norm: Callable[[Tensor], Tensor]) -> np.ndarray:
+        """Return the rewards as if the model ended after this stage, (n,) float32.
+
+        ids: (n, length); states: what the stage made of them, (n, length, d). norm: the model's final one.
+        """
+        assert self.prefix is not None and self.states is not None
+        ended = copy.copy(self)  # whose prefix is read through the norm as well
+        ended.prefix = replace(
+            self.prefix, gate=shared_prefix.prefix_of(self.model, self.inputs, norm(self.states)).gate
+        )
+
+        def rewards(part: slice) -> Tensor:
+            device = self.model.device
+            return ended._read(states[part].to(device), ids[part].to(device), norm).float()
+
+        return torch.cat(self._in_batches(ids, rewards)).cpu().numpy()
 
     def _gate(self, states: Tensor) -> Tensor | None:
         """Return the gate of conversations that were read whole; they begin alike. states: (n, length, d)."""
@@ -174,6 +202,25 @@ class Scorer(Reading):
         with checkpoints.enough_memory("read a prompt"), torch.no_grad():
             self.prefix = shared_prefix.read_prefix(model, inputs) if model.causal else None
             self.shares_prefix = self.prefix is not None and self._agrees_with_whole(self.prefix)
+
+    def of_pieces(self, pieces: list[Tensor]) -> np.ndarray:
+        """Return the rewards of replies of several lengths, piece after piece; first tokens that they share once."""
+        longest = max(piece.shape[1] for piece in pieces)
+        length = len(self.inputs.prefix_ids)
+        shares = self.shares_prefix and length and can_share_prefix(self.model, length + longest)
+        if not shares or any(self._read_at(piece) is not None for piece in pieces):
+            return super().of_pieces(pieces)
+        rewards, order = [], []
+        for rows, numbers in trees.rows_by_depth(pieces):
+            rewards += self._in_batches(rows, partial(self._of_tree, rows))
+            order.append(numbers)
+        return torch.cat(rewards).cpu().numpy()[np.argsort(np.concatenate(order))]
+
+    def _of_tree(self, rows: Tensor, part: slice) -> Tensor:
+        """Return the rewards of a part of these replies, (n,) float32. rows: as for trees.tree_of."""
+        assert self.prefix is not None and self.model.head is not None
+        states = trees.outputs(self.model.backbone, self.prefix, trees.tree_of(rows[part], self.model.device))
+        return self.model.head(states.float(), self.prefix.gate).float()
 
     def gradient(self, suffix: Sequence[int]) -> Tensor:
         """Return the gradient of the reward of prefix + suffix by the suffix's embeddings, (length, d) float32.
@@ -235,9 +282,10 @@ class Scorer(Reading):
         tolerance = 1e-3 if self.model.dtype == "float32" else 5e-2  # half precision reorders sums
         try:
             shared = shared_prefix.hidden_after(self.model, prefix, ids).float()
+            by_tree = trees.outputs(self.model.backbone, prefix, trees.tree_of(ids.cpu(), self.model.device)).float()
         except (TypeError, ValueError, KeyError):
-            shared = torch.full_like(whole, torch.nan)  # an architecture without pluggable attention
-        return bool((shared - whole).norm() <= tolerance * whole.norm())
+            return False  # an architecture without pluggable attention
+        return all(bool((states - whole).norm() <= tolerance * whole.norm()) for states in (shared, by_tree))
 
 
 # --- replies to several prompts -----------------------------------------------------------------------------------
@@ -293,13 +341,14 @@ def _read_whole(block: Block) -> Block:
 
 def score(
     model: RewardModel, blocks: list[Block], tokens_per_batch: int | None = None, bar: tqdm | None = None,
-    report: bool = False,
+    report: bool = False, after_layer: Callable[[Block, Reading], None] | None = None,
 ) -> Iterator[tuple[Block, np.ndarray]]:  # fmt: skip
     """Yield each block and its rewards, (replies,) float32, as it leaves the last stage.
 
     Weights that stay in files are read as few times as memory allows; a run that was killed goes on at the layer whose
-    states it saved. report: whether to print how the conversations are read, where that is not as usual. InputError
-    where a model that is read layer by layer has a sliding window shorter than a conversation.
+    states it saved. report: whether to print how the conversations are read, where that is not as usual. after_layer:
+    is called with each block whenever it has passed a layer that is read from a file, but the last. InputError where a
+    model that is read layer by layer has a sliding window shorter than a conversation.
     """
     bar = bar if bar is not None else tqdm(disable=True)
     passes, folder = ([blocks] if blocks else []), None
@@ -307,7 +356,9 @@ def score(
         passes, folder = _plan(model, blocks, report and not bar.disable)
     started, waited = time.monotonic(), model.layers.waited if model.layers else 0.0
     for together in passes:
-        yield from _one_pass(model, together, folder, tokens_per_batch, bar, report and together is passes[0])
+        yield from _one_pass(
+            model, together, folder, tokens_per_batch, bar, report and together is passes[0], after_layer
+        )
     seconds, waited = time.monotonic() - started, (model.layers.waited if model.layers else 0.0) - waited
     if not bar.disable and waited > seconds / 2:
         tqdm.write(
@@ -317,7 +368,13 @@ def score(
 
 
 def _one_pass(
-    model: RewardModel, blocks: list[Block], folder: Path | None, tokens_per_batch: int | None, bar: tqdm, report: bool
+    model: RewardModel,
+    blocks: list[Block],
+    folder: Path | None,
+    tokens_per_batch: int | None,
+    bar: tqdm,
+    report: bool,
+    after_layer: Callable[[Block, Reading], None] | None,
 ) -> Iterator[tuple[Block, np.ndarray]]:
     """Yield the blocks with their rewards, after all stages in turn. folder: None saves no hidden states."""
     layers, inputs = model.layers, {block.prompt: block.inputs for block in blocks}
@@ -339,6 +396,8 @@ def _one_pass(
         for block in blocks:
             if block.passed == number:
                 rewards = _through(block, readings[block.prompt], number == last)
+                if rewards is None and after_layer:
+                    after_layer(block, readings[block.prompt])
                 if rewards is not None:
                     if model.files:
                         model.files.refuse_changed()
@@ -359,7 +418,7 @@ def _through(block: Block, reading: Reading, is_last: bool) -> np.ndarray | None
     """Put the block through one more stage; return its rewards, (replies,) float32, after the last one."""
     layers = reading.model.layers
     if layers is None:
-        return np.concatenate([reading(piece) for piece in block.pieces])
+        return reading.of_pieces(block.pieces)
     with checkpoints.enough_memory("hold two layers and the hidden states"):
         if block.hidden is None:
             with torch.no_grad():

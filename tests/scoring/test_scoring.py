@@ -164,15 +164,15 @@ NO_MEMORY = [MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), Runtim
 def test_every_want_of_memory_makes_smaller_batches_or_is_one_line(checkpoint, tmp_path, monkeypatch, error):
     model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
     whole = engine.score_vocabulary(model, PROMPTS, tmp_path / "whole.parquet", progress=False)
-    plain, largest, calls = stages.Scorer._rewards, [20], []
+    plain, largest, calls = stages.Scorer._of_tree, [20], []
 
-    def starved(self, batch, ids=None):
-        calls.append(len(batch))
-        if len(batch) > largest[0]:
+    def starved(self, rows, part):
+        calls.append(part.stop - part.start)
+        if calls[-1] > largest[0]:
             raise error
-        return plain(self, batch, ids)
+        return plain(self, rows, part)
 
-    monkeypatch.setattr(stages.Scorer, "_rewards", starved)
+    monkeypatch.setattr(stages.Scorer, "_of_tree", starved)
     monkeypatch.setattr(engine, "REPLIES_PER_SHARD", 100)
     table = engine.score_vocabulary(model, PROMPTS, path, progress=False)
     np.testing.assert_allclose(table["worst"], whole["worst"], atol=1e-5)
@@ -277,14 +277,14 @@ def test_a_table_of_a_model_with_another_setting_is_refused(field, checkpoint, t
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_rewards_that_are_not_finite_name_the_token_and_the_prompt(value, checkpoint, tmp_path, monkeypatch):
     model = loaded(checkpoint("linear_llama"))
-    plain = stages.Scorer.__call__
+    plain = stages.Scorer.of_pieces
 
-    def poisoned(self, suffixes, states=None):
-        rewards = plain(self, suffixes)
-        rewards[[i for i, suffix in enumerate(suffixes) if suffix[0] == 77]] = value
+    def poisoned(self, pieces):
+        rewards = plain(self, pieces)
+        rewards[torch.cat([piece[:, 0] for piece in pieces]) == 77] = value
         return rewards
 
-    monkeypatch.setattr(stages.Scorer, "__call__", poisoned)
+    monkeypatch.setattr(stages.Scorer, "of_pieces", poisoned)
     for dtype, remedy in {"float32": "weights may be damaged, since it is computed in float32: download",
                           "bfloat16": "load the model with dtype='float32'$",
                           "float16": "load the model with dtype='bfloat16' or 'float32'$"}.items():  # fmt: skip
@@ -375,7 +375,7 @@ def test_a_shard_of_what_cannot_be_its_rewards_is_scored_again(stopped_run, caps
 def test_a_shard_that_was_renamed_is_scored_again_and_the_others_are_not(stopped_run, capsys, of):
     model, whole, path = stopped_run
     [folder] = path.parent.glob("table.*.shards")
-    first, second = (shards.path_of(folder, PROMPTS["greatest"], number) for number in (2, 1))
+    first, second = (shards.path_of(folder, PROMPTS["greatest"], number) for number in (0, 1))
     others = path.parent / "table.000000000000.shards"
     worst = shards.path_of(folder, PROMPTS["worst"], 1)
     if of == "other settings":
@@ -427,14 +427,15 @@ def test_shards_that_outlived_their_table_are_removed(stopped_run, monkeypatch):
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("most", [1, 3, 100])
-def test_every_reply_is_in_one_shard_and_each_shard_in_pieces_of_one_length(most):
-    lengths = [3, 1, 2, 3, 3, 1, 9, 3]
-    split = shards.split(lengths, most)
+@pytest.mark.parametrize(("most", "expected"), [(1, 8), (3, 3), (100, 1)])
+def test_every_reply_is_in_one_shard_beside_those_that_begin_alike(most, expected):
+    suffixes = [(7, 1), (5, 1), (5, 2, 1), (6, 1), (5, 2, 3, 1), (8, 1), (5, 9, 1), (4, 1)]
+    split = shards.split(suffixes, most)
     assert sorted(np.concatenate([piece for pieces in split for piece in pieces])) == list(range(8))
-    assert all(len({lengths[i] for i in piece}) == 1 for pieces in split for piece in pieces)
-    assert all(sum(map(len, pieces)) <= most for pieces in split)
-    assert len(split) == {1: 8, 3: 3, 100: 1}[most]  # at 3: lengths 1 1 2, then 3 3 3, then 3 9
+    assert all(len({len(suffixes[i]) for i in piece}) == 1 for pieces in split for piece in pieces)
+    assert all(sum(map(len, pieces)) <= most for pieces in split) and len(split) == expected
+    first = [[suffixes[i][0] for piece in pieces for i in piece] for pieces in split]
+    assert most != 3 or [set(each) for each in first] == [{4, 6, 7}, {5, 8}, {5}]  # 8; then 5 1, 5 2 1 | 5 2 3 1, 5 9 1
     assert shards.split([], most) == []
 
 

@@ -1,0 +1,62 @@
+"""Where in a model a reply is judged: its reward as if the model ended after each layer, while weights pass through.
+
+The final norm and the head read the states that a layer puts out, as the logit lens reads next tokens from them
+(nostalgebraist 2020; Belrose et al. 2023, arXiv 2303.08112). The head was not trained to read there, so what an early
+layer lacks may also be there in another form.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.stats import rankdata, spearmanr
+
+from .. import InputError
+from ..models.reward_models import RewardModel
+from . import engine, stages
+from .stages import Block, Reading
+
+NEAR = 0.05  # of all replies; a rank that stays as near as this to the final one is settled
+
+
+def rewards_by_layer(
+    model: RewardModel, prompt: str, replies: Sequence, *, reply_mode: str = "text", bos: str = "single"
+) -> np.ndarray:
+    """Return the rewards of these replies after each layer, (layers, replies) float32; the last row is the model's own.
+
+    replies, reply_mode, bos: as for engine.score_replies. InputError unless the model was loaded with stream=True.
+    """
+    if model.layers is None:
+        raise InputError(
+            f"{model.nickname} is held in memory as a whole; load it with stream=True to look at its layers"
+        )
+    inputs, norm = model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos), model.layers.final_norm()
+    rewards = np.empty((model.layers.count, len(inputs.suffixes)), dtype=np.float32)
+
+    def after_layer(block: Block, reading: Reading) -> None:
+        parts = zip(block.pieces, block.states(), strict=True)
+        rewards[block.passed - 1, block.shard] = np.concatenate([reading.read_off(*part, norm) for part in parts])
+
+    blocks = [stages.block_of(inputs, pieces) for pieces in engine.shards_of(inputs)]
+    for block, final in stages.score(model, blocks, after_layer=after_layer):
+        rewards[-1, block.shard] = final
+    return rewards[:, inputs.group]
+
+
+def rank_correlations(rewards: np.ndarray) -> pd.DataFrame:
+    """Return Spearman's rho, in [-1, 1], of each layer's rewards with the final ones: columns layer (from 1), rho.
+
+    rewards: (layers, replies), as from rewards_by_layer.
+    """
+    rho = [spearmanr(of_layer, rewards[-1]).statistic for of_layer in rewards]
+    return pd.DataFrame({"layer": np.arange(1, len(rewards) + 1), "rho": rho})
+
+
+def settled_layers(rewards: np.ndarray, near: float = NEAR) -> np.ndarray:
+    """Return for each reply the layer, from 1, from which on its rank stays near the final one, (replies,) int.
+
+    near: how far it may be from there, as a share of all replies. rewards: (layers, replies).
+    """
+    ranks = rankdata(rewards, axis=1) / rewards.shape[1]
+    stays = np.logical_and.accumulate((np.abs(ranks - ranks[-1]) <= near)[::-1])
+    return len(rewards) - stays.sum(0) + 1

@@ -1,0 +1,102 @@
+"""Replies that begin alike share their first tokens: each node of their tree is computed once.
+
+Nodes are a batch of single tokens. Each attends to the prompt's prefix, to its ancestors and to itself, which is what
+it would see in a reply of its own; so its output is that of every reply that passes through it. SpecInfer (Miao et al.
+2023, arXiv 2305.09781, section 4.2) verifies guessed continuations in this way.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import AttentionInterface, PreTrainedModel
+
+from ..models.shared_prefix import Prefix
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The nodes of replies, each a token after its ancestors.
+
+    ids: (nodes,). ancestors: (nodes, depth), the nodes from the root to the node itself, filled up in front where
+    `missing`, (nodes, depth) bool. leaves: (replies,), the node of each reply's last token.
+    """
+
+    ids: Tensor
+    ancestors: Tensor
+    missing: Tensor
+    leaves: Tensor
+
+
+def rows_by_depth(pieces: list[Tensor]) -> Iterator[tuple[Tensor, np.ndarray]]:
+    """Yield replies whose trees are equally deep, in order, as for tree_of, and their numbers, counted over all pieces.
+
+    pieces: (replies, length) each. A tree holds the replies that have one first token.
+    """
+    rows = torch.full((sum(map(len, pieces)), max(piece.shape[1] for piece in pieces)), -1)
+    for piece, part in zip(pieces, rows.split(list(map(len, pieces))), strict=True):
+        part[:, : piece.shape[1]] = piece
+    _, first = rows[:, 0].unique(return_inverse=True)
+    depths = torch.zeros(int(first.max()) + 1, dtype=torch.long)
+    depths = depths.scatter_reduce(0, first, (rows >= 0).sum(1), "amax")[first]
+    for depth in depths.unique().tolist():
+        numbers = np.flatnonzero(depths == depth)
+        numbers = numbers[np.lexsort(rows[numbers].numpy().T[::-1])]
+        yield rows[numbers, :depth], numbers
+
+
+def tree_of(suffixes: Tensor, device: str) -> Tree:
+    """Return the tree of sorted suffixes, (n, longest) ids on the CPU, filled up behind with -1."""
+    rows = suffixes.numpy()
+    starts = np.ones(rows.shape, dtype=bool)  # where a reply leaves the one before it, and from there on
+    starts[1:] = np.logical_or.accumulate(rows[1:] != rows[:-1], axis=1)
+    starts &= rows >= 0
+    node_of = np.where(starts, np.cumsum(starts).reshape(rows.shape) - 1, -1)
+    node_of = np.maximum.accumulate(node_of, axis=0)  # the last reply that had a node of its own there has this one too
+    replies, depths = np.nonzero(starts)
+    places = np.arange(rows.shape[1]) - (rows.shape[1] - 1) + depths[:, None]  # the node itself comes last
+    ancestors = node_of[replies[:, None], places.clip(min=0)]
+    leaves = node_of[np.arange(len(rows)), (rows >= 0).sum(1) - 1]
+    parts = (rows[starts], ancestors, places < 0, leaves)
+    return Tree(*(torch.from_numpy(part).to(device) for part in parts))
+
+
+def outputs(backbone: PreTrainedModel, prefix: Prefix, tree: Tree) -> Tensor:
+    """Return the backbone's output at the last token of each reply, (replies, d)."""
+    positions = prefix.length + (~tree.missing).sum(1, keepdim=True) - 1
+    usual, backbone.config._attn_implementation = backbone.config._attn_implementation, "prefix_and_ancestors"
+    try:
+        out = backbone(
+            input_ids=tree.ids[:, None], position_ids=positions, use_cache=False, shared=prefix.shared, tree=tree
+        )
+    finally:
+        backbone.config._attn_implementation = usual
+    return out.last_hidden_state[tree.leaves, 0]
+
+
+def _attention(
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, *,
+    scaling: float, shared: list[tuple[Tensor, Tensor]], tree: Tree, softcap: float | None = None, **kwargs: object,
+) -> tuple[Tensor, None]:  # fmt: skip
+    """Return attention of nodes to one prefix, to their ancestors and to themselves: (nodes, 1, heads, d).
+
+    query: (nodes, heads, 1, d); key, value: (nodes, kv_heads, 1, d). The rest as in shared_prefix_attention.
+    """
+    prefix_key, prefix_value = shared[module.layer_idx]  # type: ignore[index]
+    (nodes, heads, _, d), (kv_heads, prefix) = query.shape, prefix_key.shape[:2]
+    grouped = query.reshape(nodes, kv_heads, -1, d).transpose(0, 1)  # (kv_heads, nodes, heads / kv_heads, d)
+    keys, values = (part[:, :, 0].transpose(0, 1)[:, tree.ancestors] for part in (key, value))
+    to_prefix = (grouped.reshape(kv_heads, -1, d) @ prefix_key.mT).view(kv_heads, nodes, -1, prefix)
+    attention = torch.cat([to_prefix, grouped @ keys.mT], dim=-1).float() * scaling
+    if softcap is not None:
+        attention = softcap * torch.tanh(attention / softcap)
+    attention[..., prefix:].masked_fill_(tree.missing[:, None], -torch.inf)
+    weights = attention.softmax(-1).to(query.dtype)
+    from_prefix = weights[..., :prefix].reshape(kv_heads, -1, prefix) @ prefix_value
+    out = from_prefix.view_as(grouped) + weights[..., prefix:] @ values
+    return out.transpose(0, 1).reshape(nodes, 1, heads, d).contiguous(), None
+
+
+AttentionInterface.register("prefix_and_ancestors", _attention)

@@ -1,0 +1,100 @@
+"""Inputs that are prepared once for all prompts: the same as those that are prepared for each."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tiny
+
+from lib.models import conversations
+from lib.models.reward_models import load
+from lib.scoring import engine, preparation
+from lib.scoring.preparation import Preparation
+
+PROMPTS = ["What is best?", " What, in one word, is the worst thing?\n", "a", "Émile said: <b>why</b>, love"]
+KINDS = ["linear_llama", "linear_gemma2", "linear_qwen3", "armorm", "qrm_gemma", "urm", "deberta"]
+
+
+@pytest.fixture(scope="module")
+def model_of(tmp_path_factory):
+    made = {}
+
+    def model(kind):
+        if kind not in made:
+            made[kind] = load(str(tiny.make_checkpoint(tmp_path_factory.mktemp(kind), kind)), device="cpu")
+        return made[kind]
+
+    return model
+
+
+@pytest.fixture
+def full(monkeypatch):
+    """The number of replies of each call that prepares some in full."""
+    counts, plain = [], conversations.inputs_for
+
+    def counted(tokenizer, prompt, replies, **how):
+        counts.append(len(replies))
+        return plain(tokenizer, prompt, replies, **how)
+
+    monkeypatch.setattr(conversations, "inputs_for", counted)
+    return counts
+
+
+def assert_same(inputs, expected):
+    assert inputs.conversation == expected.conversation and inputs.prefix_ids == expected.prefix_ids
+    assert inputs.suffixes == expected.suffixes and inputs.reply_ids == expected.reply_ids
+    np.testing.assert_array_equal(inputs.group, expected.group)
+
+
+@pytest.mark.parametrize(("reply_mode", "bos"), [("text", "single"), ("text", "double"), ("ids", "single")])
+@pytest.mark.parametrize("kind", KINDS)
+def test_inputs_are_those_of_each_prompt_by_itself_and_are_prepared_once(model_of, full, kind, reply_mode, bos):
+    model = model_of(kind)
+    replies = engine.replies_of(engine.tokens_of(model), reply_mode)
+    prepared = Preparation(model, replies, reply_mode=reply_mode, bos=bos)
+    inputs = [prepared.inputs(prompt) for prompt in PROMPTS]
+    once = kind != "deberta" or reply_mode == "ids"  # what an encoder reads is not cut at control tokens
+    assert full.count(len(replies)) == (1 if once else len(PROMPTS))
+    for prompt, each in zip(PROMPTS, inputs, strict=True):
+        assert_same(each, model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos))
+
+
+def test_a_later_run_reads_what_is_kept_unless_it_is_damaged_or_of_another_tokenizer(
+    model_of, full, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(preparation, "MANY", 0)
+    model = model_of("linear_gemma2")
+    replies = engine.tokens_of(model)["text"].tolist()
+
+    def prepare(model):
+        full.clear()
+        inputs = Preparation(model, replies, tmp_path).inputs(PROMPTS[1])
+        times = full.count(len(replies))
+        assert_same(inputs, model.inputs_for(PROMPTS[1], replies))
+        return times
+
+    first = Preparation(model, replies, tmp_path).inputs(PROMPTS[0])
+    [file] = tmp_path.iterdir()
+    assert prepare(model) == 0
+    content = file.read_bytes()
+    for damaged in (b"", content[:-30], content[:3000] + bytes([content[3000] ^ 1]) + content[3001:]):
+        file.write_bytes(damaged)
+        assert (prepare(model), prepare(model)) == (1, 0)  # and it is written anew
+    assert prepare(model_of("linear_llama")) == 1
+    assert prepare(dataclasses.replace(model, head_name="qrm_gemma")) == 1  # whose gate refuses some replies
+    assert first.suffixes == model.inputs_for(PROMPTS[0], replies).suffixes
+
+
+def test_a_sample_is_decoded_as_within_the_vocabulary(model_of, monkeypatch):
+    for kind in KINDS:
+        tokenizer = (model := model_of(kind)).tokenizer
+        whole = conversations.vocabulary(tokenizer)
+        ids, decoded, plain = engine.sample(model, 40), [], tokenizer.batch_decode
+        assert ids == sorted(whole["token_id"].sample(40, random_state=0))
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                tokenizer, "batch_decode", lambda s, plain=plain, d=decoded, **o: (d.extend(s), plain(s, **o))[1]
+            )
+            some = engine.tokens_of(model, [*ids, 10**7])
+        assert len(decoded) == 40
+        assert some.equals(whole[whole["token_id"].isin(ids)].reset_index(drop=True))
