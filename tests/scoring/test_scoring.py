@@ -55,13 +55,14 @@ def test_whole_awkward_vocabulary_equals_the_oracle(checkpoint, kind, reply_mode
     np.testing.assert_allclose(rewards, expected, atol=1e-5 * max(1, np.abs(expected).max()), rtol=0)
 
 
-@pytest.mark.parametrize("tokens_per_batch", [1, 7, 64, 100_000])
-def test_rewards_do_not_depend_on_the_batch(checkpoint, tokens_per_batch):
+@pytest.mark.parametrize("stream", [False, True], ids=["in memory", "streamed"])
+@pytest.mark.parametrize("tokens_per_batch", [1, 7, 100_000])
+def test_rewards_do_not_depend_on_the_batch(checkpoint, tokens_per_batch, stream):
     model = loaded(checkpoint("linear_gemma2"))
-    replies = replies_of(model, "ids")[:150]
+    replies, how = replies_of(model, "ids")[:100], {"reply_mode": "ids", "tokens_per_batch": tokens_per_batch}
     usual = engine.score_replies(model, PROMPTS["worst"], replies, reply_mode="ids")
-    again = engine.score_replies(model, PROMPTS["worst"], replies, reply_mode="ids", tokens_per_batch=tokens_per_batch)
-    np.testing.assert_allclose(again, usual, atol=1e-5)
+    model = load(str(checkpoint("linear_gemma2")), device="cpu", stream=True) if stream else model
+    np.testing.assert_allclose(engine.score_replies(model, PROMPTS["worst"], replies, **how), usual, atol=1e-5)
 
 
 @pytest.mark.parametrize("bos", ["single", "double"])
@@ -155,6 +156,10 @@ def test_out_of_memory_halves_the_batch_and_remembers(checkpoint, monkeypatch):
     np.testing.assert_allclose(scorer(inputs.suffixes), expected, atol=1e-5)
     assert batches[:3] == [64, 32, 16]  # 128 tokens are 64 replies of 2 tokens, then half, then half again
     assert max(batches[2:]) == 16  # never tried the larger ones again
+    mismatch = RuntimeError("mat1 and mat2 shapes cannot be multiplied")  # no want of memory, so no smaller batch helps
+    monkeypatch.setattr(scorer, "_rewards", lambda batch: (_ for _ in ()).throw(mismatch))
+    with pytest.raises(RuntimeError, match="mat1"):
+        scorer(inputs.suffixes)
 
 
 NO_MEMORY = [MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("can't allocate memory")]
@@ -184,19 +189,6 @@ def test_every_want_of_memory_makes_smaller_batches_or_is_one_line(checkpoint, t
     monkeypatch.setattr(shared_prefix, "read_prefix", lambda *given: (_ for _ in ()).throw(error))
     with pytest.raises(InputError, match="too little memory to read a prompt"):
         engine.score_replies(model, "Why?", ["love"])
-
-
-def test_another_error_is_not_taken_for_memory(checkpoint, monkeypatch):
-    model = loaded(checkpoint("linear_llama"))
-    inputs = model.inputs_for(PROMPTS["greatest"], [[5], [6]], reply_mode="ids")
-    scorer = stages.Scorer(model, inputs)
-
-    def broken(batch):
-        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
-
-    monkeypatch.setattr(scorer, "_rewards", broken)
-    with pytest.raises(RuntimeError, match="mat1"):
-        scorer(inputs.suffixes)
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
@@ -572,10 +564,3 @@ def test_one_reply_in_a_list_of_any_kind_is_scored(checkpoint, kind):
     assert engine.score_replies(model, "Why?", kind(["four"])).shape == (1,)
     assert engine.score_replies(model, "Why?", [kind([40, 41])], reply_mode="ids").shape == (1,)
     assert engine.score_replies(model, "Why?", [""]).shape == engine.score_replies(model, "Why?", ["a"]).shape == (1,)
-
-
-def test_scores_module_validates_what_scoring_writes(checkpoint, tmp_path):
-    model = loaded(checkpoint("deberta"))
-    table = engine.score_vocabulary(model, PROMPTS, tmp_path / "table.parquet", token_ids=range(50), progress=False)
-    assert table["token_id"].tolist() == list(range(50))
-    scores.validate(table)

@@ -20,7 +20,7 @@ from lib import InputError, io, run
 from lib.models import conversations, hardware, layers
 from lib.models.layers import Layers
 from lib.models.reward_models import load
-from lib.scoring import engine, shards, stages
+from lib.scoring import engine, stages
 from lib.tables import scores
 
 PROMPTS = {
@@ -119,15 +119,6 @@ def test_rewards_are_read_where_transformers_reads_them(tmp_path):
     expected = engine.score_replies(held, PROMPT, replies, reply_mode="ids")
     np.testing.assert_allclose(engine.score_replies(streamed, PROMPT, replies, reply_mode="ids"), expected, atol=1e-5)
     assert held.read_at == "last_not_pad" and len(np.unique(expected)) < len(replies)  # some are one to it
-
-
-@pytest.mark.parametrize("tokens_per_batch", [1, 7, 100_000])
-def test_rewards_do_not_depend_on_the_batch(both, tokens_per_batch):
-    held, streamed = both("linear_gemma2")
-    replies = replies_of(held, "ids")[:60]
-    expected = engine.score_replies(held, PROMPT, replies, reply_mode="ids")
-    rewards = engine.score_replies(streamed, PROMPT, replies, reply_mode="ids", tokens_per_batch=tokens_per_batch)
-    np.testing.assert_allclose(rewards, expected, atol=1e-5)
 
 
 # --- one pass over the weights ------------------------------------------------------------------------------------
@@ -269,17 +260,6 @@ def stopped_run(both, tmp_path, monkeypatch, small_shards):
     return streamed, whole, tmp_path / "table.parquet"
 
 
-def test_a_run_that_was_stopped_goes_on_at_its_layer(stopped_run, tmp_path, monkeypatch):
-    streamed, whole, path = stopped_run
-    kept = list(tmp_path.glob("table.*.shards/*.states"))
-    assert kept and {file.suffixes[-2] for file in kept} == {".0002"}
-    passed = counted(monkeypatch)
-    table = engine.score_vocabulary(streamed, PROMPTS, path, progress=False)
-    pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
-    assert passed == [2] * len(kept)  # the last of three layers, and no block again through the first two
-    assert list(tmp_path.glob("*.shards")) == []
-
-
 DAMAGES = {
     "cut": lambda content: content[:-1],
     "longer": lambda content: content + b"0",
@@ -327,10 +307,13 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_table(checkpoint, both, tmp
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     process.stdout.close()
+    saved = len(list(tmp_path.glob("table.*.shards/*.0002.states")))
+    assert saved > 1
     monkeypatch.setattr(engine, "REPLIES_PER_SHARD", 50)
     passed = counted(monkeypatch)
     table = engine.score_vocabulary(streamed, one, path, progress=False)
-    assert passed and set(passed) == {2}
+    assert passed == [2] * saved  # the last of three layers, and no block again through the first two
+    assert list(tmp_path.glob("*.shards")) == []
     whole = engine.score_vocabulary(held, one, tmp_path / "whole.parquet", progress=False)
     pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
 
@@ -479,15 +462,6 @@ def test_out_of_memory_halves_the_batch_and_then_is_one_line(both, monkeypatch, 
         engine.score_vocabulary(streamed, PROMPTS, tmp_path / "table.parquet", progress=False)
 
 
-def test_rewards_that_are_not_finite_name_the_token(both, tmp_path, monkeypatch):
-    _, streamed = both()
-    plain = stages.Reading.__call__
-    monkeypatch.setattr(stages.Reading, "__call__", lambda *given: plain(*given) * np.float32(np.nan))
-    with pytest.raises(InputError, match="the reward of token .* is nan; "):
-        engine.score_vocabulary(streamed, PROMPTS, tmp_path / "table.parquet", progress=False)
-    assert shards.read(next(iter(tmp_path.glob("*.shards/*.npy")), tmp_path / "none"), 1) is None
-
-
 # --- a sample of the vocabulary -----------------------------------------------------------------------------------
 
 
@@ -495,10 +469,8 @@ def test_a_sample_is_drawn_with_a_seed_and_scored_either_way(both, tmp_path):
     held, streamed = both()
     drawn = engine.sample(held, 50)
     assert drawn == engine.sample(streamed, 50) == sorted(set(drawn)) and len(drawn) == 50
-    vocabulary = conversations.vocabulary(held.tokenizer)
-    assert drawn == sorted(vocabulary.sample(50, random_state=0)["token_id"])  # as notebook 01 draws it
     assert drawn != engine.sample(held, 50, seed=1)
-    assert engine.sample(held, 10**9) == vocabulary["token_id"].tolist()
+    assert engine.sample(held, 10**9) == conversations.vocabulary(held.tokenizer)["token_id"].tolist()
     tables = [engine.score_vocabulary(model, PROMPTS, tmp_path / f"{name}.parquet", token_ids=drawn, progress=False)
               for name, model in (("held", held), ("streamed", streamed))]  # fmt: skip
     pd.testing.assert_frame_equal(*tables, atol=1e-5, rtol=0)
