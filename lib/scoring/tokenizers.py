@@ -26,13 +26,13 @@ TEMPLATES = {"Gemma 2": ROOT / "data" / "small_models" / "templates" / "gem-2.ji
 
 
 def bases() -> dict[str, list[str]]:
-    """Base -> the nicknames of the paper's models that were made from it."""
+    """Return base -> the nicknames of the paper's models that were made from it."""
     models = registry.reward_models().query("group == 'paper'").reset_index()
     return {str(base): rows["nickname"].tolist() for base, rows in models.groupby("base", sort=False)}
 
 
 def open_tokenizer(base: str, folder: Path | None = None) -> tuple[PreTrainedTokenizerBase, str]:
-    """The tokenizer of a base, ready to render conversations, and the SHA-256 of its tokenizer.json.
+    """Return the tokenizer of a base, ready to render conversations, and the SHA-256 of its tokenizer.json.
 
     folder: holds one folder per base, called `gemma-2` and so on; None takes the files of the base's first model from
     the hub. A tokenizer without chat template gets the base's published one. InputError if it cannot be had.
@@ -52,14 +52,14 @@ def open_tokenizer(base: str, folder: Path | None = None) -> tuple[PreTrainedTok
 
 
 def as_fed(tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
-    """The vocabulary with `reply_ids` and `input_group`, as score tables have them: each token fed as text."""
+    """Return the vocabulary with `reply_ids` and `input_group`, as score tables have them: each token fed as text."""
     prompt = read_prompts("greatest")["greatest"]
     tokens = conversations.vocabulary(tokenizer)
     return engine.with_inputs(tokens, conversations.inputs_for(tokenizer, prompt, tokens["text"].tolist()))
 
 
 def read_as(fed: pd.DataFrame) -> pd.Series:
-    """For each row of `as_fed`, what the token is read as: one of the first four kinds of scores.what_was_fed."""
+    """Return for each row of `as_fed` what the token is read as: one of the first four kinds of scores.what_was_fed."""
     length = fed["reply_ids"].map(len)
     itself = (length == 1) & (fed["reply_ids"].map(lambda ids: ids[0] if len(ids) else -1) == fed["token_id"])
     kinds = length.map({0: "nothing", 1: "another id"}).fillna("several ids")
@@ -70,7 +70,7 @@ def read_as(fed: pd.DataFrame) -> pd.Series:
 
 
 def printed_tokens() -> pd.DataFrame:
-    """The tokens of Tables 2 and A6, a row each: table, nickname, end, position, token_id (-1: not printed), text.
+    """Return the tokens of Tables 2 and A6: table, nickname, end, position, token_id (-1: not printed), text.
 
     position 1 is the most optimal, or the most pessimal. Table A6 is fetched, as the authors released it.
     """
@@ -87,11 +87,11 @@ def printed_tokens() -> pd.DataFrame:
 
 
 def printed_as_fed(printed: pd.DataFrame, fed: pd.DataFrame, tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
-    """The printed tokens with their token_id and text, and three columns more; one tokenizer's, fed as from as_fed.
+    """Return the printed tokens of one tokenizer with their token_id, their text, and three columns more.
 
-    read_as: as of `read_as`. pieces: the texts of the ids that are read, joined by `|`. listed: how many tokens of the
-    same table and model are this same input, itself included. Table A6 prints texts, some without the space before a
-    punctuation mark: the lowest id that has the text stands for it. InputError if none has.
+    fed: as from as_fed. read_as: as from `read_as`. pieces: the texts of the ids that are read, joined by `|`. listed:
+    how many tokens of the same table and model are this same input, itself included. Table A6 prints texts, some
+    without the space before a punctuation mark: the lowest id that has the text stands for it. InputError if none has.
     """
     fed = fed.assign(read_as=read_as(fed)).set_index("token_id")
     last_first = list(fed["text"].items())[::-1]
@@ -101,16 +101,16 @@ def printed_as_fed(printed: pd.DataFrame, fed: pd.DataFrame, tokenizer: PreTrain
     if None in ids:
         lost = printed["text"].iloc[ids.index(None)]
         raise InputError(f"no token of this tokenizer is {lost!r}; give the true tokenizer of the model's base")
-    found = fed.loc[ids].reset_index()
-    pieces = ["|".join(tokenizer.batch_decode([[i] for i in reply])) for reply in found["reply_ids"]]
-    table = printed.reset_index(drop=True).assign(token_id=found["token_id"], text=found["text"])
-    table = table.assign(read_as=found["read_as"], pieces=pieces, input=found["input_group"])
+    read = fed.loc[ids].reset_index()
+    pieces = ["|".join(tokenizer.batch_decode([[i] for i in reply])) for reply in read["reply_ids"]]
+    table = printed.reset_index(drop=True).assign(token_id=read["token_id"], text=read["text"])
+    table = table.assign(read_as=read["read_as"], pieces=pieces, input=read["input_group"])
     listed = table.groupby(["table", "nickname", "input"])["input"].transform("size")
     return table.drop(columns="input").assign(listed=listed)
 
 
 def _cleaned(text: str) -> str:
-    """The text as transformers 4 decoded it where a tokenizer's configuration asked for that, as those of Llama do."""
+    """Return the text as transformers 4 decoded it for tokenizers whose configuration asked for that (Llama)."""
     spaced = (" .", " ?", " !", " ,", " n't", " 'm", " 's", " 've", " 're")
     for before in spaced:
         text = text.replace(before, before[1:])
@@ -121,7 +121,7 @@ def _cleaned(text: str) -> str:
 
 
 def count(folder: Path | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The counts of all bases, a row each, and the printed tokens as they are fed. folder: as of open_tokenizer."""
+    """Return the counts of all bases and the printed tokens as they are fed. folder: as for open_tokenizer."""
     counts, printed = [], []
     tokens = printed_tokens()
     for base, nicknames in bases().items():
@@ -134,18 +134,18 @@ def count(folder: Path | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def write(counts: pd.DataFrame, printed: pd.DataFrame, folder: Path = KEPT) -> None:
-    """Keep both tables, as counts.csv and printed_tokens.csv."""
+    """Write both tables, as counts.csv and printed_tokens.csv."""
     for name, table in (("counts", counts), ("printed_tokens", printed)):
         write_csv(table, folder / f"{name}.csv")
 
 
 def kept_counts() -> pd.DataFrame:
-    """What data/tokenizers/counts.csv keeps for each of the paper's ten models: nickname, base, then the counts."""
+    """Return what data/tokenizers/counts.csv holds for each of the ten models: nickname, base, counts."""
     counts = pd.read_csv(KEPT / "counts.csv")
     of_models = pd.DataFrame([(name, base) for base, names in bases().items() for name in names])
     return of_models.set_axis(["nickname", "base"], axis=1).merge(counts, on="base", validate="many_to_one")
 
 
 def kept_printed_tokens() -> pd.DataFrame:
-    """What is kept in data/tokenizers/printed_tokens.csv, as of printed_as_fed."""
+    """Return what data/tokenizers/printed_tokens.csv holds, as from printed_as_fed."""
     return pd.read_csv(KEPT / "printed_tokens.csv", keep_default_na=False)
