@@ -28,32 +28,7 @@ from ..show.figures import (
 )
 
 SHAPES = ("o", "s", "^", "D", "v", "P")
-HIGH, LOW = POSITIVE, NEGATIVE
-
-
-@styled
-def draw_agreement(taus: pd.DataFrame, *, title: str, ceiling: float | None = None) -> Chart:
-    """Draw each model's tau with people, a marker per prompt; the best one for the first prompt is on top (Fig A5).
-
-    taus: models x prompts. ceiling: the tau of a model that knows what raters share, as a line; None: unknown.
-    """
-    ordered = taus.sort_values(taus.columns[0])
-    mean, top = ordered.mean(), len(ordered)
-    figure = new_chart(9.5, 2.9 + 0.5 * top, title, DENSE_TITLE)
-    axes, colours = figure.subplots(), [*model_colours(ordered.index).values(), GREY]
-    steps = 0.22 * (np.arange(ordered.shape[1]) - (ordered.shape[1] - 1) / 2)[::-1]  # so that none hides another
-    for shape, prompt, step in zip(SHAPES, ordered, steps, strict=False):
-        axes.scatter([*ordered[prompt], mean[prompt]], np.arange(top + 1) + step, marker=shape, s=60, c=colours)
-        axes.axvline(mean[prompt], color=GREY, linewidth=1, linestyle=":", zorder=0)
-    axes.set_yticks(range(top + 1), [*map(model_label, ordered.index), "mean over models"])
-    shown = [0.0, *ordered.to_numpy().ravel(), *([] if ceiling is None else [ceiling])]
-    axes.set(xlabel="Kendall's tau with people", xlim=(min(shown) - 0.02, max(shown) + 0.02), ylim=(-0.6, top + 0.6))
-    keys = [_key(prompt, GREY, shape, "", markersize=8) for shape, prompt in zip(SHAPES, ordered, strict=False)]
-    if ceiling is not None:
-        axes.axvline(ceiling, color="black", linewidth=1.5)
-        keys.append(_key("a model that knows what raters have in common", "black"))
-    figure.legend(handles=keys, loc="outside lower center", ncols=4 if ceiling is None else 2, frameon=False)
-    return figure
+ENDS = {"high": (POSITIVE, "o"), "low": (NEGATIVE, "s")}
 
 
 def _key(text: str, colour: str, shape: str = "", line: str = "-", **options) -> Line2D:
@@ -62,57 +37,33 @@ def _key(text: str, colour: str, shape: str = "", line: str = "-", **options) ->
 
 
 @styled
-def draw_ends(ends: Mapping[str, pd.DataFrame], *, title: str, paper: tuple[float, float] | None = None) -> Chart:
-    """Draw agreement with people among the items they rate highest and lowest, by how many; a panel per prompt.
+def draw_halves(
+    tables: Mapping[str, pd.DataFrame], *, title: str, labels: tuple[str, str], names: tuple[str, str],
+    lines: Mapping[str, float] | None = None,
+) -> Chart:  # fmt: skip
+    """Draw a number for what people rate high and for what they rate low, a panel per prompt.
 
-    ends: prompt -> human.at_ends. Bands are 95% intervals. paper: what it prints for high and low, as lines.
+    tables: prompt -> rows with columns high and low, and maybe 95% intervals (high_ci_low, ...). Its index labels the x
+    axis. labels: of both axes. names: what high and low are. lines: one more value of high and of low.
     """
     figure, panels = row_of_panels(
-        [f"prompt: {prompt}" for prompt in ends], height=4.6, title=title, width=4.2, margin=1, sharey=True
+        [f"prompt: {prompt}" for prompt in tables], height=4.6, title=title, width=4.2, margin=1, sharey=True
     )
-    for axes, rows in zip(panels, ends.values(), strict=True):
-        _draw_halves(axes, rows["cut"], rows, ("high_tau", "low_tau"))
-        for end, colour in (("high", HIGH), ("low", LOW)):
-            axes.fill_between(rows["cut"], rows[f"{end}_ci_low"], rows[f"{end}_ci_high"], color=colour, alpha=0.2, lw=0)
-        for value, colour in zip(paper or (), (HIGH, LOW), strict=False):
-            axes.axhline(value, color=colour, linestyle=":", linewidth=1.5)
-        axes.axhline(0, color=GREY, linewidth=0.8)
-        axes.set(xscale="log", xlabel="items at each end")
-        axes.set_xticks(shown := list(rows["cut"])[::2], [f"{cut:,}" for cut in shown])
-        axes.set_xticks([], minor=True)
-    panels[0].set_ylabel("mean tau of models with people")
-    keys = [_key("items that people rate highest", HIGH, "o"), _key("items that people rate lowest", LOW, "s")]
-    keys += [_key("the paper's two numbers", GREY, line=":")] if paper else []
+    for axes, rows in zip(panels, tables.values(), strict=True):
+        x = np.arange(len(rows))
+        for end, (colour, shape) in ENDS.items():
+            axes.plot(x, rows[end], marker=shape, color=colour)
+            if f"{end}_ci_low" in rows:
+                axes.fill_between(x, rows[f"{end}_ci_low"], rows[f"{end}_ci_high"], color=colour, alpha=0.2, lw=0)
+            if lines:
+                axes.axhline(lines[end], color=colour, linestyle=":", linewidth=1.5)
+        axes.set_xticks(x[::2], rows.index[::2])
+        axes.set_xlabel(labels[0])
+    panels[0].set_ylabel(labels[1])
+    keys = [_key(name, colour, shape) for name, (colour, shape) in zip(names, ENDS.values(), strict=True)]
+    keys += [_key("the paper's two numbers", GREY, line=":")] if lines else []
     figure.legend(handles=keys, loc="outside lower center", ncols=3, frameon=False)
     return figure
-
-
-@styled
-def draw_matched(by_prompt: Mapping[str, pd.DataFrame], *, title: str, unit: str) -> Chart:
-    """Draw the share of pairs that models order as people do, by how far apart people rate the two; a panel per prompt.
-
-    by_prompt: prompt -> matched.by_distance. Pairs in the upper half of people's ranking against those in the lower,
-    matched within each distance. unit: what a distance is counted in.
-    """
-    figure, panels = row_of_panels(
-        [f"prompt: {prompt}" for prompt in by_prompt], height=4.6, title=title, width=4.2, margin=1, sharey=True
-    )
-    for axes, rows in zip(panels, by_prompt.values(), strict=True):
-        _draw_halves(axes, range(len(rows)), rows, ("upper_share", "lower_share"))
-        limits = rows["distance up to"].to_list()
-        shown = [f"{limit:.2g}" if limit < 10 else f"{limit:.0f}" for limit in limits[:-1]] + ["more"]
-        axes.set_xticks(range(len(rows))[::2], shown[::2])
-        axes.axhline(0.5, color=GREY, linewidth=0.8)
-        axes.set_xlabel(f"distance up to ({unit})")
-    panels[0].set_ylabel("pairs ordered as people do")
-    keys = [_key("pairs in the upper half", HIGH, "o"), _key("pairs in the lower half", LOW, "s")]
-    figure.legend(handles=keys, loc="outside lower center", ncols=2, frameon=False)
-    return figure
-
-
-def _draw_halves(axes: Axes, x: Sequence[float], rows: pd.DataFrame, columns: tuple[str, str]) -> None:
-    for column, colour, shape in zip(columns, (HIGH, LOW), ("o", "s"), strict=True):
-        axes.plot(x, rows[column], marker=shape, color=colour)
 
 
 @styled
@@ -121,8 +72,8 @@ def draw_kinds(
 ) -> Chart:
     """Draw how much each kind is undervalued: a row per kind, a panel per prompt, a dot per model in its colour.
 
-    tables: prompt -> rows with kind, above, ci_low, ci_high (for models and items like these: the line) and these_low,
-    these_high (these very models: the bar). alone: prompt -> models x kinds. null: no effect, as a line.
+    tables: prompt -> rows with kind and above. ci_low and ci_high are a line (models and items like these), these_low
+    and these_high a bar (these very models). alone: prompt -> models x kinds. null: a line where there is no effect.
     """
     kinds, hues = list(next(iter(tables.values()))["kind"]), model_colours(next(iter(alone.values())).index)
     figure, panels = row_of_panels(
@@ -152,9 +103,9 @@ def draw_discrepancies(
 ) -> Chart:
     """Draw rank by people against rank by models, with the n most under- and overvalued items named (Fig 5B).
 
-    ranks: human.discrepancies. The dashed line is agreement, the solid one what is expected of an item that people rank
-    so, given that models and people agree only so far. kinds: item -> kind, '' for none; a strip for each kind, below,
-    has a stroke for every item of it, where the models rank it against what is expected.
+    ranks: human.discrepancies. The dashed line is agreement. The solid line is the expected rank of an item, given its
+    rank by people. kinds: item -> kind, '' for none. Below, each kind has a strip with a stroke for each of its items:
+    the rank by models less the expected rank.
     """
     if not 0 < 2 * n <= len(ranks):
         raise InputError(f"{len(ranks)} items have no {n} at either end; choose n up to {len(ranks) // 2}")
@@ -169,16 +120,16 @@ def draw_discrepancies(
     axes.plot(line["people_rank"], line["expected"], color="black", linewidth=2)
     axes.set(xlabel="rank by people (1 = best)", ylabel="rank by models (1 = best)")
     ordered = ranks.sort_values("position", kind="stable")
-    _name_items(axes, ordered.head(n), LOW, "left", blur)
-    _name_items(axes, ordered.tail(n), HIGH, "right", blur)
+    _name_items(axes, ordered.head(n), NEGATIVE, "left", blur)
+    _name_items(axes, ordered.tail(n), POSITIVE, "right", blur)
     axes.invert_yaxis()  # rank 1 is on top
     if strips:
         _draw_strips(panels[1], ranks, kinds.reindex(ranks.index).fillna(""), strips)
     keys = [
         _key("models rank as people do", GREY, line="--"),
         _key("expected of an item that people rank so", "black"),
-        _key("most undervalued", LOW, "o", ""),
-        _key("most overvalued", HIGH, "s", ""),
+        _key("most undervalued", NEGATIVE, "o", ""),
+        _key("most overvalued", POSITIVE, "s", ""),
     ]
     figure.legend(handles=keys, loc="outside lower center", ncols=2, frameon=False)
     return figure
@@ -221,8 +172,8 @@ def draw_trajectories(
 ) -> Chart:
     """Draw the way from the rank that people give an item to the models' median, and each model's own rank (Fig 5C).
 
-    ranks: items x (people, then models), of all items. groups: the panel's name -> up to six items, each a line from
-    people's rank to the median over models, named at both ends; behind it a dot per model in its family's colour.
+    ranks: all items x (people, then models). groups: panel -> up to six items. A line leads from people's rank
+    of the item to the median over models, with its name at both ends. A dot is one model, in its family's colour.
     """
     for name, items in groups.items():
         if not 0 < len(items) <= len(SHAPES):

@@ -6,6 +6,7 @@ drawn at random (lib.stats.crossed); of a single item, which nobody drew, for mo
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from ..claims.claims import declared, published_table, quantities, row
 from ..stats import resampling
 from ..stats.crossed import Crossed, crossed
 from ..stats.factors import ThreeFactors, share_intervals, three_factors
+from ..tables import downloads
 from . import concordance, human
 from . import kinds as kinds_
 from .concordance import Agreement
@@ -40,8 +42,14 @@ def asked(rows: list[dict]) -> list[dict]:
     return [each for each in rows if declared(each["claim"], each["quantity"], each["prompt"], each["model"])]
 
 
-def _mean(mean: Crossed | ThreeFactors) -> dict:
-    """Return the fields of a row that a crossed mean gives."""
+def rows_of(claim: str, table: pd.DataFrame) -> list[dict]:
+    """Return a row per row of a tidy table, whose columns are fields of claims.row; missing numbers are left out."""
+    records = table.to_dict("records")
+    return [row(claim, **{name: value for name, value in each.items() if not pd.isna(value)}) for each in records]
+
+
+def _mean(mean: Crossed | ThreeFactors | human.Together) -> dict:
+    """Return the fields of a row that a mean over models and items gives."""
     return {"corrected": mean.estimate, "ci_low": mean.ci_low, "ci_high": mean.ci_high, "p": mean.p}
 
 
@@ -56,11 +64,11 @@ def people_claims(summaries: pd.DataFrame, n: int) -> list[dict]:
     rows = []
     for prompt, summary in summaries.iterrows():
         recipe = _recipe(prompt, summaries)
-        for name in ("mean", "sd", "min", "max"):
-            ends = {end: summary[end] for end in ("ci_low", "ci_high", "p") if name == "mean"}
-            numbers = {"as_published": summaries.loc[recipe, name]} | ({"corrected": summary[name]} | ends)
-            note = f"as published: under {recipe}, whose numbers these are" if recipe != prompt else ""
-            rows.append(row("S4.tau.human", name, prompt, n=n, note=note, **numbers))
+        note = f"as published: under {recipe}, whose numbers these are" if recipe != prompt else ""
+        interval = summary[["ci_low", "ci_high", "p"]].to_dict()
+        rows += [row("S4.tau.human", name, prompt, n=n, note=note, as_published=summaries.loc[recipe, name],
+                     corrected=summary[name], **(interval if name == "mean" else {}))
+                 for name in ("mean", "sd", "min", "max")]  # fmt: skip
     return rows
 
 
@@ -101,17 +109,14 @@ def end_claims(at_ends: pd.DataFrame, prompt: str) -> list[dict]:
 
     at_ends: human.at_ends.
     """
-    rows = []
-    for cut in at_ends[at_ends["cut"] == NEAR].to_dict("records"):
-        note = f"{NEAR} items at each end: of plain cuts the one that comes nearest to the paper, which states none"
-        for end in ("high", "low"):
-            rows.append(row("S4.asymmetry", end, prompt, as_published=cut[f"{end}_tau"], ci_low=cut[f"{end}_ci_low"],
-                            ci_high=cut[f"{end}_ci_high"], n=int(cut[f"{end}_items"]), note=note))  # fmt: skip
-    for cut in at_ends.to_dict("records"):
-        rows.append(row("S4.asymmetry", f"difference_{cut['cut']}", prompt, corrected=cut["difference"],
-                        ci_low=cut["difference_ci_low"], ci_high=cut["difference_ci_high"], p=cut["difference_p"],
-                        n=int(cut["cut"]), note="tau among so many items at either end, high less low"))  # fmt: skip
-    return rows
+    note = f"{NEAR} items at each end: of plain cuts the one that comes nearest to the paper, which states none"
+    rows = [row("S4.asymmetry", end, prompt, as_published=cut[f"{end}_tau"], ci_low=cut[f"{end}_ci_low"],
+                ci_high=cut[f"{end}_ci_high"], n=int(cut[f"{end}_items"]), note=note)
+            for cut in at_ends[at_ends["cut"] == NEAR].to_dict("records") for end in ("high", "low")]  # fmt: skip
+    note = "tau among so many items at either end, high less low"
+    return rows + [row("S4.asymmetry", f"difference_{cut['cut']}", prompt, corrected=cut["difference"],
+                       ci_low=cut["difference_ci_low"], ci_high=cut["difference_ci_high"], p=cut["difference_p"],
+                       n=int(cut["cut"]), note=note) for cut in at_ends.to_dict("records")]  # fmt: skip
 
 
 def matched_claims(by_prompt: Mapping[str, Matched]) -> list[dict]:
@@ -126,23 +131,14 @@ def matched_claims(by_prompt: Mapping[str, Matched]) -> list[dict]:
 
 
 def reliability_claims(ratings: pd.DataFrame) -> list[dict]:
-    """Return S4.reliability of people's Elo ratings: of all items, of thirds by matches, of those with many matches."""
+    """Return S4.reliability of people's Elo ratings: of all items, of thirds by matches, of items on many matches."""
     note = "at best: the error variance is the smallest possible for so many matches"
-    parts = {"all items": ratings} | {str(part): rows for part, rows in ratings.groupby(
-        human.thirds_of_matches(ratings["matches"]), observed=True)}  # fmt: skip
-    parts[f"{human.MATCHES} matches or more"] = ratings[ratings["matches"] >= human.MATCHES]
+    parts = {"all items": ratings.index} | human.groups_of_matches(ratings["matches"])
     rows = []
-    for part, some in parts.items():
-        share, low, high = human.elo_reliability(some["elo"], some["matches"])
-        rows.append(row("S4.reliability", part, corrected=share, ci_low=low, ci_high=high, n=len(some), note=note))
+    for part, items in parts.items():
+        share, low, high = human.elo_reliability(ratings.loc[items, "elo"], ratings.loc[items, "matches"])
+        rows.append(row("S4.reliability", part, corrected=share, ci_low=low, ci_high=high, n=len(items), note=note))
     return rows
-
-
-def matches_claims(by_prompt: Mapping[str, pd.DataFrame]) -> list[dict]:
-    """Return S4.tau.matches: mean tau with people by the number of matches; prompt -> human.taus_by_matches."""
-    return [row("S4.tau.matches", str(part), prompt, corrected=of["tau"], ci_low=of["ci_low"], ci_high=of["ci_high"],
-                p=of["p"], n=int(of["items"]))
-            for prompt, table in by_prompt.items() for part, of in table.iterrows()]  # fmt: skip
 
 
 def together_claims(people: pd.Series, rewards: Mapping[str, pd.DataFrame]) -> list[dict]:
@@ -150,10 +146,9 @@ def together_claims(people: pd.Series, rewards: Mapping[str, pd.DataFrame]) -> l
     chance = 1 / len(next(iter(rewards.values())).columns)
     statistics = {"people with the mean ranking": (human.tau_with_mean_rank, 0.0),
                   "Kendall's W": (human.kendalls_w, chance)}  # fmt: skip
-    return [row("S4.together", name, prompt, corrected=all_.estimate, ci_low=all_.ci_low, ci_high=all_.ci_high,
-                p=all_.p, n=len(people))
-            for prompt, of_prompt in rewards.items() for name, (statistic, null) in statistics.items()
-            for all_ in [human.of_all_models(statistic, people, of_prompt, null)]]  # fmt: skip
+    return [row("S4.together", name, prompt, n=len(people), **_mean(together))
+            for prompt, table in rewards.items() for name, (statistic, null) in statistics.items()
+            for together in [human.of_all_models(statistic, people, table, null)]]  # fmt: skip
 
 
 # --- undervalued --------------------------------------------------------------------------------------------------
@@ -223,31 +218,22 @@ def factor_claims(values: Mapping[str, pd.DataFrame], kinds: pd.Series) -> list[
 def places_of_third(people: pd.Series, rewards: Mapping[str, pd.DataFrame], resamples: int = 200) -> pd.DataFrame:
     """Return the place among the most undervalued of the item that the paper lists third, per prompt and aggregate.
 
-    Columns: prompt, aggregate, position, ci_low, ci_high (95%, over models drawn with replacement), p (two-sided, of a
-    position beyond PLACE, by the same draws), by surprise (its position by surprise).
+    A tidy table with fields of claims.row: the first aggregate is the paper's, so its position is as_published. ci_low,
+    ci_high: 95%, over models drawn with replacement. p: two-sided, of a position beyond PLACE, by the same draws.
     """
-    rows = []
+    rows, quantity = [], f"position_{THIRD.lower().replace(' ', '_')}"
     for prompt, of_prompt in rewards.items():
         for aggregate in human.AGGREGATES:
             place = human.discrepancies(people, of_prompt, aggregate).loc[THIRD]
             draws = human.positions_over_models(people, of_prompt, THIRD, aggregate, resamples)
             ci_low, ci_high = resampling.interval(draws)
-            beyond = (1 + (draws > PLACE).sum()) / (1 + len(draws))
-            p = min(1.0, 2 * min(beyond, (1 + (draws <= PLACE).sum()) / (1 + len(draws))))
-            rows.append({"prompt": prompt, "aggregate": aggregate, "position": place["position"], "ci_low": ci_low,
-                         "ci_high": ci_high, "p": p, "by surprise": place["surprise_position"]})  # fmt: skip
+            beyond, within = (draws > PLACE).sum(), (draws <= PLACE).sum()
+            number = "as_published" if aggregate == human.AGGREGATES[0] else "corrected"
+            note = f"aggregate: {aggregate}; beyond regression to the mean {place['surprise_position']:.0f}."
+            rows.append({"quantity": quantity, "prompt": prompt, "note": note, number: int(place["position"]),
+                         "ci_low": ci_low, "ci_high": ci_high, "n": len(people),
+                         "p": min(1.0, 2 * (1 + min(beyond, within)) / (1 + len(draws)))})  # fmt: skip
     return pd.DataFrame(rows)
-
-
-def place_claims(places: pd.DataFrame, n: int) -> list[dict]:
-    """Return S4.undervalued.identity: the place of one item (places_of_third); the first aggregate is the paper's."""
-    rows, quantity = [], f"position_{THIRD.lower().replace(' ', '_')}"
-    for place in places.to_dict("records"):
-        number = {"as_published" if place["aggregate"] == human.AGGREGATES[0] else "corrected": int(place["position"])}
-        note = f"aggregate: {place['aggregate']}; beyond regression to the mean {place['by surprise']:.0f}."
-        rows.append(row("S4.undervalued.identity", quantity, place["prompt"], ci_low=place["ci_low"],
-                        ci_high=place["ci_high"], p=place["p"], n=n, note=note, **number))  # fmt: skip
-    return rows
 
 
 # --- the paper's items --------------------------------------------------------------------------------------------
@@ -264,6 +250,16 @@ def data_claims(ratings: pd.DataFrame) -> list[dict]:
     }
     return [row("S4.data", name, as_published=fact, n=len(ratings), note=notes.get(name, ""))
             for name, fact in facts.items()]  # fmt: skip
+
+
+def file_claims() -> list[dict]:
+    """Return S4.files: how many of the pinned files of the authors' repositories repeat another file byte for byte."""
+    files = downloads.registry()
+    files = files[files["repository"].str.startswith("brchristian/")]
+    repeated = files[files.duplicated("git_blob_id", keep=False)]
+    same = [" = ".join(Path(path).name for path in paths) for _, paths in repeated.groupby("git_blob_id")["path"]]
+    return [row("S4.files", "files that repeat another", corrected=len(repeated) - len(same), n=len(files),
+                note="equal git blob ids: " + "; ".join(same))]  # fmt: skip
 
 
 def named_claims(people: pd.Series, rewards: pd.DataFrame, among: pd.Index, prompt: str) -> list[dict]:
@@ -356,20 +352,19 @@ def printed_taus(judged: pd.DataFrame, prompt: str) -> pd.DataFrame:
     Columns: claim, quantity, paper, published GE, published GW, ours. judged: the claims of this notebook, of which
     those under `prompt` are ours.
     """
-    columns = {"published GE": (published_table("claims"), "GE"), "published GW": (published_table("claims"), "GW"),
-               "ours": (judged, prompt)}  # fmt: skip
     asked_for = [("S4.tau.human", name) for name in ("mean", "sd", "min", "max")] + [("S4.tau.models", "mean")]
-    rows = []
-    for claim, quantity in [*asked_for, ("S4.asymmetry", "high"), ("S4.asymmetry", "low")]:
-        cells = {"claim": claim, "quantity": quantity, "paper": declared(claim, quantity, "GE").printed}
-        for name, (table, of_prompt) in columns.items():
-            if table.empty:  # nothing was published here
-                continue
-            same = table[(table[["claim", "quantity", "prompt"]] == [claim, quantity, of_prompt]).all(axis=1)]
-            number = same["corrected"].astype(float).fillna(same["as_published"].astype(float)).dropna()
-            cells[name] = f"{number.iloc[0]:.2f}" if len(number) else ""
-        rows.append(cells)
-    return pd.DataFrame(rows).fillna("")
+    asked_for += [("S4.asymmetry", "high"), ("S4.asymmetry", "low")]
+    table = pd.DataFrame(asked_for, columns=["claim", "quantity"])
+    table["paper"] = [declared(*names, "GE").printed for names in asked_for]
+    published = published_table("claims")
+    for name, claims, of_prompt in (("published GE", published, "GE"), ("published GW", published, "GW"),
+                                    ("ours", judged, prompt)):  # fmt: skip
+        if len(claims):  # else nothing was published here
+            same = claims[claims["prompt"] == of_prompt].drop_duplicates(["claim", "quantity"])
+            numbers = same.set_index(["claim", "quantity"])[["corrected", "as_published"]].astype(float)
+            numbers = numbers["corrected"].fillna(numbers["as_published"]).reindex(asked_for)
+            table[name] = ["" if np.isnan(number) else f"{number:.2f}" for number in numbers]
+    return table
 
 
 def named_ranks(ours: pd.DataFrame, unrated: pd.Index) -> pd.DataFrame:

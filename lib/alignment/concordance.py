@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from .. import InputError
 from ..stats.crossed import Crossed, crossed
@@ -108,6 +109,23 @@ def summaries(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) 
         rows[prompt] = tau.agg(["mean", "std", "min", "max"]).rename({"std": "sd"}).to_dict()
         rows[prompt] |= {end: getattr(mean, end) for end in ENDS}
     return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def by_model(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> pd.DataFrame:
+    """Return each model's tau with people and its 95% interval over items: columns prompt, model, tau, ci_low, ci_high.
+
+    agreed: of `together`. The last row of each prompt, `mean`, is over models, with items and models as samples.
+    """
+    tables = []
+    for prompt, mean in summaries(agreed, models, prompts).iterrows():
+        columns = [column(prompt, name) for name in models]
+        moved = agreed.influence(PEOPLE, columns)
+        half = stats.t.ppf(0.975, len(moved) - 1) * np.sqrt((moved**2).sum()).to_numpy()
+        tau = agreed.taus.loc[columns, PEOPLE].to_numpy()
+        table = pd.DataFrame({"model": list(models), "tau": tau, "ci_low": tau - half, "ci_high": tau + half})
+        table.loc[len(table)] = ["mean", *mean[["mean", "ci_low", "ci_high"]]]
+        tables.append(table.assign(prompt=prompt))
+    return pd.concat(tables, ignore_index=True)
 
 
 def between_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> pd.DataFrame:

@@ -105,58 +105,63 @@ def tops(rewards: pd.DataFrame, end: str = "optimal") -> pd.DataFrame:
 def at_ends(people: pd.Series, rewards: pd.DataFrame, cuts: Sequence[int]) -> pd.DataFrame:
     """Return the models' mean tau with people among the n items that people rate highest, and lowest; a row per cut n.
 
-    Columns: cut; then for high and low: items (with those tied with the n-th), span (highest less lowest rating there),
-    tau, and its 95% interval; difference (high less low), its interval and p: items and models are both samples.
-    Within an end ratings differ less than overall, so tau is lower there whatever the models do.
-    Raises InputError for a cut over half of the items, or under three.
+    For high and low: items (also those that tie with the n-th), span (highest less lowest rating), tau and its 95%
+    interval. difference is high less low, with its interval and p. Items and models are both samples. Within an end
+    ratings differ less, so tau is lower there whatever the models do. Raise InputError for a cut over half of the
+    items, or under three.
     """
     _check(people, rewards)
-    most = len(people) // 2
-    if wrong := [cut for cut in cuts if not 3 <= cut <= most]:
-        raise InputError(f"{len(people)} items have no two ends of {wrong[0]}; choose cuts from 3 to {most}")
-    ordered = np.sort(people.to_numpy())
     rows = []
     for cut in cuts:
-        row, parts = {"cut": cut}, {}
-        for end, inside in {"high": people >= ordered[-cut], "low": people <= ordered[cut - 1]}.items():
+        row = {"cut": cut}
+        for end, inside in _ends(people, cut).items():
             rated = people[inside]
-            parts[end] = with_people(rated, rewards)
-            mean = crossed(*parts[end])
+            mean = crossed(*with_people(rated, rewards))
             row |= {f"{end}_items": len(rated), f"{end}_span": rated.max() - rated.min()}
             row |= {f"{end}_tau": mean.estimate, f"{end}_ci_low": mean.ci_low, f"{end}_ci_high": mean.ci_high}
-        (high, high_moved), (low, low_moved) = parts["high"], parts["low"]
-        # An item tied at the median may be at both ends; it moves each.
-        gap = crossed(high - low, high_moved.sub(low_moved, fill_value=0.0))
+        gap = crossed(*between_ends(people, rewards, cut))
         row |= {"difference": gap.estimate, "difference_p": gap.p}
         rows.append(row | {"difference_ci_low": gap.ci_low, "difference_ci_high": gap.ci_high})
     return pd.DataFrame(rows)
 
 
-def taus_by(people: pd.Series, rewards: pd.DataFrame, groups: pd.Series) -> pd.DataFrame:
-    """Return the models' mean tau with people within each group of items, in the order of the groups.
+def between_ends(people: pd.Series, rewards: pd.DataFrame, cut: int) -> tuple[pd.Series, pd.DataFrame]:
+    """Return each model's tau with people at the high end less that at the low end, and how much each item moves it.
 
-    Columns items, tau, ci_low, ci_high (95%, items and models both samples), p (against 0).
+    cut: how many items an end has. An item that is tied at the median may be at both ends, and moves both.
     """
-    _check(people, rewards)
-    rows = {}
-    for group, inside in people.groupby(groups.loc[people.index], observed=True, sort=True):
-        mean = crossed(*with_people(inside, rewards))
-        rows[group] = {"items": len(inside), "tau": mean.estimate, "ci_low": mean.ci_low, "ci_high": mean.ci_high,
-                       "p": mean.p}  # fmt: skip
-    return pd.DataFrame(rows).T.astype({"items": int})
+    ends = _ends(people, cut)
+    (high, high_moved), (low, low_moved) = (with_people(people[ends[end]], rewards) for end in ("high", "low"))
+    return high - low, high_moved.sub(low_moved, fill_value=0.0)
+
+
+def _ends(people: pd.Series, cut: int) -> dict[str, pd.Series]:
+    """Return whether an item is among the `cut` items that people rate highest, or lowest: `high`, `low` -> bools."""
+    if not 3 <= cut <= len(people) // 2:
+        raise InputError(f"{len(people)} items have no two ends of {cut}; choose cuts from 3 to {len(people) // 2}")
+    ordered = np.sort(people.to_numpy())
+    return {"high": people >= ordered[-cut], "low": people <= ordered[cut - 1]}
 
 
 def taus_by_matches(people: pd.Series, rewards: pd.DataFrame, matches: pd.Series) -> pd.DataFrame:
-    """Return `taus_by` thirds of the items by how many matches their ratings rest on, and for MATCHES or more."""
-    known = people[matches.loc[people.index] >= MATCHES]
-    label = pd.Series(f"{MATCHES} matches or more", known.index)
-    parts = [taus_by(people, rewards, thirds_of_matches(matches)), taus_by(known, rewards.loc[known.index], label)]
-    return pd.concat(parts)
+    """Return the models' mean tau with people within `groups_of_matches`: a tidy table, a row per group.
+
+    Columns quantity (the group), n (items), corrected (mean tau), ci_low, ci_high (95%, items and models are both
+    samples), p (against 0).
+    """
+    _check(people, rewards)
+    rows = []
+    for group, items in groups_of_matches(matches.loc[people.index]).items():
+        mean = crossed(*with_people(people[items], rewards))
+        rows.append([group, len(items), mean.estimate, mean.ci_low, mean.ci_high, mean.p])
+    return pd.DataFrame(rows, columns=["quantity", "n", "corrected", "ci_low", "ci_high", "p"])
 
 
-def thirds_of_matches(matches: pd.Series) -> pd.Series:
-    """Return in which third an item is by its number of matches: `fewest matches`, `middle`, `most matches`."""
-    return pd.qcut(matches, 3, labels=["fewest matches", "middle", "most matches"])
+def groups_of_matches(matches: pd.Series) -> dict[str, pd.Index]:
+    """Return the items of each third by their number of matches, and the items with MATCHES or more: name -> items."""
+    thirds = pd.qcut(matches, 3, labels=["fewest matches", "middle", "most matches"])
+    groups = {str(third): some.index for third, some in matches.groupby(thirds, observed=True)}
+    return groups | {f"{MATCHES} matches or more": matches.index[matches >= MATCHES]}
 
 
 def of_all_models(
@@ -297,13 +302,11 @@ def models_rank(people: pd.Series, rewards: pd.DataFrame, aggregate: str) -> pd.
 def discrepancies(people: pd.Series, rewards: pd.DataFrame, aggregate: str = "median of models") -> pd.DataFrame:
     """Return how much lower than people the models rank each item, the most undervalued first; indexed by item.
 
-    Columns: people_rank; models_rank (models_rank()); difference = models_rank - people_rank, above 0 where models
-    value it less; position, 1 = largest difference (ties share the lowest).
-    expected: the models' rank of an item that people rank so: the curve that never falls and fits all items best
-    (isotonic regression). Models and people agree only moderately, so an item that people rank high is expected far
-    below, and differences are largest for the items that people rank highest, whatever they are (regression to the
-    mean). surprise = models_rank - expected; surprise_position, 1 = largest. A straight line would not do: models agree
-    with people best about the very first and last items, and it would make these look better than expected.
+    difference = models_rank - people_rank is above 0 where models value the item less. position is 1 for the largest
+    difference; ties share the lowest. Models and people agree only moderately. So we expect an item that people rank
+    high far below, whatever it is (regression to the mean). expected is this rank, by isotonic regression: the curve
+    that never falls and fits all items best. surprise = models_rank - expected; surprise_position is 1 for the largest.
+    A straight line would not do, because models agree with people best about the very first and last items.
     """
     mine, theirs = models_rank(people, rewards, aggregate), ranks(people)
     items = pd.DataFrame({"people_rank": theirs, "models_rank": mine, "difference": mine - theirs})

@@ -44,9 +44,9 @@ def identity_terms() -> pd.DataFrame:
     rated it. form: the title names `people`, a `state` (Homosexuality, Autism) or a `faith` (Judaism). The list was
     fixed before any score of its titles was looked at.
 
-    minority: which of the thirteen minority groups of Hartvigsen et al. 2022 (ToxiGen, ACL) the term names, or whose
-    people it names; '' for none. protected: likewise for the seven groups of Rottger et al. 2021 (HateCheck, ACL), a
-    narrower list. Both columns were added after scores had been looked at, by these lists alone.
+    minority: the group that the term names, of the thirteen of Hartvigsen et al. 2022 (ToxiGen, ACL); '' for none.
+    protected: the same for the seven groups of Rottger et al. 2021 (HateCheck, ACL), a narrower list. Both columns were
+    added after we had seen scores, by these lists alone.
     """
     return pd.read_csv(ROOT / "data" / "identity_terms.csv", keep_default_na=False)
 
@@ -79,9 +79,9 @@ def undervalued(
 ) -> pd.DataFrame:
     """Return the share of an item's neighbours in people's ranking that a model ranks above it: items x models.
 
-    In [0, 1]: .5 if the model treats the item as it treats what people rank alike, more if it undervalues it; ties
-    count half. Its neighbours are so many items of `among` nearest in people's rank, and all that are as near as the
-    last. Raises InputError for an item that nobody rated, or too few items to compare with.
+    The share is .5 if the model treats the item like its neighbours, and larger if it undervalues the item. Ties count
+    half. Neighbours are the items of `among` that are nearest in people's rank, with all that are as near as the last.
+    Raise InputError for an item that nobody rated, or too few items to compare with.
     """
     if missing := [item for item in items if item not in people.index]:
         raise InputError(f"no item {missing[0]!r} among the {len(people)} that people rated; check its spelling")
@@ -108,10 +108,10 @@ def undervalued_kinds(people: pd.Series, rewards: pd.DataFrame, kinds: pd.Series
 def by_kind(values: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
     """Return whether models undervalue a kind; one row per kind of two items or more.
 
-    values: items x models, as from `undervalued`; kinds: item -> kind. Columns: kind, items; above (mean over items and
-    models), its 95% interval ci_low, ci_high and p against .5 (items and models both samples); these_low, these_high
-    (these very models), cut off at 0 and 1, beyond which no share lies; models that undervalue it (above .5), of how
-    many (of_models), and the exact interval of that count for models like these, count_low, count_high.
+    values: items x models, as from `undervalued`; kinds: item -> kind. Columns: kind and items (how many). above is the
+    mean over items and models. Its interval ci_low, ci_high and its p against .5 treat both as samples; these_low and
+    these_high treat items only. Intervals end at 0 and 1. models counts the models above .5, of of_models; count_low
+    and count_high are the exact interval of this count for models like these.
     """
     rows = []
     for kind, group in values.groupby(kinds.loc[values.index], sort=True):

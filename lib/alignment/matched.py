@@ -12,16 +12,14 @@ import pandas as pd
 from .. import InputError
 from ..stats.crossed import Crossed, crossed
 
-HALVES = ("upper", "lower")
-
 
 @dataclass(frozen=True)
 class Matched:
     """Agreement in the upper half of people's ranking less that in the lower half, over pairs that are alike.
 
-    strata: a row per stratum of pairs: distance (mean), matches (which thirds), and for upper and lower: pairs, share
-    (of pairs ordered as people do, mean over models, ties count half); weight (sums to 1). by_model: model ->
-    difference of shares, in [-1, 1]. influence: items x models.
+    strata: a row per stratum of pairs, with its distance, its thirds of matches and its weight (weights sum to 1).
+    upper_pairs, lower_pairs: how many. upper_share, lower_share: of pairs ordered as people do, mean over models; ties
+    count half. by_model: model -> difference of shares, in [-1, 1]. influence: items x models.
     """
 
     strata: pd.DataFrame
@@ -39,10 +37,10 @@ def matched(
 ) -> Matched:
     """Return the share of pairs ordered as people do, upper less lower half, at equal distance and equal matches.
 
-    people: rating of each item; rewards: items x models; matches: item -> on how many matches its rating stands; None
-    if all ratings are known alike. Pairs lie within a half (items at the median in neither). Strata: tenths of the
-    distance between the two ratings, by the thirds of matches that the two items are in. Each stratum's difference is
-    weighted by u l / (u + l), its pairs in the two halves. InputError if no stratum has pairs of both halves.
+    people: rating of each item. rewards: items x models. matches: item -> how many its rating rests on, or None.
+    Both items of a pair are in one half; items at the median are in neither. Strata are tenths of the distance between
+    two ratings, by the thirds of matches of both items. A stratum with u and l pairs in the halves has the weight
+    u l / (u + l). Raise InputError if no stratum has pairs of both halves.
     """
     middle = people.median()
     inside = {"upper": people > middle, "lower": people < middle}
@@ -77,8 +75,10 @@ def matched(
 
 @dataclass(frozen=True)
 class _Half:
-    """Sums over one half: pairs (strata,) ordered pairs; shares (strata, models); per item, of its pairs: count (items,
-    strata) and agreed (items, strata, models)."""
+    """Sums over the ordered pairs of one half, and over the pairs of each item.
+
+    pairs: (strata,). shares: (strata, models). count: (items, strata). agreed: (items, strata, models).
+    """
 
     items: pd.Index
     models: pd.Index
@@ -120,12 +120,11 @@ class _Half:
 
 
 def by_distance(strata: pd.DataFrame) -> pd.DataFrame:
-    """Return the strata put together by distance, a row each: pairs, and the shares of both halves, weighted alike."""
+    """Return the shares of both halves by distance: columns high (upper half), low, weight; the index is the distance.
 
-    def together(rows: pd.DataFrame) -> pd.Series:
-        shares = {f"{half}_share": np.average(rows[f"{half}_share"], weights=rows["weight"]) for half in HALVES}
-        pairs = {f"{half}_pairs": rows[f"{half}_pairs"].sum() for half in HALVES}
-        return pd.Series(pairs | shares | {"weight": rows["weight"].sum()})
-
-    table = strata.groupby("distance up to").apply(together, include_groups=False).reset_index()
-    return table.astype({f"{half}_pairs": int for half in HALVES})
+    The shares of a distance are means over its strata, with their weights.
+    """
+    shares = strata[["upper_share", "lower_share"]].mul(strata["weight"], axis=0).set_axis(["high", "low"], axis=1)
+    sums = shares.assign(weight=strata["weight"]).groupby(strata["distance up to"]).sum()
+    table = sums[["high", "low"]].div(sums["weight"], axis=0).assign(weight=sums["weight"])
+    return table.rename(index=lambda up_to: "more" if np.isinf(up_to) else f"{up_to:.3g}")

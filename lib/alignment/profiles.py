@@ -61,8 +61,8 @@ def controls(words: pd.Index) -> pd.DataFrame:
 def lean(rewards: pd.DataFrame, is_listed: pd.Series, held: pd.DataFrame | None = None) -> Lean:
     """Return how much more models reward the words for which is_listed holds than its other words.
 
-    rewards: standardised, words x models; is_listed: word -> bool, of the words to compare (others are left out); held:
-    words x what is held constant, as from `controls`; None: nothing. InputError if a side has fewer than five words.
+    rewards: standardised, words x models. is_listed: word -> bool; other words are left out. held: words x what is held
+    constant, as from `controls`, or None. Raise InputError if a group has fewer than five words.
     """
     words = rewards.index[rewards.index.isin(is_listed.index)]
     listed = is_listed.loc[words].to_numpy(dtype=float)
@@ -87,13 +87,10 @@ def against(rewards: pd.DataFrame, lists: pd.DataFrame, held: pd.DataFrame | Non
 
 
 def in_table(leans: dict[str, Lean]) -> pd.DataFrame:
-    """Return a row per list: kind, above (mean over models), words, and the intervals and p of a Crossed."""
-    fields = {"estimate": "above"} | {name: name for name in ("ci_low", "ci_high", "these_low", "these_high", "p")}
-    means = {name: of_list.mean for name, of_list in leans.items()}
-    return pd.DataFrame([
-        {"kind": name} | {column: getattr(mean, field) for field, column in fields.items()} | {"words": mean.n}
-        for name, mean in means.items()
-    ])  # fmt: skip
+    """Return a row per list: kind (its name), above (mean over models), and the fields of a Crossed."""
+    means = {name: vars(of_list.mean) for name, of_list in leans.items()}
+    return pd.DataFrame.from_dict(means, orient="index").rename_axis("kind").reset_index().assign(
+        above=lambda table: table["estimate"])  # fmt: skip
 
 
 def between_two(of_models: Lean, first: str, second: str) -> tuple[float, float, float]:
@@ -112,20 +109,12 @@ def bases(models: Sequence[str]) -> pd.Series:
     return registry.loc[list(models), "base"].str.split().str[0].rename("base")
 
 
-@dataclass(frozen=True)
-class ByBase:
-    """A difference between two groups of models: estimate, its 95% interval (words and models both samples), and p,
-    the share of all ways to choose as many models for the first group that differ as much (exact, two-sided)."""
+def by_base(of_models: Lean, is_first: pd.Series) -> pd.Series:
+    """Return the mean lean of the models for which is_first holds, less the mean of the others; two of each at least.
 
-    estimate: float
-    ci_low: float
-    ci_high: float
-    p: float
-    ways: int
-
-
-def by_base(of_models: Lean, is_first: pd.Series) -> ByBase:
-    """Return the mean lean of the models for which is_first holds less that of the others; two of each at least."""
+    estimate, its 95% interval ci_low and ci_high (words and models are both samples), and p: of all ways to choose as
+    many models for the first group, the share whose difference is as large (exact, two-sided; ways: how many).
+    """
     first = is_first.loc[of_models.by_model.index].to_numpy(dtype=bool)
     if min(first.sum(), (~first).sum()) < 2:
         raise InputError("a difference between bases needs two models of each; score another one")
@@ -142,4 +131,5 @@ def by_base(of_models: Lean, is_first: pd.Series) -> ByBase:
     inside = values[np.array(choices)].sum(axis=1)
     differences = inside / first.sum() - (values.sum() - inside) / (~first).sum()
     p = float((np.abs(differences) >= abs(estimate) * (1 - 1e-9)).mean())
-    return ByBase(estimate, estimate - half, estimate + half, p, len(choices))
+    result = {"estimate": estimate, "ci_low": estimate - half, "ci_high": estimate + half, "p": p}
+    return pd.Series(result | {"ways": len(choices)})

@@ -19,10 +19,9 @@ FEWEST = 102  # rated items, so that the upper and the lower half hold 50 and mo
 class Rated:
     """People's ratings and models' rewards of the same items.
 
-    prompts: at most three; good: those that do not ask for something bad; texts: prompt -> its wording. ratings: all
-    that is known of people's ratings, by item; people: one rating per item; matches: on how many matches it rests, None
-    where people did not compare items. rewards: prompt -> items x models, in the order of people; scored: prompt -> all
-    shared texts x models, whether people rated them or not.
+    prompts: at most three. good: the prompts that do not ask for something bad. texts: prompt -> its wording. ratings:
+    everything about people's ratings, by item. people: one rating per item. matches: how many matches it rests on, or
+    None. rewards: prompt -> items x models, in the order of people. scored: prompt -> all shared texts x models.
     """
 
     models: list[str]
@@ -44,12 +43,13 @@ def read(study: Collection, notebook: str, claims_of: tuple[str, ...], fewest: i
     with that reason.
     """
     try:
-        return _joined(study, fewest)
+        return joined(study, fewest)
     except InputError as error:
         raise claims.undecided(study, notebook, claims_of, f"{error}.", claims.papers_own(study)) from error
 
 
-def _joined(study: Collection, fewest: int) -> Rated:
+def joined(study: Collection, fewest: int = FEWEST) -> Rated:
+    """Return the same as `read`, and keep no claims where nothing can be tested."""
     tables = scores.read_all(study)
     models, first = list(tables), next(iter(tables.values()))
     prompts = scores.prompt_names(first)[:3]

@@ -5,6 +5,7 @@ Do models agree with people more about what people like? Do they undervalue a ki
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from scipy import stats
 from sklearn.isotonic import IsotonicRegression
 
 from ..stats import multiverse
+from ..stats.crossed import crossed
 from ..stats.multiverse import Specification
 from . import human, kinds, matched
 
@@ -29,8 +31,8 @@ PAPERS = {"kind": {"rank of the models": human.AGGREGATES[0], "undervalued": RAW
 def marked(table: pd.DataFrame, prompt: str) -> dict[str, dict]:
     """Return the options of our specification and of the paper's under one prompt, as `ours` and `papers`.
 
-    Of lists the first is meant; where matches are not known, ours compares pairs by distance, and where the ends of the
-    paper's specification are too large, the smallest ends stand for them.
+    Of several lists, the first counts. Without known matches, our specification compares pairs by distance only. Where
+    the ends of the paper's specification are too large, the smallest ends replace them.
     """
     question = "ends" if "ends" in table else "kind"
     first = {"prompt": prompt} | ({"list": table["list"].iloc[0]} if "list" in table else {})
@@ -41,8 +43,9 @@ def marked(table: pd.DataFrame, prompt: str) -> dict[str, dict]:
     return {"ours": ours, "papers": papers}
 
 
-def _items(people: pd.Series, matches: pd.Series | None, which: str) -> pd.Series:
-    return people if which == ALL or matches is None else people[matches.loc[people.index] >= human.MATCHES]
+def _rated(people: pd.Series, matches: pd.Series | None, items: str) -> pd.Series:
+    """Return the ratings of all items, or of those on enough matches; items: the option of that choice."""
+    return people if items == ALL or matches is None else people[matches.loc[people.index] >= human.MATCHES]
 
 
 # --- two ends -----------------------------------------------------------------------------------------------------
@@ -51,32 +54,52 @@ def _items(people: pd.Series, matches: pd.Series | None, which: str) -> pd.Serie
 def of_ends(
     people: pd.Series, rewards: Mapping[str, pd.DataFrame], matches: pd.Series | None = None,
     cuts: Sequence[int] = (1000, 500, 100),
-) -> pd.DataFrame:  # fmt: skip
+) -> tuple[pd.DataFrame, pd.DataFrame]:  # fmt: skip
     """Return agreement with people at the high end less that at the low one, in units of tau, by every specification.
 
-    Choices: prompt; compared by (tau-b within each end; pairs at equal distance, and on equally many matches, whose
-    share of agreeing pairs counts as tau, twice the share less one); ends (halves, or so many items at each end); items
-    (all, or those whose rating stands on 100 matches). people, matches: by item; rewards: prompt -> items x models.
+    The second table has each model's own estimate: specifications x models. people, matches: by item; rewards: prompt
+    -> items x models. A specification chooses
+
+    - the prompt;
+    - how ends are compared: by tau-b, or by pairs of items at equal distance, or also on equally many matches. The
+      share of pairs that models order as people do counts as tau: twice the share, less one;
+    - the ends: halves, or so many items at each end;
+    - the items: all, or those whose rating rests on 100 matches.
     """
+    by_model = []
 
     def estimate(chosen: dict) -> Specification:
-        some, values = _items(people, matches, chosen["items"]), rewards[chosen["prompt"]]
+        some, values = _rated(people, matches, chosen["items"]), rewards[chosen["prompt"]]
         cut = len(some) // 2 if chosen["ends"] == "halves" else int(chosen["ends"].split()[0].replace(",", ""))
         if chosen["compared by"] == TAU:
-            row = human.at_ends(some, values.loc[some.index], [cut]).iloc[0]
-            return Specification(row["difference"], row["difference_ci_low"], row["difference_ci_high"])
-        both = some.nlargest(cut, keep="all").index.union(some.nsmallest(cut, keep="all").index, sort=False)
-        inside = some.index[some.index.isin(both)]
-        known = matches if chosen["compared by"] == BY_MATCHES else None
-        mean = matched.matched(some[inside], values.loc[inside], known).mean
-        return Specification(2 * mean.estimate, 2 * mean.ci_low, 2 * mean.ci_high)
+            difference, moved = human.between_ends(some, values.loc[some.index], cut)
+        else:
+            both = some.nlargest(cut, keep="all").index.union(some.nsmallest(cut, keep="all").index, sort=False)
+            inside = some.index[some.index.isin(both)]
+            known = matches if chosen["compared by"] == BY_MATCHES else None
+            pairs = matched.matched(some[inside], values.loc[inside], known)
+            difference, moved = 2 * pairs.by_model, 2 * pairs.influence
+        by_model.append(difference)
+        return Specification.of(crossed(difference, moved))
 
     is_known = matches is not None
-    return multiverse.run({
+    table = multiverse.run({
         "prompt": tuple(rewards), "compared by": (TAU, BY_DISTANCE, *([BY_MATCHES] if is_known else [])),
         "ends": ("halves", *(f"{cut:,} items" for cut in cuts if 4 * cut < len(people))),
         "items": (ALL, KNOWN) if is_known else (ALL,),
     }, estimate, claim="S4.asymmetry")  # fmt: skip
+    return table, pd.DataFrame(by_model, table.index)
+
+
+def joint_p_of_ends(by_model: pd.DataFrame) -> float:
+    """Return the p of all specifications of `of_ends` together (multiverse.joint_p), by the signs of the models.
+
+    If both ends are alike, each model's difference is as likely below 0 as above. So the signs of the models are turned
+    in all 2 ^ models ways, the same for every specification. by_model: specifications x models.
+    """
+    values = by_model.to_numpy().T
+    signs = np.array(list(product((1, -1), repeat=len(values))))
+    return multiverse.joint_p(values.mean(axis=0), signs[1:] @ values / len(values))
 
 
 # --- kinds --------------------------------------------------------------------------------------------------------
@@ -89,49 +112,93 @@ def excluded(chosen: dict) -> str | None:
     return None
 
 
-def of_kinds(
-    people: pd.Series, rewards: Mapping[str, pd.DataFrame], lists: Mapping[str, pd.Series], names: Sequence[str],
-    matches: pd.Series | None = None,
-) -> dict[str, pd.DataFrame]:  # fmt: skip
-    """Return whether models undervalue each of these kinds, by every specification: kind -> table.
+class Shares:
+    """How undervalued items are, as a share of items of no kind: of all, or of those that people rank alike.
 
-    people: rating by item; rewards: prompt -> items x models; lists: name -> kinds of the items, '' for none, by which
-    list of words or titles; matches: on how many matches a rating stands, or None. Choices: prompt, rank of the models
-    (an aggregate, or each model by itself), undervalued (raw or beyond what is expected), list, items. Estimates: the
-    probability that an item of the kind is undervalued more than one of none, or than those that people rank alike,
-    less one half. Lists that lack the kind, or repeat another list's items, are left out.
+    people: rating by item; rewards: prompt -> items x models; matches: on how many matches a rating rests, or None.
+    resamples: how often models are drawn anew for the interval of an aggregate.
     """
-    choices = {
-        "prompt": tuple(rewards), "rank of the models": (*human.AGGREGATES, ALONE),
-        "undervalued": (RAW, EXPECTED, *NEAR), "items": (ALL,) if matches is None else (ALL, KNOWN),
-    }  # fmt: skip
 
-    @cache
-    def values(prompt: str, aggregate: str, way: str, items: str) -> pd.DataFrame:
-        """Return how undervalued each item is (for NEAR: its ranks by models), once for all kinds and lists."""
-        some = _items(people, matches, items)
-        ranks = _ranked(some, rewards[prompt].loc[some.index], aggregate)
+    def __init__(self, people: pd.Series, rewards: Mapping[str, pd.DataFrame], matches: pd.Series | None = None,
+                 resamples: int = RESAMPLES):  # fmt: skip
+        self.people, self.rewards, self.matches, self.resamples = people, rewards, matches, resamples
+        self.choices = {
+            "prompt": tuple(rewards), "rank of the models": (*human.AGGREGATES, ALONE),
+            "undervalued": (RAW, EXPECTED, *NEAR), "items": (ALL,) if matches is None else (ALL, KNOWN),
+        }  # fmt: skip
+        self._ranks = cache(self._ranks)  # kinds and lists share them
+        self._beyond, self._near = cache(self._beyond), cache(self._near)
+
+    def of(self, chosen: Mapping, items: pd.Index, none: pd.Index) -> pd.DataFrame:
+        """Return the shares of these items among the items of no kind, by one specification: items x columns.
+
+        The columns are models, or an aggregate and its resamples. Items on too few matches are left out.
+        """
+        some, way = _rated(self.people, self.matches, chosen["items"]), chosen["undervalued"]
+        items, none = (index[index.isin(some.index)] for index in (items, none))
+        prompt, aggregate = chosen["prompt"], chosen["rank of the models"]
         if way in NEAR:
+            return self._near(chosen["items"], way, tuple(items), tuple(none))[prompt][aggregate]
+        values = self._beyond(prompt, aggregate, chosen["items"], way)
+        return pd.DataFrame({name: _percentiles(column[none], column[items]) for name, column in values.items()}, items)
+
+    def estimate(self, chosen: Mapping, shares: pd.DataFrame) -> Specification:
+        """Return the mean of shares less one half, with its interval over items and models; shares: as from `of`."""
+        if chosen["rank of the models"] == ALONE:
+            return Specification.of(kinds.mean_over_items(shares), null=0.5)
+        models = self.rewards[chosen["prompt"]].shape[1]
+        count, mean = len(shares), shares.iloc[:, 0].mean() - 0.5
+        if models < 2:
+            return Specification(mean)
+        of_items, of_models = shares.iloc[:, 0].var(ddof=1) / count, shares.iloc[:, 1:].mean().var(ddof=1)
+        variance = of_items + of_models
+        df = variance**2 / (of_items**2 / (count - 1) + of_models**2 / (models - 1)) if variance else 1.0
+        half = stats.t.ppf(0.975, df) * np.sqrt(variance)
+        return Specification(mean, mean - half, mean + half)
+
+    def _ranks(self, prompt: str, aggregate: str, items: str) -> pd.DataFrame:
+        """Return items x models ranks; or the ranks of an aggregate of these models, then of models drawn anew."""
+        people = _rated(self.people, self.matches, items)
+        ranks = human.ranks(self.rewards[prompt].loc[people.index])
+        if aggregate == ALONE:
             return ranks
-        theirs = human.ranks(some)
+        random, values = np.random.default_rng(0), ranks.to_numpy()
+        models = values.shape[1]
+        draws = [np.arange(models), *(random.integers(models, size=models) for _ in range(self.resamples))]
+        also = [human.ranks(people).to_numpy()] if aggregate == human.AGGREGATES[0] else []
+        middle = np.mean if aggregate == "mean of models" else np.median
+        return pd.DataFrame({place: middle(np.column_stack([values[:, drawn], *also]), axis=1)
+                             for place, drawn in enumerate(draws)}, people.index)  # fmt: skip
+
+    def _beyond(self, prompt: str, aggregate: str, items: str, way: str) -> pd.DataFrame:
+        """Return the ranks by models less the ranks by people, or less what an isotonic fit expects."""
+        ranks, theirs = self._ranks(prompt, aggregate, items), human.ranks(_rated(self.people, self.matches, items))
         if way == RAW:
             return ranks.sub(theirs, axis=0)
         return ranks.apply(lambda mine: mine - IsotonicRegression().fit(theirs, mine).predict(theirs))
 
-    def estimate(kind: str, chosen: dict) -> Specification:
-        some, way = _items(people, matches, chosen["items"]), chosen["undervalued"]
-        kinds_of = lists[chosen["list"]].loc[some.index]
-        of_kind, of_none = some.index[kinds_of == kind], some.index[kinds_of == ""]
-        table = values(chosen["prompt"], chosen["rank of the models"], way, chosen["items"])
-        if way in NEAR:
-            shares = kinds.undervalued(some, -table, list(of_kind), of_none, NEAR[way])
-        else:
-            shares = table.apply(lambda column: pd.Series(
-                stats.percentileofscore(column[of_none], column[of_kind], kind="mean") / 100, of_kind))  # fmt: skip
-        if chosen["rank of the models"] == ALONE:
-            return Specification.of(kinds.mean_over_items(shares), null=0.5)
-        return _of_aggregate(shares.to_numpy(), rewards[chosen["prompt"]].shape[1])
+    def _near(self, which: str, way: str, items: tuple, none: tuple) -> pd.DataFrame:
+        """Return the shares among neighbours for every prompt and rank of the models at once: they share neighbours."""
+        people, aggregates = _rated(self.people, self.matches, which), (*human.AGGREGATES[1:], ALONE)
+        tables = {(prompt, aggregate): -self._ranks(prompt, aggregate, which)
+                  for prompt in self.rewards for aggregate in aggregates}  # fmt: skip
+        return kinds.undervalued(people, pd.concat(tables, axis=1), list(items), pd.Index(none), NEAR[way])
 
+
+def _percentiles(among: pd.Series, values: pd.Series) -> np.ndarray:
+    """Return the share of `among` below each value, (values,); ties count half."""
+    ordered = np.sort(among.to_numpy())
+    return (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / (2 * len(ordered))
+
+
+def of_kinds(shares: Shares, lists: Mapping[str, pd.Series], names: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """Return whether models undervalue each of these kinds, by every specification: kind -> table.
+
+    lists: name -> kinds of the items, '' for none, by which list of words or titles. Choices: prompt, rank of the
+    models (an aggregate, or each model by itself), undervalued (raw or beyond what is expected), list, items. An
+    estimate is the probability that an item of the kind is undervalued more than an item of no kind, less one half.
+    Lists without the kind are left out, and so are lists that repeat another list's items.
+    """
     tables = {}
     for kind in names:
         different: dict[tuple, str] = {}
@@ -139,35 +206,59 @@ def of_kinds(
             if len(members := kinds_of.index[kinds_of == kind]) > 1:
                 different.setdefault(tuple(members), name)
         only, *others = different.values()
+
+        def estimate(chosen: dict, kind=kind, only=only) -> Specification:
+            kinds_of = lists[chosen.get("list", only)]
+            is_of = kinds_of.index[kinds_of == kind], kinds_of.index[kinds_of == ""]
+            return shares.estimate(chosen, shares.of(chosen, *is_of))
+
         of_list = {"list": (only, *others)} if others else {}
-        tables[kind] = multiverse.run(
-            choices | of_list, lambda chosen, kind=kind, only=only: estimate(kind, {"list": only} | chosen), excluded,
-            f"S4.undervalued.{kind.split()[0]}",
-        )  # fmt: skip
+        claim = f"S4.undervalued.{kind.split()[0]}"
+        tables[kind] = multiverse.run(shares.choices | of_list, estimate, excluded, claim)
     return tables
 
 
-def _ranked(people: pd.Series, rewards: pd.DataFrame, aggregate: str) -> pd.DataFrame:
-    """Return items x models ranks of each model; or of an aggregate: of these models, then of RESAMPLES drawn anew."""
-    ranks = human.ranks(rewards)
-    if aggregate == ALONE:
-        return ranks
-    random, values = np.random.default_rng(0), ranks.to_numpy()
-    models = values.shape[1]
-    draws = [np.arange(models), *(random.integers(models, size=models) for _ in range(RESAMPLES))]
-    also = [human.ranks(people).to_numpy()] if aggregate == human.AGGREGATES[0] else []
-    middle = np.mean if aggregate == "mean of models" else np.median
-    return pd.DataFrame({place: middle(np.column_stack([values[:, drawn], *also]), axis=1)
-                         for place, drawn in enumerate(draws)}, people.index)  # fmt: skip
+def placebos(shares: Shares, items: pd.Index, none: pd.Index, draws: int, seed: int = 0) -> np.ndarray:
+    """Return, `draws` times, an item of no kind for each item of a kind, which people rank next to it.
+
+    (draws, items), positions in `none`. An item is drawn from the NEIGHBOURS nearest in people's ranks that also rest
+    on enough matches, or also do not; none is drawn twice in a draw. So these items differ from the kind in what they
+    are about, and not in people's ratings.
+    """
+    random, places = np.random.default_rng(seed), human.ranks(shares.people)
+    is_known = places.index.isin(_rated(shares.people, shares.matches, KNOWN).index)
+    known, near = pd.Series(is_known, places.index), []
+    for item in items:
+        apart = (places[none] - places[item]).abs().where((known[none] == known[item]), np.inf).to_numpy()
+        near.append(np.flatnonzero(apart <= np.partition(apart, kinds.NEIGHBOURS - 1)[kinds.NEIGHBOURS - 1]))
+    drawn = np.zeros((draws, len(items)), dtype=int)
+    for row in drawn:
+        is_free = np.ones(len(none), dtype=bool)
+        for place in random.permutation(len(items)):
+            row[place] = random.choice(near[place][is_free[near[place]]])
+            is_free[row[place]] = False
+    return drawn
 
 
-def _of_aggregate(shares: np.ndarray, models: int) -> Specification:
-    """Return the mean share less one half; shares: items x (the aggregate, then its resamples)."""
-    count, mean = len(shares), shares[:, 0].mean() - 0.5
-    if models < 2:
-        return Specification(mean)
-    of_items, of_models = shares[:, 0].var(ddof=1) / count, shares[:, 1:].mean(axis=0).var(ddof=1)
-    variance = of_items + of_models
-    df = variance**2 / (of_items**2 / (count - 1) + of_models**2 / (models - 1)) if variance else 1.0
-    half = stats.t.ppf(0.975, df) * np.sqrt(variance)
-    return Specification(mean, mean - half, mean + half)
+def joint_p_of_kinds(
+    tables: Mapping[str, pd.DataFrame], shares: Shares, lists: Mapping[str, pd.Series], draws: int = 499
+) -> dict[str, float]:
+    """Return the p of all specifications of each kind together (multiverse.joint_p): kind -> p.
+
+    tables: as from `of_kinds`; lists: the same, the widest last. By chance, the items of a kind are undervalued as
+    `placebos` are: `draws` times, these take the places of the items in every specification.
+    """
+    widest = list(lists.values())[-1]
+    none, point = widest.index[widest == ""], Shares(shares.people, shares.rewards, shares.matches, resamples=0)
+    of_none = cache(lambda *options: point.of(dict(zip(shares.choices, options, strict=True)), none, none).mean(axis=1)
+                    .reindex(none).to_numpy())  # fmt: skip
+    result = {}
+    for kind, table in tables.items():
+        members = widest.index[widest == kind]
+        drawn, null = placebos(shares, members, none, draws), []
+        for chosen in table.to_dict("records"):
+            kinds_of = lists[chosen["list"]] if "list" in chosen else widest
+            inside = drawn[:, (kinds_of.loc[members] == kind).to_numpy()]
+            null.append(np.nanmean(of_none(*[chosen[name] for name in shares.choices])[inside], axis=1) - 0.5)
+        result[kind] = multiverse.joint_p(table["estimate"].to_numpy(), np.array(null).T)
+    return result

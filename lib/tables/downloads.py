@@ -26,7 +26,7 @@ CHUNK = 1 << 16  # bytes that are written at a time, and at most lost where a do
 class Unreachable(InputError):
     """A pinned file is neither in the mirror nor in the cache, and cannot be downloaded now.
 
-    answered: whether GitHub answered, so that other files may still be had from there.
+    answered: whether GitHub answered, so that it may have other files.
     """
 
     def __init__(self, message: str, answered: bool = False):
@@ -48,9 +48,7 @@ def git_blob_id(content: bytes) -> str:
 
 
 def verified(path: Path, blob_id: str, remedy: str) -> Path:
-    """Return the path itself, if the file there has this git blob id. InputError, naming the file, if it has
-    another.
-    """
+    """Return the path itself if the file has this git blob id; InputError, naming the file, if it has another."""
     try:
         actual_id = git_blob_id(path.read_bytes())
     except OSError as error:
@@ -63,10 +61,10 @@ def verified(path: Path, blob_id: str, remedy: str) -> Path:
 
 
 def fetch(repository: str, path: str, *, download: bool = True) -> Path:
-    """Return where the pinned file `path` of the GitHub repository `owner/name` lies here, its content verified.
+    """Return the local copy of the pinned file `path` of the GitHub repository `owner/name`, its content verified.
 
-    Raises InputError if data/downloads.csv does not list it or the file found is corrupt, and Unreachable if there is
-    none and GitHub cannot be reached, or is not asked (download=False); one line says which file, and how to get it.
+    Raise InputError if data/downloads.csv does not list the file or the copy is corrupt. Raise Unreachable if there is
+    no copy and GitHub cannot be reached, or is not asked (download=False). One line names the file and the remedy.
     """
     pin = _pin(repository, path)
     place = Path(repository, pin["commit"], path)

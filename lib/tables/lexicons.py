@@ -43,10 +43,9 @@ class Lexicon:
 
 
 def load(name: str) -> Lexicon:
-    """Return a lexicon by name: afinn, bing, bing stand-in, vader, bnc or wordfreq. Words are lower-case, but in BNC's
-    published rows.
+    """Return a lexicon by name: afinn, bing, bing stand-in, vader, bnc or wordfreq.
 
-    Bing and BNC are fetched (see lib.tables.downloads): InputError if they cannot be had.
+    Words are lower-case, except in BNC's published rows. Bing and BNC are fetched; InputError if they cannot be had.
     """
     if name not in LOADERS:
         raise InputError(f"unknown lexicon '{name}'; choose one of {', '.join(LOADERS)}")
@@ -117,9 +116,9 @@ def vader_ratings() -> pd.DataFrame:
 def _bnc() -> Lexicon:
     """Word frequencies of the British National Corpus (Leech, Rayson and Wilson), per million words.
 
-    corrected: surface forms, summed over parts of speech; those rounded to 0 per million are left out, since they
-    have no logarithm. published: headword rows as printed, one per part of speech, with the total of their lemma;
-    cells that are no number left out.
+    corrected: surface forms, summed over parts of speech, without frequencies that round to 0 per million. published:
+    headword rows as printed, one per part of speech, with the total of their lemma. Other cells than numbers are left
+    out.
     """
     path = downloads.fetch(*BNC)
     words = bnc_forms(path).assign(word=lambda forms: forms["form"].str.lower())
@@ -202,11 +201,10 @@ LOADERS: dict[str, Callable[[], Lexicon]] = {"afinn": _afinn, "bing": _bing, "bi
 def word_lists(name: str) -> pd.DataFrame:
     """Return which words are of which list: words (small letters) x lists, True or False.
 
-    big two: Agency and Communion, the 263 nouns that the authors' follow-up paper scored; big two expanded: 936 words
-    with their inflections (both from the Big Two dictionary; Pietraszkiewicz et al. 2019, European Journal of Social
-    Psychology 49, 871-887). moral foundations: the virtues and vices of five foundations (Moral Foundations Dictionary
-    2.0; Frimer et al. 2019, osf.io/ezn37). Fetched, as the scores are (see tables/downloads): InputError if they cannot
-    be had.
+    `big two` has the 263 nouns of agency and communion that the authors' follow-up paper scored. `big two expanded` has
+    936 words with their inflections. Both are from the Big Two dictionary (Pietraszkiewicz et al. 2019, European
+    Journal of Social Psychology 49, 871-887). `moral foundations` has the virtues and vices of five foundations (Moral
+    Foundations Dictionary 2.0, Frimer et al. 2019, osf.io/ezn37). InputError if a list cannot be downloaded.
     """
     if name not in WORD_LISTS:
         raise InputError(f"unknown lists '{name}'; choose one of {', '.join(WORD_LISTS)}")
@@ -233,11 +231,10 @@ def join(
     """Return the rows of a score table that are words of the lexicon: columns word, sentiment or frequency, then the
     prompts.
 
-    how: "published": every token whose lower-cased text, spaces and all, is in the lexicon's rows, once for each of
-    them (so ` love` never matches, and a noun that is also a verb counts twice). "corrected": texts trimmed, one row
-    per model input and per word; where several inputs are one word (`love`, `Love`), the one spelled like the lexicon
-    stands for it, else the lowest token id.
-    control: a second lexicon whose number is a column too; words that it lacks are left out.
+    how="published" takes each token whose lower-cased text is in the lexicon, once per row there. Texts keep their
+    spaces, so ` love` never matches. how="corrected" trims texts and takes one row per model input and per word. Of
+    several inputs of one word (`love`, `Love`), it takes the lexicon's spelling, else the lowest token id.
+    control: a second lexicon whose number becomes a column, too; words without it are left out.
     attrs: lexicon, how, tokens (rows of the table), rows, words. InputError if nothing matches.
     """
     if how not in HOW:

@@ -30,9 +30,7 @@ PAPERS_OWN = {"greatest_ever_one": "greatest", "best_ever_one": "best", "worst_e
 
 
 def read_prompts(chosen: str | None) -> dict[str, str]:
-    """Return name -> prompt. chosen: names from data/prompts.csv, separated by commas; a csv like it; None takes
-    them all.
-    """
+    """Return name -> prompt. chosen: names from data/prompts.csv, separated by commas, or a csv like it; None: all."""
     ours = _prompt_table(ROOT / "data" / "prompts.csv")
     if not chosen:
         return ours
@@ -103,8 +101,7 @@ def grid() -> pd.DataFrame:
 
 
 def polarity(prompt: str) -> int:
-    """Return 1 for a prompt that asks for good things, -1 for one that asks for bad things, by the adjective in its
-    name.
+    """Return 1 for a prompt that asks for good things, and -1 for bad things, by the adjective in its name.
 
     Names are those of data/prompts.csv (`greatest`) or of the 54 published prompts (`greatest_world_one`).
     """
@@ -112,9 +109,7 @@ def polarity(prompt: str) -> int:
 
 
 def cell(prompt: str) -> tuple[str, str, str]:
-    """Return the (adjective, superlative, style) of a prompt of the 6 x 3 x 3 grid; `worst` alone is (worst, ever,
-    one).
-    """
+    """Return (adjective, superlative, style) of a prompt of the 6 x 3 x 3 grid; `worst` is (worst, ever, one)."""
     if parts := _parts(prompt):
         return parts
     raise InputError(

@@ -41,11 +41,9 @@ VOCABULARY_COLUMNS = ["token_id", "token_name", "token_decoded", "greatest", "be
 def import_words(missing: Missing | None = None) -> dict[str, Path]:
     """Write the score tables of `published-words`: 2,260 words x 54 prompts for ten models. Nickname -> table.
 
-    missing: takes nickname -> why, of the models whose files cannot be had; without it that is Unreachable.
-
-    The files of the moral foundations dictionary and of the nouns have 45 words in common, scored twice with slightly
-    different results (arithmetic in half precision depends on the batch). The first file's reward is kept; the
-    metadata says how far the second is from it.
+    missing: a dictionary that takes nickname -> why, for models without files; None raises Unreachable instead. The
+    files of the moral foundations dictionary and of the nouns share 45 words, with slightly different rewards, because
+    half precision depends on the batch. The first file's reward is kept; the metadata has the differences.
     """
     sources = word_files()
     files = _fetched(FOLLOW_UP, sources, missing)
@@ -150,8 +148,8 @@ def import_vocabulary(
 ) -> dict[str, Path]:
     """Write the score tables of `published-vocabulary`: every token x 3 prompts. Nickname -> table.
 
-    folder: where the files (`<developer>--<model>.csv`) lie; None fetches them. pinned: they must be the ten published
-    files, byte for byte; False takes whichever files of this format the folder holds. missing: as for import_words.
+    folder: with the files (`<developer>--<model>.csv`); None fetches them. pinned: it must hold the ten published
+    files, byte for byte; False takes all its files of this format. missing: as for import_words.
     """
     paths = {name: vocabulary_file(hub_id) for name, hub_id in _models().items()}
     files = vocabulary_files(paths, folder, pinned, missing)
@@ -287,7 +285,7 @@ def _write(collection: Collection, name: str, rows: pd.DataFrame, metadata: dict
 
 
 def _read(path: Path, columns: list[str]) -> pd.DataFrame:
-    """Return the rows of a csv as strings. InputError if it is cut short or its columns are others."""
+    """Return the rows of a csv as strings; InputError if it is cut short or has other columns."""
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

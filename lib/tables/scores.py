@@ -1,9 +1,8 @@
 """Score tables: the reward of every token of a vocabulary, one parquet file per reward model and collection.
 
-Columns: token_id int32; token, text strings; reply_ids list<int32>, what was really fed for this token; input_group
-int32, equal where the model's input was identical; then one float32 column per prompt. The file's metadata says which
-model, revision and settings the rewards come from, and holds a digest of all this, so that a table that was damaged is
-refused.
+Columns: token_id (int32), token and text (strings), and one float32 column per prompt. reply_ids (list<int32>) has the
+ids that the model read for this token. input_group (int32) is equal where the model's input was identical. The metadata
+of the file names the model, the revision and the settings, and holds a digest, so that a damaged table is refused.
 """
 
 import contextlib
@@ -102,9 +101,7 @@ def _how_to_make(path: Path) -> str:
 
 
 def _what_to_load(nickname: str, model: str = "") -> str:
-    """Return what MODEL= is to be for a table of that nickname. model: as its metadata has it, a hub id or a
-    nickname.
-    """
+    """Return the value of MODEL= for a table of that nickname. model: a hub id or nickname, from its metadata."""
     registered = pd.read_csv(ROOT / "data" / "reward_models.csv", usecols=["nickname"])["nickname"]
     if nickname in registered.values:
         return nickname
@@ -309,9 +306,9 @@ def refuse_few(texts: Sized, least: int, what: str) -> None:
 def what_was_fed(table: pd.DataFrame) -> pd.Series:
     """Return how many tokens the model read as what: counts by kind, and the number of distinct inputs.
 
-    itself: the token's own id, alone. another id: one other id (` love` fed as `love`). several ids: the text came back
-    from the tokenizer in pieces. nothing: a blank text, which the template trims away. These four add up to `tokens`.
-    undecodable: texts with U+FFFD, bytes that are no character by themselves; counted among the others too.
+    The model read the token's own id (`itself`), one other id (`another id`: ` love` fed as `love`), several ids (the
+    tokenizer split the text), or nothing (the template trimmed a blank text). These four add up to `tokens`.
+    undecodable: texts with U+FFFD, bytes that are no character by themselves. They are counted among the others too.
     """
     length = table["reply_ids"].map(len).to_numpy()
     first = np.array([ids[0] if len(ids) else -1 for ids in table["reply_ids"]])
@@ -352,8 +349,8 @@ def with_contrasts(table: pd.DataFrame) -> pd.DataFrame:
 def forms(table: pd.DataFrame, words: list[str], prompts: list[str]) -> pd.DataFrame:
     """Return the log-probabilities of words written in several ways: one row per word, form and prompt.
 
-    Columns: word, form (`leading space`, `bare`; each also `capitalised`), text, prompt, log_probability; missing where
-    no single token is this text. Where several tokens are, the likeliest counts.
+    Columns: word, form (`leading space`, `bare`, and both `capitalised`), text, prompt, log_probability. It is missing
+    where no single token has this text. Of several such tokens, the likeliest counts.
     """
     likeliest = table.groupby("text", sort=False)[prompts].max()
     rows = []

@@ -167,13 +167,22 @@ def test_where_models_are_as_good_at_both_ends_there_is_no_asymmetry():
     assert human.at_ends(people, blurred, [1000]).iloc[0]["difference_ci_low"] > 0.03
 
 
-def test_taus_by_group():
-    people, rewards = made_up(items=40)
-    groups = pd.Series(["few"] * 20 + ["many"] * 20, index=people.index)
-    found = human.taus_by(people, rewards, groups)
-    assert found["items"].tolist() == [20, 20]
-    assert found.loc["many", "tau"] == pytest.approx(human.taus(people[20:], rewards[20:]).mean())
-    assert (found["ci_low"] < found["tau"]).all()
+def test_taus_by_the_number_of_matches():
+    people, rewards = made_up(items=60)
+    matches = pd.Series(np.arange(45, 105), people.index)
+    found = human.taus_by_matches(people, rewards, matches).set_index("quantity")
+    assert found["n"].to_dict() == {"fewest matches": 20, "middle": 20, "most matches": 20, "100 matches or more": 5}
+    assert found.loc["most matches", "corrected"] == pytest.approx(human.taus(people[40:], rewards[40:]).mean())
+    assert (found["ci_low"] < found["corrected"]).all()
+
+
+def test_each_models_tau_has_an_interval_and_the_mean_stands_below():
+    people, rewards = made_up()
+    table = concordance.by_model(agreed_of(people, rewards), list(rewards), ["GE"])
+    assert table["model"].tolist() == [*rewards, "mean"] and set(table["prompt"]) == {"GE"}
+    assert table["tau"].tolist()[:-1] == pytest.approx(human.taus(people, rewards).tolist())
+    assert table["tau"].iloc[-1] == pytest.approx(table["tau"].iloc[:-1].mean())
+    assert (table["ci_low"] < table["tau"]).all() and (table["tau"] < table["ci_high"]).all()
 
 
 def test_cuts_that_make_no_sense_are_refused():
@@ -298,10 +307,6 @@ def test_charts_draw_what_they_are_given_and_hide_what_offends():
     ranked = human.ranks(rewards).assign(people=human.ranks(people))
     shown = texts_in(alignment_charts.draw_trajectories(ranked, {"first": ["$x$ a", word]}, title="Title"))
     assert shown.count(r"\$x\$ a") == 2 and shown.count(hidden) == 2  # at both ends
-    taus = pd.DataFrame({prompt: human.taus(people, rewards) for prompt in ("GE", "HP")})
-    assert {"m0", "m3", "Title"} <= set(texts_in(alignment_charts.draw_agreement(taus, ceiling=0.8, title="Title")))
-    rows = {"GE": human.at_ends(people, rewards, [10, 50, 100])}
-    assert "prompt: GE" in texts_in(alignment_charts.draw_ends(rows, title="Title", paper=(0.19, 0.08)))
 
 
 def test_a_strip_per_kind_has_a_stroke_for_each_of_its_items():
@@ -352,8 +357,10 @@ def test_charts_refuse_more_than_can_be_read():
 def test_charts_of_pairs_and_kinds_name_what_they_show():
     people, rewards = made_up(items=300)
     by_distance = {"GE": matched.by_distance(matched.matched(people, rewards).strata)}
-    shown = texts_in(alignment_charts.draw_matched(by_distance, title="Title", unit="Elo"))
-    assert {"prompt: GE", "distance up to (Elo)", "pairs in the upper half"} <= set(shown)
+    words = {"labels": ("distance (Elo)", "share"), "names": ("upper", "lower"), "lines": {"high": 0.6, "low": 0.5}}
+    figure = alignment_charts.draw_halves(by_distance, title="Title", **words)
+    assert {"prompt: GE", "distance (Elo)", "upper", "the paper's two numbers"} <= set(texts_in(figure))
+    assert list(figure.axes[0].lines[0].get_ydata()) == by_distance["GE"]["high"].tolist()
     kind = pd.Series(np.where(np.arange(300) < 20, "nature", ""), people.index)
     values = kinds.undervalued_kinds(people, rewards, kind, neighbours=50)
     alone = {"GE": values.groupby(kind.loc[values.index]).mean().T}
@@ -372,17 +379,20 @@ def test_every_specification_is_for_a_kind_that_is_hurt_and_none_for_one_that_is
     rewards = rewards.where(kind != "hurt", rewards - 3)
     matches = pd.Series(np.random.default_rng(1).integers(50, 900, 500), people.index)
     lists, prompts = {"first": kind, "same": kind}, {"GE": rewards, "HP": rewards * 2}
-    hurt, other = specifications.of_kinds(people, prompts, lists, ["hurt", "like any"], matches).values()
+    shares = specifications.Shares(people, prompts, matches)
+    hurt, other = specifications.of_kinds(shares, lists, ["hurt", "like any"]).values()
     # Two prompts, four ranks by four ways but for three of one aggregate, two sets of items; both lists are one.
     assert len(hurt) == len(other) == 2 * (4 * 4 - 3) * 2 and "list" not in hurt
     assert set(hurt["side"]) == {"for"} and (other["side"] == "undecided").mean() > 0.8
+    joint = specifications.joint_p_of_kinds({"hurt": hurt, "like any": other}, shares, lists, draws=49)
+    assert joint["hurt"] == 1 / 50 and joint["like any"] > 0.05
     assert not ((hurt["rank of the models"] == human.AGGREGATES[0]) & (hurt["undervalued"] != specifications.RAW)).any()
 
 
 def test_our_specification_is_what_the_section_says_by_itself():
     people, rewards = made_up(items=500, models=6, noise=1.5)
     kind = pd.Series(np.where(np.arange(500) < 30, "k", ""), people.index)
-    table = specifications.of_kinds(people, {"GE": rewards}, {"list": kind}, ["k"])["k"]
+    table = specifications.of_kinds(specifications.Shares(people, {"GE": rewards}), {"list": kind}, ["k"])["k"]
     ours = multiverse.chosen(table, specifications.marked(table, "GE")["ours"])
     [found] = kinds.by_kind(kinds.undervalued_kinds(people, rewards, kind), kind).to_dict("records")
     assert ours[["estimate", "ci_low", "ci_high"]].to_numpy()[0] + 0.5 == pytest.approx(
@@ -395,12 +405,31 @@ def test_our_specification_is_what_the_section_says_by_itself():
 
 def test_specifications_of_the_two_ends_hold_ours_and_the_papers():
     people, rewards = made_up(items=600, models=5)
-    table = specifications.of_ends(people, {"GE": rewards}, cuts=(100,))
+    table, by_model = specifications.of_ends(people, {"GE": rewards}, cuts=(100,))
+    assert by_model.mean(axis=1).to_list() == pytest.approx(table["estimate"].to_list())
     assert len(table) == 2 * 2  # two ways to compare, two sizes of the ends
     both = {name: multiverse.chosen(table, options) for name, options in specifications.marked(table, "GE").items()}
     assert both["ours"]["estimate"].item() == pytest.approx(2 * matched.matched(people, rewards).mean.estimate)
     row = human.at_ends(people, rewards, [100]).iloc[0]
     assert both["papers"]["estimate"].item() == pytest.approx(row["difference"])
+
+
+def test_placebos_are_items_of_no_kind_that_people_rank_alike():
+    people = pd.Series(np.arange(1000.0), [f"i{n}" for n in range(1000)])
+    matches = pd.Series(np.where(np.arange(1000) % 2, 50, 500), people.index)
+    kind, none = people.index[[100, 101, 500]], people.index.drop(people.index[[100, 101, 500]])
+    shares = specifications.Shares(people, {"GE": people.to_frame("m")}, matches)
+    drawn = specifications.placebos(shares, kind, none, draws=30)
+    others = people[none].to_numpy()[drawn]  # (draws, items)
+    assert np.abs(others - [100, 101, 500]).max() <= 202  # the nearest 200 of each parity
+    assert (others % 2 == [0, 1, 0]).all()  # as many matches: at least 100, or fewer
+    assert all(len(set(draw)) == 3 for draw in drawn) and len({tuple(draw) for draw in drawn}) > 25
+
+
+def test_all_specifications_of_two_ends_are_tested_by_the_signs_of_models():
+    by_model = pd.DataFrame({"a": [1.0, 2], "b": [3.0, 1], "c": [2.0, 2]})  # specifications x models, all above 0
+    assert specifications.joint_p_of_ends(by_model) == 1 / 8  # of 2 ^ 3 ways to turn signs none is as large
+    assert specifications.joint_p_of_ends(-by_model) == 1
 
 
 def test_intervals_of_aggregates_hold_one_half_where_a_kind_is_like_any_other():
@@ -412,7 +441,8 @@ def test_intervals_of_aggregates_hold_one_half_where_a_kind_is_like_any_other():
         kind[random.choice(people.index, 10, replace=False)] = "k"
         values = np.outer(people, random.uniform(0.3, 1.3, 8)) + random.normal(size=(210, 1))
         values += random.normal(size=(210, 8)) + np.outer(kind == "k", random.normal(scale=0.5, size=8))
-        table = specifications.of_kinds(people, {"GE": pd.DataFrame(values, people.index)}, {"list": kind}, ["k"])["k"]
+        shares = specifications.Shares(people, {"GE": pd.DataFrame(values, people.index)})
+        table = specifications.of_kinds(shares, {"list": kind}, ["k"])["k"]
         for aggregate, rows in table[table["undervalued"] == specifications.RAW].groupby("rank of the models"):
             if aggregate in held:
                 held[aggregate].append(rows["side"].item() == "undecided")

@@ -126,14 +126,21 @@ def rated(items=300, models=5):
 
 def test_what_we_add_on_ratings_has_an_interval_and_is_not_in_the_paper():
     ratings, rewards = rated()
-    by_matches = {"GE": human.taus_by_matches(ratings["elo"], rewards["GE"], ratings["matches"])}
-    rows = alignment_claims.reliability_claims(ratings) + alignment_claims.matches_claims(by_matches)
+    by_matches = human.taus_by_matches(ratings["elo"], rewards["GE"], ratings["matches"])
+    rows = alignment_claims.reliability_claims(ratings)
+    rows += alignment_claims.rows_of("S4.tau.matches", by_matches.assign(prompt="GE"))
     rows += alignment_claims.together_claims(ratings["elo"], rewards)
     assert verdicts(rows) == {"not in the paper"}
     assert all(row["ci_low"] <= row["corrected"] <= row["ci_high"] for row in rows)
     parts = [row["quantity"] for row in rows if row["claim"] == "S4.tau.matches"]
     assert parts == ["fewest matches", "middle", "most matches", "100 matches or more"]
     assert [row["n"] for row in rows if row["claim"] == "S4.reliability"] == [300, 100, 100, 100, 206]  # 100 to 305
+
+
+def test_one_released_file_repeats_another():
+    [row] = alignment_claims.file_claims()
+    assert row["corrected"] == 1 and row["note"].endswith("rank_results_uf_13.csv = rank_results_uf_27.csv")
+    assert verdicts([row]) == {"not in the paper"}
 
 
 # --- what is first, and last --------------------------------------------------------------------------------------
@@ -311,13 +318,13 @@ def undervaluing(place):
 def test_the_place_of_the_papers_third(place, verdict):
     people, rewards = undervaluing(place)
     table = alignment_claims.places_of_third(people, rewards, resamples=5)
-    stated = judged(alignment_claims.place_claims(table, len(people)))
+    stated = judged(alignment_claims.rows_of("S4.undervalued.identity", table))
     assert [one.quantity for one in stated] == ["position_black_people"] * 3
     # The first aggregate is the paper's code; the two others are what its text could mean.
     assert [claim.as_published for claim in stated] == pytest.approx([place, np.nan, np.nan], nan_ok=True)
     assert [claim.corrected for claim in stated] == pytest.approx([np.nan, place, place], nan_ok=True)
     assert {claim.verdict for claim in stated} == {verdict}
-    assert list(table["aggregate"]) == list(human.AGGREGATES)
+    assert [note.partition(";")[0] for note in table["note"]] == [f"aggregate: {name}" for name in human.AGGREGATES]
     assert {(one.ci_low, one.ci_high) for one in stated} == {(place, place)}  # all models are alike
     assert {one.p for one in stated} == {2 / 6}  # of five draws and the ranking itself, all lie on one side
 
@@ -337,7 +344,7 @@ def test_a_place_whose_interval_reaches_beyond_the_third_is_undecided():
     ranks = [last | {THIRD: 100}, last | {THIRD: 100}, middle | {THIRD: 100}, middle | {THIRD: 1}]
     rewards = pd.DataFrame({f"m{i}": model_that_ranks(items, **given) for i, given in enumerate(ranks)})
     table = alignment_claims.places_of_third(people, {"GE": rewards}, resamples=60)
-    stated = judged(alignment_claims.place_claims(table, len(people)))
+    stated = judged(alignment_claims.rows_of("S4.undervalued.identity", table))
     # THIRD falls from 1 to a median of 100 but a mean of 75.25; a, b, c to medians up to 79.5 and means of 79.5.
     assert [np.nansum([claim.as_published, claim.corrected]) for claim in stated] == [1, 1, 4]
     assert all(one.ci_high > 3 for one in stated)  # without the three models that rank it last it is not third

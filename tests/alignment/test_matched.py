@@ -111,8 +111,8 @@ def test_strata_are_put_together_by_distance():
     found = matched(people, pd.DataFrame({"M": people}), matches, distances=5)
     table = by_distance(found.strata)
     assert table["weight"].sum() == pytest.approx(1) and len(table) == 5
-    assert (table["upper_share"] == 1).all()  # the model orders as people do
-    assert table["upper_pairs"].sum() == found.strata["upper_pairs"].sum()
+    assert table["high"].to_list() == pytest.approx([1] * 5)  # the model orders as people do
+    assert table.index[-1] == "more"
 
 
 def test_halves_without_pairs_at_equal_distance_are_refused():

@@ -1,6 +1,7 @@
 """Pinned files: the mirror first, then the cache, then the network; never a file with other content."""
 
 import http.server
+import io
 import shutil
 import subprocess
 import threading
@@ -126,6 +127,14 @@ def test_what_neither_holds_is_downloaded_once_into_the_cache(mirror, server, mo
 
 @pytest.mark.parametrize("ranges", [True, False], ids=["a server that sends parts", "a server that does not"])
 def test_a_download_that_stops_goes_on_where_it_stopped(mirror, server, monkeypatch, ranges):
+    bars = []
+
+    class Bar(downloads.tqdm):
+        def __init__(self, **options):
+            bars.append(self)
+            super().__init__(**options | {"disable": False, "file": io.StringIO()})
+
+    monkeypatch.setattr(downloads, "tqdm", Bar)
     monkeypatch.setattr(downloads, "CHUNK", 1)
     server.breaks[:], server.ranges = [5], ranges
     with pytest.raises(downloads.Unreachable, match="comma.csv of owner/name cannot be had"):
@@ -133,6 +142,8 @@ def test_a_download_that_stops_goes_on_where_it_stopped(mirror, server, monkeypa
     assert not cached(mirror).exists()
     assert downloads.fetch(REPOSITORY, PATH).read_bytes() == CONTENT
     assert [asked for _, asked in server.asked] == [None, "bytes=5-"]
+    assert [(bar.initial, bar.n, bar.total) for bar in bars] == [(0, 5, 18), (5 if ranges else 0, 18, 18)]  # bytes
+    assert {bar.desc for bar in bars} == {f"{PATH} of {REPOSITORY}"}
     assert files_beside(cached(mirror)) == {cached(mirror).name}
 
 
