@@ -11,6 +11,7 @@ import itertools
 import numpy as np
 import pandas as pd
 
+from benchmarks.calibration import people
 from benchmarks.calibration.report import TABLES, Report, read
 from lib.framing import frequency_specifications as frequency
 from lib.io import replacing
@@ -93,5 +94,6 @@ def of_change(tables: dict[str, pd.DataFrame], shuffles: int = SHUFFLES, seed: i
 def write() -> None:
     """Write data/calibration/specifications.csv."""
     tables = [of_similarity(), of_words(read()), of_change(scores.read_all(WORDS))]
+    tables += [people.of_kinds(), people.of_ends()]
     with replacing(TABLES / "specifications.csv") as part:
         pd.concat(tables).to_csv(part, index=False, lineterminator="\n")
