@@ -249,7 +249,7 @@ def beside_paper(table: pd.DataFrame) -> pd.DataFrame:
     keys = ["claim", "quantity", "prompt"]
     rows = table[table["role"].isin(["primary", "printed"]) | table["paper"].notna()]
     known = published_table("claims").reindex(columns=[*keys, "as_published", "corrected", "note"]).fillna({"note": ""})
-    known = known[known["note"].str.startswith(f"{WORDS}: ")].drop_duplicates(keys)
+    known = known[known["note"].astype(str).str.startswith(f"{WORDS}: ")].drop_duplicates(keys)
     known = known[keys].assign(corrected=known["corrected"].fillna(known["as_published"]))
     published = readable(rows[keys].merge(known, "left", keys))["corrected"].to_numpy()
     shown = readable(rows)[[*keys, "paper", "as_published", "corrected", "ci_low", "ci_high", "n", "side", "verdict"]]

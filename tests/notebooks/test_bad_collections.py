@@ -74,7 +74,7 @@ def graded_words(count, skip=0):
 OF_WORDS = {
     "one model": ([(graded_words(450), RANDOM.gamma(2, size=450))], "1 model gives no mean over models"),
     "constant": ([(graded_words(450), np.ones(450))] * 2, "gives all words one reward under 'greatest'"),
-    "no words": ([(words(450), RANDOM.gamma(2, size=450))] * 3, "reads 0 positive words of the lexicon"),
+    "no words": ([(words(450), RANDOM.gamma(2, size=450))] * 3, "is among these 450 tokens"),
 }
 
 
@@ -99,17 +99,3 @@ def test_section_3_runs_on_two_models_without_a_common_token(number, write_table
     same.computed(notebook, MINE.name, None)
     stated = pd.read_csv(MINE.claims / f"{number}.csv", keep_default_na=False)
     assert (stated["corrected"] != "").any() and len(stated)
-
-
-OF_WORDS = {
-    "one model": ([(graded_words(450), RANDOM.gamma(2, size=450))], "1 model gives no mean over models"),
-    "constant": ([(graded_words(450), np.ones(450))] * 2, "gives all words one reward under 'greatest'"),
-    "no words": ([(words(450), RANDOM.gamma(2, size=450))] * 3, "reads 0 positive words of the lexicon"),
-}
-
-
-OF_WORDS = {
-    "one model": ([(graded_words(450), RANDOM.gamma(2, size=450))], "1 model gives no mean over models"),
-    "constant": ([(graded_words(450), np.ones(450))] * 2, "gives all words one reward under 'greatest'"),
-    "no words": ([(words(450), RANDOM.gamma(2, size=450))] * 3, "reads 0 positive words of the lexicon"),
-}
