@@ -35,7 +35,7 @@ SIZE = {"greatest": 1, "best": 3, "worst": -1}
 
 def fig3c():
     rows = [
-        [prompt, sign, model, str(SIZE[prompt] * steep * size), "0.01"]
+        [prompt, sign, model, SIZE[prompt] * steep * size, 0.01]
         for prompt, (sign, steep), (model, size) in itertools.product(
             SIZE, {"positive": 2, "negative": 1}.items(), {"M": 1.0, "N": 0.5}.items()
         )
@@ -60,7 +60,7 @@ def test_one_changed_reward_changes_its_cells_and_a_changed_print_changes_no_num
     # Positive grades 3 3 4 2 have mean 3; `win` lies 1 above it, of 0 + 0 + 1 + 1 in all: the slope grows by 1/2.
     assert after.loc[moved, "as_published"].iloc[0] == pytest.approx(2.5)
     assert after["agrees"].tolist() == (~moved).tolist()
-    misprint = fig3c().replace({"slope": {"-0.5": "-0.7"}})
+    misprint = fig3c().replace({"slope": {-0.5: -0.7}})
     again = recomputed.slope_cells(tables, misprint)
     assert again["as_published"].equals(after["as_published"]) and again["agrees"].sum() == after["agrees"].sum() - 1
 

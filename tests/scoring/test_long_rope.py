@@ -128,7 +128,7 @@ def test_agreement_is_tested_on_the_longest_replies(tmp_path, monkeypatch):
 
     expected = engine.score_replies(model, PROMPTS["short"], REPLIES)
     monkeypatch.setattr(stages.shared_prefix, "states_after", wrong_for_long)
-    np.testing.assert_allclose(engine.score_replies(model, PROMPTS["short"], REPLIES), expected, atol=1e-5)
+    np.testing.assert_allclose(engine.score_replies(model, PROMPTS["short"], REPLIES), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_language_model_reads_each_prompt_as_the_first(tmp_path):
