@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -9,9 +10,10 @@ from matplotlib.axes import Axes
 
 from ..show.charts import spread
 from ..show.figures import DENSE_TITLE, GREY, Chart, label, new_chart, styled
-from .objective import DIRECTIONS
-from .optimality import OURS
-from .searches import SearchResult
+from .optimality import DIRECTIONS, OURS
+
+if TYPE_CHECKING:  # searches need torch, which the light installation comes without
+    from .searches import SearchResult
 
 # In order of the table's methods: colour, dash, width, marker. Lightness and shape tell methods apart, not hue.
 METHOD_LINES = {
@@ -53,7 +55,7 @@ def draw_predicted_and_true(
 
 
 @styled
-def draw_searches(searches: Mapping[str, list[SearchResult]], *, title: str) -> Chart:
+def draw_searches(searches: Mapping[str, list["SearchResult"]], *, title: str) -> Chart:
     """Draw the best reward so far against the replies scored, a panel per direction and a line per start."""
     figure = new_chart(11, 4.6, title)
     panels = figure.subplots(1, len(DIRECTIONS))

@@ -14,6 +14,7 @@ from scipy.stats import ttest_1samp
 from .. import ROOT, InputError
 from ..stats import resampling
 
+DIRECTIONS = {"optimal": 1, "pessimal": -1}  # direction of a search -> sign of the reward; here, as no torch is needed
 ALPHABETS = {2: 512, 3: 64}  # tokens of a reply -> size of its alphabet, so 262,144 replies either way
 MEASURED = ROOT / "data" / "search"
 INSTANCE = ["model", "prompt", "tokens", "reply_mode", "direction"]
