@@ -162,7 +162,7 @@ print(verdict)
 
 def test_a_stub_keeps_all_but_the_marked_parts_and_the_names_of_marked_assignments():
     stub = stub_of(SOLUTION)
-    assert stub.splitlines()[5:] == ["    count = len(tokens)", "    ...  # your turn", "", "",
+    assert stub.splitlines()[6:] == ["    count = len(tokens)", "    ...  # your turn", "", "",
                                      "verdict = ...  # your turn", "print(verdict)"]  # fmt: skip
     names: dict = {}
     exec(stub, names)

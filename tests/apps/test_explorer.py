@@ -38,9 +38,12 @@ def table_of(words: list[str], seed: int = 0, first_id: int = 0, **columns) -> p
     return pd.DataFrame(reading | {"reply_ids": read, "input_group": groups} | rewards | columns)
 
 
+BLOCK = re.compile(r'<script id="block" type="application/octet-stream">([^<]*)</script>')
+
+
 def read_block(content: str) -> tuple[dict, dict[str, np.ndarray]]:
     """Return description and arrays of a page, as its script reads them."""
-    [found] = re.findall(r'<script id="block" type="application/octet-stream">([^<]*)</script>', content)
+    [found] = BLOCK.findall(content)
     return unpack(base64.b64decode(found))
 
 
@@ -123,13 +126,13 @@ def test_every_text_is_found_again_and_none_stands_in_the_page_itself(tables, co
     description, arrays = read_block(content)
     found = [description["texts"][row] for row in arrays["rows 0"]]
     assert found == tables["A-Gem-48"]["text"].tolist()
-    outside = page.BLOCK.sub("", content)
+    outside = BLOCK.sub("", content)
     assert not [text for text in HOSTILE if len(text) > 4 and text not in ("constructor",) and text in outside]
-    assert base64.b64decode(page.BLOCK.search(content)[1])
+    assert base64.b64decode(BLOCK.search(content)[1])
 
 
 def test_the_page_loads_nothing_and_forbids_itself_to(content):
-    outside = page.BLOCK.sub("", content)
+    outside = BLOCK.sub("", content)
     assert re.findall(r"https?:|src=|<link|@import|url\(|fetch\(", outside) == []
     assert "default-src 'none'" in outside
 

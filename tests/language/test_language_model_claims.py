@@ -122,8 +122,8 @@ def test_the_papers_lists_come_back_from_stand_ins(score_table, monkeypatch):
     tables["gemma-2b"].loc[tables["gemma-2b"]["text"] == "middle", "greatest"] = 99
     moved = language_claims.all_cells(tables)["Table A1"]
     assert moved["as_published"].iloc[0] == "middle" and not moved["agrees"].iloc[0]
-    paper = language_claims.cells.claims.paper_table("tables_a1_to_a5").replace({"text": {" The": "x"}})
-    monkeypatch.setattr(language_claims.cells.claims, "paper_table", lambda name: paper)
+    read, misprint = language_claims.cells.claims.paper_table, {"text": {" The": "x"}}
+    monkeypatch.setattr(language_claims.cells.claims, "paper_table", lambda name: read(name).replace(misprint))
     assert language_claims.all_cells(tables)["Table A1"]["as_published"].equals(moved["as_published"])
 
 

