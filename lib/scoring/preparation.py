@@ -35,8 +35,8 @@ class Preparation:
     ) -> None:  # fmt: skip
         self.model, self.replies, self.how = model, replies, {"reply_mode": reply_mode, "bos": bos}
         self.first: Inputs | None = None  # of the prompt that was prepared in full
-        keeps = folder and reply_mode == "text" and len(replies) >= MANY and model.tokenizer.is_fast
-        self.file = folder / f".{self._key()}.inputs.npz" if folder and keeps else None
+        is_kept = reply_mode == "text" and len(replies) >= MANY and model.tokenizer.is_fast
+        self.file = folder / f".{self._key()}.inputs.npz" if folder and is_kept else None
 
     def inputs(self, prompt: str) -> Inputs:
         """Return the inputs of the replies to the prompt, as from RewardModel.inputs_for."""

@@ -70,10 +70,10 @@ RUNS: dict[str, list[Run]] = {
             {},
             {"models": 10, "mean_tau": near(0.577, abs=0.01)}
             # Base and developer were planted and are found; size was not, and is not. Every relabelling is tried, so
-            # that p is exact; models trained elsewhere differ a little.
+            # that p is exact; models trained elsewhere differ a little, and most where nothing is found (p above .3).
             | {"p_mantel_base": near(0.0079, abs=0.003), "p_mantel_developer": near(0.0107, abs=0.003)}
             | {"p_mrqap_base": near(0.0025, abs=0.0019), "p_mrqap_developer": near(0.0001, abs=0.0004)}
-            | {"p_mantel_parameters": near(0.72, abs=0.1), "p_mrqap_parameters": near(0.7, abs=0.2)}
+            | dict.fromkeys(["p_mantel_parameters", "p_mrqap_parameters"], near(0.65, abs=0.35))
             | {"fig_2a_r2": 0.3658, "fig_2a_lineage": 0.2302, "fig_2a_lineage_p": 2.5e-05},
         )
     ],
