@@ -8,8 +8,6 @@ import pandas as pd
 from .. import InputError
 from . import claims
 
-COLUMNS = ["row", "column", "paper", "as_published", "corrected", "agrees"]
-
 
 def compare_cells(
     printed: pd.DataFrame, as_published: pd.DataFrame, corrected: pd.DataFrame | None = None,
@@ -17,11 +15,9 @@ def compare_cells(
 ) -> pd.DataFrame:  # fmt: skip
     """Return one row per printed cell, row by row: row, column, paper, as_published, corrected, agrees (bool).
 
-    printed: what the paper prints; blank cells ('' or NaN) are left out. as_published: the same table by the paper's
-    recipe. corrected: the same table by ours. Both are matched by the names of rows and columns, never by position. A
-    cell that was not computed is missing, and does not agree.
-    decimals: how many decimals the paper prints; a number agrees if it rounds to the printed one, or keeps a printed
-    bound such as `<0.001`. None: cells are texts, which must be equal.
+    Tables are matched by the names of rows and columns. Cells that the paper leaves blank are left out. A cell that was
+    not computed is missing, and does not agree. decimals: a number agrees if it rounds to the printed one, or keeps a
+    printed bound such as `<0.001`. None: cells are texts, which must be equal.
     """
     tables = {"paper": printed, "as_published": as_published, "corrected": corrected}
     like = {"index": printed.index, "columns": printed.columns}
@@ -45,15 +41,12 @@ def _agrees(paper: object, ours: object, decimals: int | None) -> bool:
 
 
 def below_diagonal(matrix: pd.DataFrame) -> pd.DataFrame:
-    """Return a symmetric matrix with each pair once: the diagonal and the upper triangle are blank (NaN)."""
+    """Return a symmetric matrix with the diagonal and the upper triangle blank (NaN)."""
     return matrix.where(np.tri(len(matrix), k=-1, dtype=bool))
 
 
 def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return one row per table or figure: cells, agree (both counts), share in [0, 1], first that does not agree.
-
-    tables: name, as `Table 3` -> as from compare_cells. `first` is '' where all cells agree.
-    """
+    """Return how many cells of each table (as from compare_cells) agree, their share, and the first that does not."""
     rows = {}
     for name, cells in tables.items():
         first = ""
@@ -66,10 +59,7 @@ def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def cell_claims(claim: str, tables: Mapping[str, pd.DataFrame], prompt: str, own: Iterable[str]) -> list[dict]:
-    """Return one row of claims per table: the share of its cells that agree; the note names the first that does not.
-
-    claim: S2.cells, S3.cells or A1.cells. tables: as in `summary`. own: as from claims.papers_own.
-    """
+    """Return one row of claims per table: the share of its cells that agree; the note names the first that does not."""
     return [
         claims.row(claim, name, prompt, as_published=float(row["share"]), n=int(row["cells"]), own=frozenset(own),
                    note=f"share of cells; first that differs: {row['first'] or 'none'}")
@@ -83,8 +73,7 @@ def cell_claims(claim: str, tables: Mapping[str, pd.DataFrame], prompt: str, own
 def printed_lists(table: str, value: str = "text") -> pd.DataFrame:
     """Return the two ends of rankings as printed in Table 2 or A1 to A9, in the form of rankings.side_by_side().
 
-    table: 2, A1, ... A9. Index: (end, position), the most optimal text first and the most pessimal last. Columns: the
-    models in the paper's order. value: `text`; of Table 2 also `token_id` or `score`.
+    value: `text`; of Table 2 also `token_id` or `score`.
     """
     names = ("table_2", "tables_a1_to_a5", "tables_a6_a7", "tables_a8_a9")
     rows = pd.concat(claims.paper_table(name).assign(source=name) for name in names)
@@ -100,10 +89,9 @@ def printed_lists(table: str, value: str = "text") -> pd.DataFrame:
 def compare_lists(
     printed: pd.DataFrame, rewards: Mapping[str, pd.Series], corrected: Mapping[str, pd.Series] | None = None
 ) -> pd.DataFrame:
-    """Return compare_cells() of the two ends of rankings; of tied texts any order is right, so a tie agrees too.
+    """Return compare_cells() of the two ends of rankings. Of tied texts any order is right, so a tie agrees too.
 
-    printed: as from printed_lists. rewards: model -> rewards by text, in order of token_id, which decides ties in
-    as_published; corrected: likewise. Models without rewards are left out.
+    rewards, corrected: model -> rewards by text, in order of token_id. Models without rewards are left out.
     """
     places = printed.index.get_level_values("position").max()
 

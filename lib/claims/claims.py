@@ -6,7 +6,6 @@ prints, and the rule that judges our number (see rules.py). A section states row
     rows = [claims.row("S2.tau", "mean", prompt, as_published=0.61, corrected=0.58, ci_low=0.55, ci_high=0.61, n=10)]
     table = claims.keep(study, "03", rows, own=claims.papers_own(study, len(rewards)))
 
-`judged` returns the same table without writing it. The scorecard reads what every notebook kept with `gather`.
 """
 
 from collections.abc import Iterable, Set
@@ -29,8 +28,7 @@ COLUMNS = ["claim", "quantity", "prompt", "model", "paper", *NUMBERS, "side", "v
            "population", "note"]  # fmt: skip
 FIELDS = (*NUMBERS, "note", "population", "evidence", "own", "judged", "paper", "kind")  # of a row, beyond its names
 
-# What a verdict rests on, the strongest first: raw scores of the texts that the sentence is about, the paper's own
-# printed or released tables, raw scores of other texts or models, small models whose values were planted.
+# What a verdict rests on, the strongest first (sections.MEANS says what each is).
 EVIDENCE = RECOMPUTED, COUNTED, OTHER_TEXTS, PLANTED = ("recomputed", "counted", "other texts", "planted")
 TABLES_OF_THE_PAPER = frozenset({"tables (printed)", "tables (released)", "printed tables", "figures (printed)",
                                  "printed figures", "vocabulary (released table)"})  # fmt: skip
@@ -40,11 +38,7 @@ TABLES_OF_THE_PAPER = frozenset({"tables (printed)", "tables (released)", "print
 
 
 def papers_own(study: Collection, texts: int = 0) -> Set[str]:
-    """Return what of the paper's own data a collection holds, which decides what can be tested there.
-
-    models: the paper's ten reward models. vocabulary: these models, over at least A_VOCABULARY texts. items: the items
-    of EloEverything. language models: those of the paper's appendix.
-    """
+    """Return what of the paper's own data a collection holds: models, vocabulary, items, language models."""
     models = study.holds_papers_models
     held = {"models": models, "vocabulary": models and texts >= A_VOCABULARY,
             "items": study == ITEMS, "language models": study == VOCABULARY}  # fmt: skip
@@ -52,17 +46,13 @@ def papers_own(study: Collection, texts: int = 0) -> Set[str]:
 
 
 def row(claim: str, quantity: str, prompt: str = "", model: str = "", **fields) -> dict:
-    """Return one row: a quantity of a claim, for one prompt and model, or for all of them (empty). Its fields:
+    """Return one row: a quantity of a claim, for one prompt and model, or for all of them (empty).
 
-    as_published: the number by the authors' recipe. corrected: the statistic that the paper's sentence should mean.
-    ci_low, ci_high: its 95% interval. n: the number of observations. p: its p-value. note: how it was computed.
-    population: the texts that it was computed on, if these are not the collection's. evidence: one of EVIDENCE, if it
-    does not follow from the population. Leave out what does not exist.
-
-    Four fields change how the row is judged, and are not kept. own: what of the paper's own data the row rests on, if
-    not what `keep` is given. judged: (low, high), the interval that the rule is applied to, if not (ci_low, ci_high).
-    paper: the printed number, if it is in a table of its own and not in numbers.csv. kind: the kind of models, if
-    numbers.csv distinguishes kinds and the row has no model.
+    as_published is the number by the authors' recipe, corrected the statistic that the paper's sentence should mean.
+    ci_low, ci_high, p and n belong to the corrected one. population and evidence are given where they do not follow
+    from the collection. Four fields change how the row is judged, and are not kept. own: what of the paper's own data
+    it rests on. judged: another interval for the rule. paper: a printed number that is not in numbers.csv. kind: the
+    kind of models, for a row without a model.
     """
     if unknown := sorted(set(fields) - set(FIELDS)):
         raise TypeError(f"a claim's row has no field '{unknown[0]}'; choose among {', '.join(FIELDS)}")
@@ -72,15 +62,14 @@ def row(claim: str, quantity: str, prompt: str = "", model: str = "", **fields) 
 def judged(rows: Iterable[dict], own: Set[str] = frozenset(), population: str = "") -> pd.DataFrame:
     """Return the rows as a table, joined with numbers.csv: what the paper prints, role, side, verdict, evidence.
 
-    own: what of the paper's own data the rows rest on, as from `papers_own`. population: what rows that name none were
-    computed on. A quantity that numbers.csv does not declare has no verdict; one of a claim that we added is `not in
-    the paper`. A row with an interval and without a p gets the p that the interval implies (rules.p_of_interval).
+    own, population: those of rows that name none. A quantity that numbers.csv does not declare has no verdict. A row
+    with an interval and without a p gets the p that the interval implies (rules.p_of_interval).
     """
     return pd.DataFrame([_judged(each, own, population) for each in rows], columns=COLUMNS)
 
 
 def _judged(given: dict, own: Set[str], population: str) -> dict:
-    """Return one row of COLUMNS (and more); see `row` for the fields of a given row."""
+
     stated = {"note": "", "evidence": ""} | dict.fromkeys(NUMBERS) | given
     stated["population"] = given.get("population") or population
     own = given.get("own", own)
@@ -141,29 +130,23 @@ def declared(claim: str, quantity: str, prompt: str = "", model: str = "") -> De
 
 
 def keep(study: Collection, notebook: str, rows: Iterable[dict], own: Set[str] = frozenset()) -> pd.DataFrame:
-    """Judge the rows of a notebook (`03`), write them for the scorecard, and return them as a table (COLUMNS).
+    """Judge the rows of a notebook (`03`), write them for the scorecard, and return them as from `judged`.
 
-    rows: as from `row`. own: what of the paper's own data they rest on, as from `papers_own`. A row without a
-    population was computed on the collection's own texts. Raises InputError for a claim that data/paper/claims.csv
-    does not list, and for two rows of the same claim, quantity, prompt, model and note.
+    InputError for a claim that data/paper/claims.csv does not list, and for two rows of one name and note.
     """
     table = judged(rows, own, study.population)
     if (twice := table.duplicated(["claim", "quantity", "prompt", "model", "note"])).any():
         raise InputError(f"claim {table.loc[twice, 'claim'].iloc[0]} is stated twice; give each row its own quantity")
     if unknown := sorted(set(table["claim"]) - set(listed().index)):
-        raise InputError(
-            f"'{unknown[0]}' is no claim of data/paper/claims.csv; choose one of {', '.join(listed().index)}"
-        )
+        known = ", ".join(listed().index)
+        raise InputError(f"'{unknown[0]}' is no claim of data/paper/claims.csv; choose one of {known}")
     with replacing(study.claims / f"{notebook}.csv") as part:
         table.to_csv(part, index=False)
     return table
 
 
 def undecided_rows(starts: tuple[str, ...], reason: str) -> list[dict]:
-    """Return the primary rows of the claims whose ids begin so, without numbers and with the reason as their note.
-
-    They are for a collection that cannot be tested: one model, a few words, rewards that are all equal.
-    """
+    """Return the primary rows of the claims whose ids begin so, without numbers and with the reason as their note."""
     return [
         row(each.claim, each.quantity, prompt, each.model, n=0, note=reason)
         for each in _declared() if each.role == "primary" and each.claim.startswith(starts)
@@ -193,9 +176,8 @@ def families() -> pd.Series:
 def gather(collection: Collection) -> pd.DataFrame:
     """Return the rows of every claim of data/paper/claims.csv, in its order, that notebooks kept for this collection.
 
-    `published` gathers all published collections and what was stated of the paper's printed pages; `note` then begins
-    with the collection. A claim without rows gets one, `not testable here` (or `not in the paper`, if we added it),
-    whose note says what it needs. Raises InputError if no notebook kept any row.
+    `published` gathers all published collections, and `note` then begins with the collection. A claim without rows gets
+    one without a verdict, whose note says what it needs. InputError if no notebook kept any row.
     """
     target = "published" if collection.is_published else "reproduce"
     kept = {part.name: _kept(part, target) for part in dict.fromkeys([*collection.parts, collection])}
@@ -221,8 +203,7 @@ def _kept(collection: Collection, target: str) -> pd.DataFrame:
             table = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=dict.fromkeys(NUMBERS, ""))[COLUMNS]
             tables += [table.astype(dict.fromkeys(NUMBERS, float))] if len(table) else []
         except (OSError, ValueError, KeyError) as error:
-            again = f"to have its notebook write them again: make {target}"
-            raise InputError(f"{path} holds no claims; {again}") from error
+            raise InputError(f"{path} holds no claims; to have them written again, run: make {target}") from error
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=COLUMNS)
 
 
@@ -230,10 +211,7 @@ def _kept(collection: Collection, target: str) -> pd.DataFrame:
 
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with its numbers as text of four significant digits, blank where missing.
-
-    One column holds counts, shares and p-values, so no number of decimals suits all of it.
-    """
+    """Return the table with its numbers as text of four significant digits, blank where missing."""
 
     def as_text(value: float) -> str:
         return "" if pd.isna(value) else f"{value:.0f}" if float(value).is_integer() else f"{value:.4g}"
@@ -269,10 +247,10 @@ def paper_table(name: str) -> pd.DataFrame:
 
 
 def published_table(name: str, index: str | list[str] | None = None) -> pd.DataFrame:
-    """Return a table computed from the published scores, figures/published/<name>.csv, as `words/03_tau` or `claims`.
+    """Return a committed table of the published scores, figures/published/<name>.csv, as `words/03_tau` or `claims`.
 
-    It is read as committed, so it needs no download. index: the columns that become the index. Tokens such as `null`
-    stay strings; blank numbers of claims are NaN. The table is empty if the file is not there.
+    index: the columns that become the index. Tokens such as `null` stay strings; blank numbers of claims are NaN. The
+    table is empty if the file is not there.
     """
     path = PUBLISHED.figures / f"{name}.csv"
     if not path.is_file():

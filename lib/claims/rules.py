@@ -1,11 +1,11 @@
 """The rules that hold a number of ours against the paper's: declared in data/paper/numbers.csv, looked up in RULES.
 
-A rule takes a declared row and our numbers, and returns on which side they lie: `for` what the paper says, `against`
-it, or `undecided`. `verdict` turns the side into a verdict, or says why there is none. The rules were declared before
-the run at hand, but several were revised after earlier results were seen: data/paper/README.md lists the changes, and
-each new one is a line of CHANGELOG.md.
+A rule takes a declared row and our numbers. It returns their side: `for` what the paper says, `against` it, or
+`undecided`. `verdict` turns the side into a verdict. The rules were declared before the run at hand, but several were
+revised after earlier results were seen: data/paper/README.md lists the changes, and CHANGELOG.md has a line for each.
 """
 
+import operator
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -23,29 +23,21 @@ NOTHING = float("nan")
 
 @dataclass(frozen=True)
 class Declared:
-    """A row of data/paper/numbers.csv: what the paper prints of a quantity, and how ours is judged.
-
-    quantity: its name, in which * stands for a number. prompt: the prompts that it is about, separated by blanks.
-    model: a model, or a kind of models. Empty: any. role: primary (the sentence stands or falls with it), printed (a
-    number that the paper prints), or sensitivity. printed: as the paper has it, empty where it prints no number.
-    rule: a name of RULES; within, limit: its number. needs: what of the paper's own (claims.papers_own) a collection
-    must hold for a verdict; empty: nothing. item: the item of EloEverything that it is about. said: the quantity in
-    words. where: the place in the paper.
-    """
+    """A row of data/paper/numbers.csv: what the paper prints of a quantity, and how ours is judged."""
 
     claim: str
-    quantity: str
-    prompt: str
-    model: str
-    role: str
-    printed: str | float
-    rule: str
+    quantity: str  # * stands for a number
+    prompt: str  # the prompts that it is about, separated by blanks; empty: any
+    model: str  # a model, or a kind of models; empty: any
+    role: str  # primary (the sentence depends on it), printed (the paper prints it), or sensitivity
+    printed: str | float  # empty where the paper prints no number
+    rule: str  # a name of RULES
     within: float
     limit: float
-    needs: str
-    item: str
-    said: str
-    where: str
+    needs: str  # what of the paper's own (claims.papers_own) a verdict needs; empty: nothing
+    item: str  # of EloEverything
+    said: str  # the quantity in words
+    where: str  # the place in the paper
 
     def is_about(self, claim: str, quantity: str, prompt: str, model: str) -> bool:
         """Return whether this row declares the quantity of that claim, for that prompt and model."""
@@ -80,7 +72,7 @@ class Numbers:
 
 
 def _as_printed(ours: Numbers, agrees: Callable[[float], bool]) -> str:
-    """Return `for` if both numbers agree with print; `only as published` if the corrected one alone does not."""
+    """Return `for` if our numbers agree with print; `only as published` if only the corrected one disagrees."""
     old, new = (None if pd.isna(number) else bool(agrees(number)) for number in (ours.as_published, ours.corrected))
     if old is None and new is None:
         return UNDECIDED
@@ -89,13 +81,16 @@ def _as_printed(ours: Numbers, agrees: Callable[[float], bool]) -> str:
     return FOR if (new if old is None else old) else AGAINST
 
 
-def _within_bound(row: Declared, p: float) -> bool:
+def _rounds(row: Declared, ours: Numbers) -> str:
+    return _as_printed(ours, lambda number: abs(number - float(row.printed)) <= row.within * (1 + 1e-9))
+
+
+def _bound(row: Declared, ours: Numbers) -> str:
     sign, limit = str(row.printed)[0], float(str(row.printed)[1:])
-    return p < limit if sign == "<" else p > limit
+    return _as_printed(ours, lambda p: p < limit if sign == "<" else p > limit)
 
 
 def _count(row: Declared, ours: Numbers) -> str:
-    """Return the side of a count of models: see `count` in RULES."""
     (low, high), printed, half = ours.interval(exact=True), float(row.printed), (ours.n or 0) / 2
     if pd.isna(low):
         return UNDECIDED
@@ -103,41 +98,42 @@ def _count(row: Declared, ours: Numbers) -> str:
         return FOR
     if not low <= printed <= high:
         return AGAINST
-    across = low <= half if printed > half else high >= half if printed < half else False
-    return UNDECIDED if across else FOR
+    crosses_half = low <= half < printed or printed < half <= high
+    return UNDECIDED if crosses_half else FOR
 
 
-def _reaches(interval: tuple[float, float], limit: float) -> str:
-    """Return `for` where the interval begins at the limit or above it, `against` where it ends below."""
-    return side(*interval, limit, reaches=True)
+def _holds(interval: tuple[float, float], is_so: Callable[[float, float], bool], limit: float) -> str:
+    """Return `for` where the comparison with the limit holds at both ends of an interval, `against` where at neither.
 
-
-def _up_to(interval: tuple[float, float], limit: float) -> str:
-    """Return `for` where the interval ends at the limit or below it, `against` where it begins above."""
-    return _reaches((-interval[1], -interval[0]), -limit)
+    It is for counts and facts, in which the limit itself counts too. A missing number is undecided.
+    """
+    if pd.isna([*interval, limit]).any():
+        return UNDECIDED
+    at_both = {bool(is_so(end, limit)) for end in interval}
+    return UNDECIDED if len(at_both) == 2 else FOR if True in at_both else AGAINST
 
 
 RULES: dict[str, Callable[[Declared, Numbers], str]] = {
     # The number lies within `within` of print: half a unit of the last digit means that it rounds to the same.
-    "rounds": lambda row, ours: _as_printed(ours, lambda x: abs(x - float(row.printed)) <= row.within * (1 + 1e-9)),
+    "rounds": _rounds,
     # p lies on the printed side (< or >) of the printed bound.
-    "bound": lambda row, ours: _as_printed(ours, lambda p: _within_bound(row, p)),
+    "bound": _bound,
     # The interval lies above (below) the limit.
     "above": lambda row, ours: side(*ours.interval(), row.limit),
     "below": lambda row, ours: OPPOSITE[side(*ours.interval(), row.limit)],
     # The interval of a count or place lies at the limit or above it (or below it).
-    "at least": lambda row, ours: _reaches(ours.interval(exact=True), row.limit),
-    "at most": lambda row, ours: _up_to(ours.interval(exact=True), row.limit),
+    "at least": lambda row, ours: _holds(ours.interval(exact=True), operator.ge, row.limit),
+    "at most": lambda row, ours: _holds(ours.interval(exact=True), operator.le, row.limit),
     # The interval of a count of models holds the printed count and does not cross half of them; a count above a printed
     # majority says the same more strongly.
     "count": _count,
     # The interval of the count is that of all models; lies above half of them; lies at half or below.
-    "all": lambda row, ours: _reaches(ours.interval(exact=True), ours.n),
-    "most": lambda row, ours: OPPOSITE[_up_to(ours.interval(exact=True), ours.n / 2)],
-    "at most half": lambda row, ours: _up_to(ours.interval(exact=True), ours.n / 2),
+    "all": lambda row, ours: _holds(ours.interval(exact=True), operator.ge, ours.n),
+    "most": lambda row, ours: _holds(ours.interval(exact=True), operator.gt, ours.n / 2),
+    "at most half": lambda row, ours: _holds(ours.interval(exact=True), operator.le, ours.n / 2),
     # A count or share of everything there is, as of 22 printed tokens. Nothing was sampled, so it has no interval.
-    "more than": lambda row, ours: OPPOSITE[_up_to((ours.main, ours.main), row.limit)],
-    "less than": lambda row, ours: OPPOSITE[_reaches((ours.main, ours.main), row.limit)],
+    "more than": lambda row, ours: _holds((ours.main, ours.main), operator.gt, row.limit),
+    "less than": lambda row, ours: _holds((ours.main, ours.main), operator.lt, row.limit),
     # The texts were chosen by what the number measures, so it describes them and tests nothing.
     "described": lambda row, ours: "",
 }
@@ -146,11 +142,11 @@ PRINTED = ("rounds", "bound")  # these ask about numbers of the paper's own mode
 
 
 def verdict(row: Declared, ours: Numbers, own: Set[str]) -> tuple[str, str]:
-    """Return (side, verdict) of our numbers; own: what of the paper's own they rest on (see claims.papers_own).
+    """Return (side, verdict) of our numbers. own: what of the paper's own they rest on (see claims.papers_own).
 
-    A sentence about vocabularies or items that is tested on other texts of the paper's ten models is `on other texts`,
-    and on other models `not testable here`; it keeps its side. A printed number is asked of the paper's own data alone,
-    so elsewhere its side is ''.
+    A sentence that needs the paper's vocabularies or items is `on other texts` on other texts of the paper's models.
+    On other models it is `not testable here`. It keeps its side. A printed number has a side on the paper's own data
+    alone.
     """
     is_own = not row.needs or row.needs in own
     if row.rule == "described":
@@ -163,11 +159,10 @@ def verdict(row: Declared, ours: Numbers, own: Set[str]) -> tuple[str, str]:
 
 
 def p_of_interval(row: Declared, ours: Numbers) -> float | None:
-    """Return the two-sided p that a 95% interval implies against the limit of its rule; None where no limit is asked.
+    """Return the two-sided p that a 95% interval implies against the limit of its rule; None without such a limit.
 
-    A count of models is held against half of them by the exact binomial test. Any other estimate is taken as normal:
-    z = (estimate - limit) / standard error, with the interval 2 x 1.96 standard errors wide (Altman and Bland 2011,
-    BMJ 343, d2304). The interval must hold the estimate.
+    A count of models is held against half of them by the exact binomial test. Any other estimate is taken as normal,
+    with the interval 2 x 1.96 standard errors wide (Altman and Bland 2011, BMJ 343, d2304).
     """
     low, high = ours.interval()
     if row.rule in ("most", "at most half") and ours.n and not pd.isna(low):

@@ -15,12 +15,10 @@ COLUMNS = ["section", "says", "quantity", "prompt", "estimate", "ci_low", "ci_hi
 def scorecard(gathered: pd.DataFrame) -> pd.DataFrame:
     """Return one row per sentence of the paper, by its primary quantities: what it says, our estimate, the verdict.
 
-    Index: claim. Columns: section, says, quantity and prompt (of the primary row that decides), estimate, ci_low,
-    ci_high, n, evidence, population, side, verdict; for, undecided, against (sensitivity rows on each side); p,
-    p_section and p_all: uncorrected, and by Holm over the sentences of its family (families.csv) and over all.
-    A sentence that joins several quantities (prompts, factors) is for if all are, against if one is. Its p is the
-    largest of them, or the smallest of those against, times how many there are. Where p_all is not below .05 the side
-    is `undecided`. A sentence without a primary row goes by all of its rows.
+    Index: claim. Columns: COLUMNS. for, undecided and against count the sensitivity rows on each side. p_section and
+    p_all are corrected by Holm, over the sentences of a family (families.csv) and over all. Where p_all is not below
+    .05 the side is `undecided`. A sentence that joins several quantities is `for` if all are, `against` if one is. Its
+    p is the largest of them; of those against it is the smallest, times how many quantities there are.
     """
     rows = {claim: _sentence(of_claim) for claim, of_claim in gathered.groupby("claim", sort=False)}
     card = pd.DataFrame.from_dict(rows, orient="index").astype({"p": float})
@@ -39,7 +37,7 @@ def _holm(p: pd.Series) -> pd.Series:
 
 
 def _sentence(rows: pd.DataFrame) -> dict:
-    """Return what the rows of one claim come to, by those that decide."""
+
     decide = deciding(rows)
     sides = set(decide["side"]) - {""}
     side = next((name for name in (AGAINST, UNDECIDED, FOR) if name in sides), "")  # several rows must all hold
@@ -58,8 +56,8 @@ def _sentence(rows: pd.DataFrame) -> dict:
 def deciding(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of one claim that decide its verdict: the primary ones, or all if none is primary.
 
-    Of these, those with a verdict; if none has one, those that hold by the recipe only, those on other texts, those on
-    other models. Of these, those of the strongest evidence.
+    Rows with a verdict come before rows that hold as published only, on other texts, and on other models. Of these, the
+    rows of the strongest evidence decide.
     """
     primary = rows[rows["role"] == "primary"]
     rows = primary if len(primary) else rows[rows["side"] != ""]
@@ -72,8 +70,7 @@ def deciding(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def counts(card: pd.DataFrame) -> pd.DataFrame:
-    """Return how many sentences of each evidence (index) have each verdict (columns); sentences that we add are left
-    out. The rows are never added up: a verdict on a printed table says less than one on raw scores."""
+    """Return how many sentences of the paper have each verdict (columns), by their evidence (index)."""
     asked = card[(card["verdict"] != OURS) & (card["evidence"] != "")]
     table = pd.crosstab(asked["evidence"], asked["verdict"]).rename_axis(columns=None)
     columns = [name for name in (*SAID.values(), ONLY, OTHER, UNTESTABLE) if name in table]
@@ -84,8 +81,7 @@ def counts(card: pd.DataFrame) -> pd.DataFrame:
 
 
 def tried(study: Collection) -> pd.DataFrame:
-    """Return what the specifications of every claim show, as the notebooks kept it (rows of multiverse.summary), with
-    `population`; empty where no notebook of this collection tried several."""
+    """Return the rows of multiverse.summary that the notebooks of a collection kept, with their population."""
     files = [(part, path) for part in study.parts for path in sorted(part.figures.glob("*_specifications.csv"))]
     tables = [pd.read_csv(path, keep_default_na=False, na_values={"joint_p": [""]}).assign(population=part.population)
               for part, path in files]  # fmt: skip
@@ -93,8 +89,7 @@ def tried(study: Collection) -> pd.DataFrame:
 
 
 def one_page(card: pd.DataFrame) -> pd.DataFrame:
-    """Return the scorecard as text: claim, the paper says, estimate (with interval and n), p (section) and p (all), by
-    Holm, evidence, on, side, verdict. card: as from scorecard."""
+    """Return the scorecard as a table of texts."""
     holm = {f"p ({name})": [short(p) if pd.notna(p) else "" for p in card[f"p_{name}"]] for name in ("section", "all")}
     return pd.DataFrame(
         {"claim": card.index, "the paper says": card["says"].to_numpy(),
@@ -106,7 +101,7 @@ def one_page(card: pd.DataFrame) -> pd.DataFrame:
 def estimate_text(row: pd.Series) -> str:
     """Return `mean gap in slope, worst: -0.02 [-0.05, 0.01], n = 640`; '' where nothing was computed.
 
-    row: of claims.gather, or of the scorecard, which has the number in `estimate` and the claim as its name.
+    row: of claims.gather or of the scorecard, whose index is the claim.
     """
     if pd.isna(_estimate(row)):
         return ""

@@ -47,7 +47,7 @@ def replace_section(text: str, name: str, content: str) -> str:
 
 
 def refreshed(text: str, gathered: pd.DataFrame) -> str:
-    """Return the text of a page with its sections made from these claims, as from claims.gather."""
+    """Return the text of a page with its sections made from these claims."""
     card = scorecard.scorecard(gathered)
     for name in dict.fromkeys(match["name"] for match in SECTION.finditer(text)):
         kind, *wanted = name.split()
@@ -79,8 +79,7 @@ def committed() -> pd.DataFrame:
 def findings(card: pd.DataFrame, gathered: pd.DataFrame) -> pd.DataFrame:
     """Return data/paper/findings.csv, by name, with the `numbers` and the `evidence` of each finding filled in.
 
-    card: as from scorecard.scorecard; gathered: as from claims.gather. Raise InputError where a finding was written for
-    another verdict than the scorecard has, or where one of its numbers is missing.
+    Raise InputError where a finding was written for another verdict, or where one of its numbers is missing.
     """
     table = claims.paper_table("findings").set_index("finding")
     for name, finding in table.iterrows():
