@@ -40,16 +40,17 @@ drills: $(INSTALLED) ## kill runs, fill their disk, change their files, mix thei
 		tests/drills tests/models tests/scoring tests/tables tests/notebooks/test_run.py
 
 # How score, check and card read and run a model: DTYPE=bfloat16 DEVICE=cpu BOS=double CLOSING=trim READ_AT=last
-# TEMPLATE=file.jinja REVISION=commit LABEL=1
+# TEMPLATE=file.jinja REVISION=commit LABEL=1; for implicit rewards REFERENCE=language model BETA=1
 LOADING = $(if $(DTYPE),--dtype $(DTYPE)) $(if $(DEVICE),--device $(DEVICE)) $(if $(BOS),--bos $(BOS)) \
 	$(if $(CLOSING),--closing $(CLOSING)) $(if $(READ_AT),--read-at $(READ_AT)) $(if $(LABEL),--label $(LABEL)) \
-	$(if $(TEMPLATE),--template "$(TEMPLATE)") $(if $(REVISION),--revision "$(REVISION)")
+	$(if $(TEMPLATE),--template "$(TEMPLATE)") $(if $(REVISION),--revision "$(REVISION)") \
+	$(if $(REFERENCE),--reference "$(REFERENCE)") $(if $(BETA),--beta $(BETA))
 
 score: $(INSTALLED) ## score one model: make score MODEL=R-Gem-2B [PROMPTS=greatest,best | file.csv] [REPLIES=file.jsonl OUT=file.csv] [REPLY=text|ids] [TOKENS=500] [STREAM=1] [REFERENCE=language model] [BETA=1] [COLLECTION=mine] [ON=auto] [DTYPE=bfloat16 DEVICE= BOS= CLOSING= READ_AT= TEMPLATE=file REVISION= LABEL=]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make score MODEL=<nickname, hub id or folder>" >&2; exit 2; }
 	@$(PY) -m lib.run score "$(MODEL)" $(if $(PROMPTS),--prompts "$(PROMPTS)") $(if $(REPLY),--reply-mode $(REPLY)) \
 		$(if $(TOKENS),--tokens $(TOKENS)) $(if $(STREAM),--stream $(STREAM)) \
-		$(if $(REFERENCE),--reference "$(REFERENCE)") $(if $(BETA),--beta $(BETA)) $(if $(COLLECTION),--collection $(COLLECTION)) \
+		$(if $(COLLECTION),--collection $(COLLECTION)) \
 		$(if $(REPLIES),--replies "$(REPLIES)") $(if $(OUT),--out "$(OUT)") $(LOADING) $(if $(ON),--on "$(ON)")
 
 check: $(INSTALLED) ## is a model scored as its makers meant: make check MODEL=path/to/model [JSON=1] [options as for score]

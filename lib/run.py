@@ -72,6 +72,13 @@ LOADING = (
       for option in ("dtype", "attention", "head", "read-at", "closing", "device", "template", "revision")),
     argument("--label", type=int, help="which output of a classifier with several is the reward, from 0"),
 )  # fmt: skip
+REFERENCE = (
+    argument("--reference", metavar="MODEL", help="for a language model that was trained from this one: its implicit "
+             "reward, beta (log policy - log reference)"),
+    argument("--beta", type=float, help="reward per nat of an implicit reward; default: 1"),
+    argument("--no-end", action="store_const", const=False, dest="end",
+             help="leave out the token that ends a reply from an implicit reward"),
+)  # fmt: skip
 
 
 def published() -> int:
@@ -87,51 +94,35 @@ def published() -> int:
 
 def score(
     name: str, prompts: str | None = None, collection: str | None = None, *, reply_mode: str = "text",
-    bos: str = "single", tokens: int | None = None, replies: str | None = None, **options,
+    bos: str = "single", tokens: int | None = None, replies: str | None = None, out: str | None = None,
+    reference: str | None = None, stream: int | None = None, **options,
 ) -> None:  # fmt: skip
     """Score a model. A sample is no whole table, so it is kept apart, in `<collection>-sample-<tokens>`.
 
-    replies: a file with conversations of one's own, which are scored instead of the vocabulary. options: of
-    reward_models.load, or with a `reference` of implicit.load.
+    replies: a file with conversations of one's own, which are scored instead of the vocabulary; out: where their
+    rewards go. options: of implicit.open_model.
     """
-    from .models import language_models
     from .notebooks.pages import score_lines, shown_path
-    from .scoring import engine, reply_files
+    from .scoring import engine, implicit, reply_files
     from .tables import registry, scores
     from .tables.collection import Collection
     from .tables.prompts import read_prompts
 
-    given = {option: value for option, value in options.items() if value is not None}
+    options |= {"reference": reference, "stream": None if stream is None else bool(stream)}
     if replies is not None:
-        count, written = reply_files.score_file(_open_model(name, given), Path(replies), given.get("out"), bos)
+        count, written = reply_files.score_file(implicit.open_model(name, **options), Path(replies), out, bos)
         return print(f"{count:,} replies are scored; the rewards are in {shown_path(written)}.")
     texts = read_prompts(prompts)
-    models = {language_models.find(name)["nickname"]: name} if "reference" in given else registry.find_models([name])
+    models = implicit.find(name, reference)
     if len(models) != 1:
         raise InputError(f"'{name}' names {len(models)} reward models; score one, or run: make reproduce MODELS={name}")
     [(nickname, load)] = models.items()
     study = registry.study_of(models, collection)
     path = scores.path_of(study if tokens is None else Collection(f"{study}-sample-{tokens}"), nickname)
-    model = _open_model(load, given)
+    model = implicit.open_model(load, **options)
     token_ids = None if tokens is None else engine.sample(model, tokens)
     engine.score_vocabulary(model, texts, path, reply_mode=reply_mode, bos=bos, token_ids=token_ids)
     print(*score_lines(Collection(path.parent.name), [nickname]), f"The score table is {shown_path(path)}.", sep="\n")
-
-
-def _open_model(name: str, given: dict):
-    """Return the reward model of that name, or with a reference its implicit one. given: the options that are set."""
-    from .models import reward_models
-    from .scoring import implicit
-
-    options = {option: value for option, value in given.items() if option not in ("reference", "out")}
-    of_implicit = {"beta", "end", "device", "dtype", "attention"}
-    reference = given.get("reference")
-    if unused := sorted(set(options) - of_implicit if reference else set(options) & {"beta", "end"}):
-        which = "not for" if reference else "only for"
-        raise InputError(f"'{unused[0].replace('_', '-')}' is {which} implicit rewards, of a model with a --reference")
-    if reference:
-        return implicit.load(name, reference, **options)
-    return reward_models.load(name, **options | ({"stream": bool(options["stream"])} if "stream" in options else {}))
 
 
 COMMANDS = {
@@ -141,18 +132,13 @@ COMMANDS = {
     )),
     "published": Command("import published scores and run the notebooks that are about them", published),
     "score": Command("score every token of one reward model's vocabulary", score, (
-        *LOADING,
+        *LOADING, *REFERENCE,
         argument("--prompts", help="names from data/prompts.csv, or a csv with columns prompt,text; default: all"),
         argument("--reply-mode", choices=["text", "ids"], default="text", help="by the template, or spliced in"),
         argument("--replies", metavar="FILE", help="score your own replies: a csv or jsonl with prompt and reply, or a "
                  "jsonl with messages (docs/own-models.md)"),
         argument("--out", metavar="FILE", help="csv or parquet for the rewards of --replies; default: beside them"),
         argument("--tokens", type=int, metavar="N", help="a random sample of N tokens; default: the vocabulary"),
-        argument("--reference", metavar="MODEL", help="for a language model that was trained from this one: score its "
-                 "implicit reward, beta (log policy - log reference)"),
-        argument("--beta", type=float, help="reward per nat of an implicit reward; default: 1"),
-        argument("--no-end", action="store_const", const=False, dest="end",
-                 help="leave out the token that ends a reply from an implicit reward"),
         COLLECTION,
         argument("--stream", type=int, choices=[0, 1], help="1: read weights layer by layer, with little memory; "
                  "0: hold them; default: what fits"),
@@ -169,10 +155,10 @@ COMMANDS = {
         argument("item", metavar="FIG", help="such as 3C, or Table A6"),
     )),
     "check": Command("tell whether a model is scored as its makers meant", ".apps.check.commands:check", (
-        *LOADING, argument("--json", action="store_true", dest="as_json", help="the same for machines"),
+        *LOADING, *REFERENCE, argument("--json", action="store_true", dest="as_json", help="the same for machines"),
     )),
     "card": Command("one page on what a model values, beside published models", ".apps.card.page:card", (
-        *LOADING, COLLECTION,
+        *LOADING, *REFERENCE, COLLECTION,
         argument("--words", metavar="FILE.csv", help="lists of your own: columns word,list"),
     )),
     "compare": Command("one page on what changed between two checkpoints, or several steps of a training",

@@ -7,7 +7,7 @@ the two language models reads the prompt once, and the log-probabilities of a re
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -15,11 +15,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from .. import InputError
-from ..models import checkpoints, conversations, language_models, shared_prefix
+from ..models import checkpoints, conversations, language_models, reward_models, shared_prefix
 from ..models.conversations import Inputs
 from ..models.hardware import one_thread
 from ..models.language_models import LanguageModel
 from ..models.reward_models import RewardModel
+from ..tables import registry
 from .stages import Reading
 
 LOGITS = 2**25  # numbers in one batch of logits: 128 MB
@@ -113,6 +114,30 @@ def load(
     )  # fmt: skip
     _refuse_unknown_logits(model)
     return model
+
+
+def open_model(name: str, reference: str | None = None, **options: Any) -> RewardModel:
+    """Return the reward model of that name, or with a reference the implicit one. options: see `options_for`."""
+    given = options_for(reference, **options)
+    return load(name, reference, **given) if reference else reward_models.load(name, **given)
+
+
+def options_for(reference: str | None, **options: Any) -> dict[str, Any]:
+    """Return the options that are not None: of `load` with a reference, else of reward_models.load.
+
+    InputError for an option of the other one.
+    """
+    given = {option: value for option, value in options.items() if value is not None}
+    of_implicit = {"beta", "end", "device", "dtype", "attention"}
+    if unused := sorted(set(given) - of_implicit if reference else set(given) & {"beta", "end"}):
+        which = "not for" if reference else "only for"
+        raise InputError(f"'{unused[0].replace('_', '-')}' is {which} implicit rewards, of a model with a --reference")
+    return given
+
+
+def find(name: str, reference: str | None = None) -> dict[str, str]:
+    """Return what a name stands for, nickname -> what to load: one model, or with MODELS=paper several."""
+    return {language_models.find(name)["nickname"]: name} if reference else registry.find_models([name])
 
 
 def backbone_of(model: LanguageModel) -> PreTrainedModel:

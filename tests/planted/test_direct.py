@@ -1,13 +1,16 @@
 """A language model trained on planted preferences: planted values come back from its implicit reward."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from lib import InputError
+from lib import InputError, run
+from lib.apps.card import measures
+from lib.models import conversations, reward_models
 from lib.models import language_models as loading
-from lib.models import reward_models
 from lib.planted import bases, direct, language_models, planting, recovery, saving
 from lib.scoring import engine
 from lib.tables.prompts import read_prompts
@@ -78,3 +81,24 @@ def _save(job, trained):
 def test_a_language_model_is_no_reward_model_without_a_reference(folder):
     with pytest.raises(InputError, match="--reference"):
         reward_models.load(str(folder[0] / direct.NICKNAME))
+
+
+def test_check_and_card_take_a_language_model_over_its_reference(folder, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
+    every, items = conversations.vocabulary, measures.items()[::8]
+    monkeypatch.setattr(conversations, "vocabulary", lambda tokenizer: every(tokenizer).tail(1000))
+    monkeypatch.setattr(measures, "items", lambda: items)
+    policy, reference = (str(folder[0] / name) for name in (direct.NICKNAME, direct.REFERENCE))
+    run.main(["check", policy, "--reference", reference, "--json"])
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert {name for name, row in rows.items() if row["status"] == "wrong"} <= {"pairs"}  # it learned single words
+    assert len(rows["pairs"]["numbers"]["margins"]) == 12
+    assert run.main(["check", policy, "--reference", reference, "--closing", "trim"]) == 2
+    assert "'closing' is not for implicit rewards" in capsys.readouterr().err
+
+    assert run.main(["card", policy, "--reference", reference, "--collection", "trial"]) == 0
+    numbers = json.loads(next((tmp_path / "figures" / "trial").glob("card-*.json")).read_text())
+    measured = {row["key"]: row for row in numbers["measures"]}
+    assert numbers["settings"]["head"].startswith("implicit: 1 (log policy")
+    assert measured["sentiment_greatest"]["ci_low"] > 0 > measured["sentiment_worst"]["ci_high"]
+    assert measured["framing"]["random_low"] is None  # no head, so no random ones

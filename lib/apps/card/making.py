@@ -10,7 +10,8 @@ import pandas as pd
 from ... import InputError
 from ...models import reward_models
 from ...models.reward_models import RewardModel
-from ...scoring import engine
+from ...scoring import engine, implicit
+from ...scoring.implicit import ImplicitRewardModel
 from ...stats import rankings
 from ...tables import registry, scores
 from ...tables.collection import EMBEDDED, Collection
@@ -78,15 +79,18 @@ class Card:
 
 def make(
     name: str, study: Collection, bos: str = "single", progress: bool = True, lists: pd.DataFrame | None = None,
-    **options: Any,
+    reference: str | None = None, **options: Any,
 ) -> Card:  # fmt: skip
-    """Return the card of a reward model: its nickname, hub id or folder. options: those of reward_models.load.
+    """Return the card of a reward model: its nickname, hub id or folder. options: of implicit.open_model.
 
     Its vocabulary is scored where the collection has no score table of it, or one that lacks prompts of a card.
     lists: as from replies.read_lists. InputError for a model that cannot be found or is foreign to the collection.
     """
-    report = checking.check(name, checking.Options(bos=bos, **options))  # before it is loaded: two may not fit
-    return of_model(reward_models.load(name, **options), study, bos, progress, report, lists)
+    given = implicit.options_for(reference, **options)
+    if reference:
+        return of_model(implicit.load(name, reference, **given), study, bos, progress, None, lists)
+    report = checking.check(name, checking.Options(bos=bos, **given))  # before it is loaded: two may not fit
+    return of_model(reward_models.load(name, **given), study, bos, progress, report, lists)
 
 
 def of_model(
@@ -95,7 +99,7 @@ def of_model(
 ) -> Card:  # fmt: skip
     """Return the card of a loaded model; see `make`. report: of its check; None checks it now."""
     registry.refuse_foreign(study, {model.nickname: model.hub_id})
-    report = report or checking.check(model.name, checking.Options(bos=bos, device=model.device, dtype=model.dtype))
+    report = report or checking.check_loaded(model, bos)
     table, wide = vocabulary_of(model, study, bos, progress), random_heads.beside_own(model)
     rewards = measures.type_texts(wide, bos)
     words, ranked = measures.of_own_head(rewards)
@@ -134,7 +138,14 @@ def what_to_name(model: RewardModel) -> str:
     """Return what MODEL= must be for this model. A folder outside the project is not named, only the model."""
     if model.nickname in registry.reward_models().index:
         return model.nickname
-    return f"<folder of {model.nickname}>" if Path(model.hub_id).is_dir() else model.hub_id
+    named = [_shared_name(model.nickname, model.hub_id)]
+    if isinstance(model, ImplicitRewardModel):
+        named.append(f"REFERENCE={_shared_name(model.reference.nickname, model.reference.hub_id)}")
+    return " ".join(named)
+
+
+def _shared_name(nickname: str, hub_id: str) -> str:
+    return f"<folder of {nickname}>" if Path(hub_id).is_dir() else hub_id
 
 
 def vocabulary_of(model: RewardModel, study: Collection, bos: str = "single", progress: bool = True) -> pd.DataFrame:

@@ -13,12 +13,13 @@ from markupsafe import Markup
 from ... import InputError
 from ...io import replacing
 from ...notebooks.pages import shown_path
+from ...scoring import implicit
 from ...show import display
 from ...show.charts import Forest, Mark, draw_forest
 from ...show.figures import GREY, Chart
 from ...show.pages import template
 from ...tables.collection import OWN, Collection
-from ...tables.registry import find_models, study_of
+from ...tables.registry import study_of
 from . import making, outside, replies
 from .making import Card
 from .measures import MEASURES, RANDOM
@@ -34,15 +35,17 @@ MARKS = {
 }  # fmt: skip
 
 
-def card(name: str, collection: str | None = None, words: str | None = None, **options: Any) -> None:
+def card(
+    name: str, collection: str | None = None, words: str | None = None, reference: str | None = None, **options: Any
+) -> None:
     """Print what a model values as a table, and write its card. words: a csv of own lists. options: of making.make."""
     lists = None if words is None else replies.read_lists(words)
     if (table := outside.table_of(name, collection)) is not None:
         made = making.of_table(name, table, Collection(collection or OWN.name))
-    elif len(models := find_models([name])) != 1:
+    elif len(models := implicit.find(name, reference)) != 1:
         raise InputError(f"'{name}' names {len(models)} reward models; a card is about one")
     else:
-        made = making.make(*models.values(), study_of(models, collection), lists=lists, **options)
+        made = making.make(*models.values(), study_of(models, collection), lists=lists, reference=reference, **options)
     print(*warnings(made), sep="\n", end="\n" * bool(warnings(made)))
     print(f"What {made.nickname} values:\n{made.table().to_string(index=False)}")
     written = write(made)

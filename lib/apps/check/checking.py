@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from ... import InputError
-from ...models import checkpoints, conversations, hardware, layers, reward_models
+from ...models import checkpoints, conversations, hardware, language_models, layers, reward_models
 from ...models.conversations import OpenedTurn
-from ...models.reward_models import GATED
+from ...models.reward_models import GATED, RewardModel
+from ...scoring import implicit
+from ...scoring.implicit import ImplicitRewardModel
 from ...tables.prompts import read_prompts
 from . import inputs, rewards, weights
 from .report import Report, Row, attempt, refused
@@ -55,6 +58,46 @@ def check(name: str, options: Options | None = None) -> Report:
     else:
         rows += _about_rewards(files, name, entry, options)
     return Report(entry["nickname"], revision, rows)
+
+
+def check_implicit(name: str, reference: str, bos: str = "single", **options: Any) -> Report:
+    """Return the same for a language model over the reference that it was trained from. options: of implicit.load.
+
+    InputError only for a model that cannot be found.
+    """
+    found = language_models.find(name)["nickname"]
+    try:
+        model = implicit.load(name, reference, **options)
+    except InputError as error:
+        return Report(found, "unknown", [refused("loading", error)])
+    return check_loaded(model, bos)
+
+
+def check_loaded(model: RewardModel, bos: str = "single") -> Report:
+    """Return the report of a loaded model. An implicit one's log-probabilities were compared when it was loaded."""
+    if not isinstance(model, ImplicitRewardModel):
+        return check(model.name, Options(bos=bos, device=model.device, dtype=model.dtype))
+    about, config, prompts = model.conversation("Why?", bos), model.backbone.config, read_prompts(None)
+    tokenizer, rows_of_embeddings = model.tokenizer, len(model.backbone.get_input_embeddings().weight)
+    same = f"log-probabilities equal each model's own forward pass; the reference is {model.reference.nickname}"
+    ended = "counts" if model.ends and about.closing_ids else "does not count"
+    try:
+        about_rewards = [
+            rewards.pairs(rewards.score_pairs(model, bos), planted=False),
+            rewards.speed(model, next(iter(prompts.values())), len(prompts), bos),
+        ]
+    except InputError as error:
+        about_rewards = [refused("pairs", error)]
+    return Report(model.nickname, model.revision, [
+        Row("own class", "ok", same),
+        attempt("template", inputs.template, tokenizer, None, model.closing, about),
+        attempt("system and date", inputs.system_and_date, tokenizer, about),
+        attempt("token ids", inputs.token_ids, tokenizer, config, bos, about, about),
+        Row("reward read at", "ok", f"every token of the reply; the token that ends it {ended}"),
+        attempt("special tokens", inputs.special_tokens, tokenizer, about),
+        attempt("vocabulary", inputs.vocabulary, tokenizer, config, rows_of_embeddings),
+        *about_rewards,
+    ])  # fmt: skip
 
 
 def _open(folder: Path, entry: dict, options: Options, rows: list[Row]) -> Files | None:

@@ -3,17 +3,22 @@
 from pathlib import Path
 from typing import Any
 
+from ...scoring import implicit
 from ...scoring import tokenizers as reading
 from . import checking
 from . import verify as verifying
 
 
-def check(name: str, as_json: bool = False, **options: Any) -> int:
+def check(name: str, as_json: bool = False, bos: str = "single", reference: str | None = None, **options: Any) -> int:
     """Print whether a model is scored as its makers meant, as lines or as JSON; 1 if anything is wrong.
 
-    options: of checking.Options.
+    options: of reward_models.load, or with a reference those of implicit.load.
     """
-    report = checking.check(name, checking.Options(**options))
+    given = implicit.options_for(reference, **options)
+    if reference:
+        report = checking.check_implicit(name, reference, bos, **given)
+    else:
+        report = checking.check(name, checking.Options(bos=bos, **given))
     print(report.as_json() if as_json else "\n".join(report.lines()))
     return int(len(report.wrong) > 0)
 
