@@ -69,7 +69,7 @@ def words_csv(words, first=0.0) -> bytes:
 
 def items_csv(items, first=0.0, elo=None) -> bytes:
     """An item file: the reward of item i by model j is first + i + j / 100; the ratings fall by 10 from 1600."""
-    hub_ids = list(score_files._models().values())
+    hub_ids = list(score_files.papers_models().values())
     elo = elo or [1600 - 10 * i for i in range(len(items))]
     rows = [
         [i + 1, elo[i], item, 100 + i, *(repr(first + i + j / 100) for j in range(len(hub_ids)))]
@@ -81,7 +81,7 @@ def items_csv(items, first=0.0, elo=None) -> bytes:
 def put_words(mirror: Mirror, moral=("love", "null", "hate"), nouns=("NA", "love"), first=0.0) -> dict[str, list[Path]]:
     """Word files of ten models, model k's rewards shifted by 10 k; the noun files' rewards by another 0.5."""
     files = {}
-    for k, (name, hub_id) in enumerate(score_files._models().items()):
+    for k, (name, hub_id) in enumerate(score_files.papers_models().items()):
         end = f"_rewards_{hub_id.replace('/', '_')}.csv"
         folder = "data/reward_model_scores"
         paths = f"{folder}/dict_MFD_20/MFD20{end}", f"{folder}/dict_big2_nouns/big2{end}"

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from .. import InputError
 from ..io import lock
-from ..tables import registry, score_files, scores
+from ..tables import downloads, registry, score_files, scores
 from ..tables.collection import LOGPROBS
 from ..tables.prompts import grid
 from . import checkpoints, conversations, tokenizers
@@ -167,18 +167,17 @@ def _metadata(model: LanguageModel, prompts: dict[str, str]) -> dict:
 # --- the authors' own ---------------------------------------------------------------------------------------------
 
 
-def import_published(folder: Path | None = None, *, pinned: bool = True) -> dict[str, Path]:
+def import_published() -> dict[str, Path]:
     """Write the published language models' log-probabilities as score tables, `published-logprobs`: nickname -> table.
 
-    folder: where the files (`google--<model>.csv`) lie; None fetches them. pinned: they must be the ten published
-    files, byte for byte; False takes whichever files of this format the folder holds.
+    Raise InputError if a file cannot be fetched.
     """
     models, texts = registry.language_models(), grid().set_index("prompt")["text"]
     hub_ids = models.loc[models["group"] == "paper", "hub_id"].to_dict()
     paths = {name: f"data/base_model_logits/{hub_id.replace('/', '--')}.csv" for name, hub_id in hub_ids.items()}
-    written = {}
-    for name, file in score_files.vocabulary_files(paths, folder, pinned).items():
-        table, path = read_published(file, in_order=not pinned), scores.path_of(LOGPROBS, name)
+    files, written = {name: downloads.fetch(score_files.PAPER, path) for name, path in paths.items()}, {}
+    for name, file in files.items():
+        table, path = read_published(file), scores.path_of(LOGPROBS, name)
         about = {"model": hub_ids[name], "imported": LOGPROBS.name, "source": file.name,
                  "quantity": "natural log-probability, from published logits",
                  "prompts": texts[scores.prompt_names(table)].to_dict()}  # fmt: skip
@@ -188,14 +187,14 @@ def import_published(folder: Path | None = None, *, pinned: bool = True) -> dict
     return written
 
 
-def read_published(path: Path, *, in_order: bool = True) -> pd.DataFrame:
+def read_published(path: Path) -> pd.DataFrame:
     """Return a published file of logits as log-probabilities: a score table with columns greatest, best, worst.
 
     The files are called log-probabilities but hold raw logits, one row per token; the softmax is taken over all of
-    them. A file whose numbers already are log-probabilities comes back unchanged. InputError, naming the file, if rows
-    are lost or moved (in_order) or columns are others than those of the published reward scores.
+    them. A file whose numbers already are log-probabilities comes back unchanged. InputError, naming the file, if its
+    columns are others than those of the published reward scores.
     """
-    table = score_files.read_vocabulary(Path(path), in_order=in_order)
+    table = score_files.read_vocabulary(path)
     prompts = ["greatest", "best", "worst"]
     table = table.assign(**{prompt: log_probabilities(table[prompt].to_numpy()) for prompt in prompts})
     return scores.as_score_table(table[["token_id", "token", "text", *prompts]])

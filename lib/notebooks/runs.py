@@ -88,9 +88,9 @@ def _import_published() -> tuple[dict[Collection, str], list[str]]:
     """Return the imported collections with a description of each, and a line for everything that is missing."""
     without: dict[Collection, score_files.Missing] = {WORDS: {}, ITEMS: {}, VOCABULARY: {}}
     importers: dict[Collection, Callable[[], dict[str, Path]]] = {
-        WORDS: functools.partial(score_files.import_words, missing=without[WORDS]),
+        WORDS: functools.partial(score_files.import_words, without[WORDS]),
         ITEMS: score_files.import_items,  # each file is about all models
-        VOCABULARY: functools.partial(score_files.import_vocabulary, missing=without[VOCABULARY]),
+        VOCABULARY: functools.partial(score_files.import_vocabulary, without[VOCABULARY]),
     }
     imported, missing = {}, []
     for study, importer in importers.items():

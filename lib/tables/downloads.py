@@ -47,12 +47,9 @@ def git_blob_id(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
-def verified(path: Path, blob_id: str, remedy: str) -> Path:
+def _verified(path: Path, blob_id: str, remedy: str) -> Path:
     """Return the path itself if the file has this git blob id; InputError, naming the file, if it has another."""
-    try:
-        actual_id = git_blob_id(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); {remedy}") from error
+    actual_id = git_blob_id(path.read_bytes())
     if actual_id != blob_id:
         raise InputError(
             f"{path} is corrupt: its git blob id is {actual_id[:12]}, the pinned one is {blob_id[:12]}; {remedy}"
@@ -68,23 +65,17 @@ def fetch(repository: str, path: str, *, download: bool = True) -> Path:
     """
     pin = _pin(repository, path)
     place = Path(repository, pin["commit"], path)
-    if (mirror := mirror_folder()) and (mirror / place).is_file():
-        return verified(mirror / place, pin["git_blob_id"], f"copy it again, or unset {MIRROR}")
+    if (mirror := _mirror_folder()) and (mirror / place).is_file():
+        return _verified(mirror / place, pin["git_blob_id"], f"copy it again, or unset {MIRROR}")
     cached = ROOT / "data" / "cache" / "downloads" / place
     if not cached.is_file():
         if not download:
             raise Unreachable(_how_to_get(pin, cached, "GitHub did not answer before"))
         _download(pin, cached)
-    return verified(cached, pin["git_blob_id"], "delete it and run the same command again")
+    return _verified(cached, pin["git_blob_id"], "delete it and run the same command again")
 
 
-def check(repository: str, path: str, file: Path) -> Path:
-    """Return the file itself if its content is that of the pinned `path` of the repository; else raise InputError."""
-    pin = _pin(repository, path)
-    return verified(Path(file), pin["git_blob_id"], f"the pinned one is {address(pin)}")
-
-
-def mirror_folder() -> Path | None:
+def _mirror_folder() -> Path | None:
     """Return the folder that DATA_MIRROR names; None if it is not set. InputError if there is no such folder."""
     if not (named := os.environ.get(MIRROR)):
         return None

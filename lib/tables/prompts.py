@@ -1,7 +1,7 @@
-"""Prompts: those of data/prompts.csv, the grid of 54 published ones, and the side that each of them asks for.
+"""Prompts: those of data/prompts.csv, the grid of the 54 published ones, and whether a prompt asks for good or bad.
 
-A prompt goes by its name, which is a column of the score tables: `greatest`, `best` and `worst` are the paper's three,
-and a cell of the grid is called adjective_superlative_style, such as `greatest_world_one`.
+The name of a prompt is a column of the score tables. The paper's three prompts are `greatest`, `best` and `worst`. A
+cell of the grid is called adjective_superlative_style, such as `greatest_world_one`.
 """
 
 import csv
@@ -30,7 +30,11 @@ PAPERS_OWN = {"greatest_ever_one": "greatest", "best_ever_one": "best", "worst_e
 
 
 def read_prompts(chosen: str | None) -> dict[str, str]:
-    """Return name -> prompt. chosen: names from data/prompts.csv, separated by commas, or a csv like it; None: all."""
+    """Return name -> prompt, of the names in `chosen`, separated by commas; None chooses all of data/prompts.csv.
+
+    `chosen` may also name another csv with the columns prompt,text. Raise InputError, which names the line, for one
+    that is not such a table.
+    """
     ours = _prompt_table(ROOT / "data" / "prompts.csv")
     if not chosen:
         return ours
@@ -45,7 +49,6 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
 
 
 def _prompt_table(path: Path) -> dict[str, str]:
-    """Return name -> prompt, from a csv with the columns prompt,text and nothing else. An error names the line."""
     rows, line = [], 1  # rows that are not blank, each with the line on which it begins
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
@@ -89,8 +92,8 @@ def _problem(row: list[str], earlier: Collection[str]) -> str:
 def grid() -> pd.DataFrame:
     """Return the 54 prompts that words were scored for: columns prompt, adjective, superlative, style, published, text.
 
-    prompt: its column in the score tables; the paper's three are `greatest`, `best`, `worst`. published: its column in
-    the published files. One row per prompt, in the order of the published columns.
+    `prompt` is the column in the score tables, and `published` the column in the published files, whose order the rows
+    have.
     """
     rows = []
     for adjective, superlative, style in itertools.product(ADJECTIVES, SUPERLATIVES, STYLES):
@@ -101,17 +104,18 @@ def grid() -> pd.DataFrame:
 
 
 def polarity(prompt: str) -> int:
-    """Return 1 for a prompt that asks for good things, and -1 for bad things, by the adjective in its name.
+    """Return 1 for a prompt that asks for good things, and -1 for bad things, by the adjective in its name (see cell).
 
-    Names are those of data/prompts.csv (`greatest`) or of the 54 published prompts (`greatest_world_one`).
+    Raise InputError for another name.
     """
     return POLARITIES[cell(prompt)[0]]
 
 
 def cell(prompt: str) -> tuple[str, str, str]:
-    """Return (adjective, superlative, style) of a prompt of the 6 x 3 x 3 grid; `worst` is (worst, ever, one)."""
-    if parts := _parts(prompt):
-        return parts
+    """Return (adjective, superlative, style) of a prompt of the grid; a lone adjective is (adjective, ever, one)."""
+    if with_polarity([prompt]):
+        adjective, superlative, style = prompt.split("_") if "_" in prompt else (prompt, "ever", "one")
+        return adjective, superlative, style
     raise InputError(
         f"whether prompt '{prompt}' asks for good or bad things is unknown; name it by its adjective, one of "
         f"{', '.join(ADJECTIVES)}, alone or as adjective_superlative_style"
@@ -119,13 +123,6 @@ def cell(prompt: str) -> tuple[str, str, str]:
 
 
 def with_polarity(prompts: Iterable[str]) -> list[str]:
-    """Return those of the prompts whose names say what they ask for (see cell), in their order."""
-    return [prompt for prompt in prompts if _parts(prompt)]
-
-
-def _parts(prompt: str) -> tuple[str, str, str] | None:
-    parts = prompt.split("_") if "_" in prompt else [prompt, "ever", "one"]
-    is_cell = len(parts) == 3 and all(
-        part in known for part, known in zip(parts, (ADJECTIVES, SUPERLATIVES, STYLES), strict=True)
-    )
-    return (parts[0], parts[1], parts[2]) if is_cell else None
+    """Return those of the prompts whose names are an adjective or a cell of the grid, in their order."""
+    known = {*ADJECTIVES, *("_".join(parts) for parts in itertools.product(ADJECTIVES, SUPERLATIVES, STYLES))}
+    return [prompt for prompt in prompts if prompt in known]

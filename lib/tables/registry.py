@@ -1,4 +1,4 @@
-"""The registry: what is known of reward and language models before any is loaded, which takes no torch and no weights.
+"""The registry: what is known of reward and language models before any is loaded, without torch and without weights.
 
 The models of Table 1 are in data/reward_models.csv, those of Tables A1-A5 in data/language_models.csv.
 """
@@ -19,16 +19,21 @@ from .collection import EMBEDDED, OWN, Collection
 LOADERS = ("torch", "transformers")  # the packages that load models; the light installation comes without
 
 
+@cache
+def _read(name: str) -> pd.DataFrame:
+    return pd.read_csv(ROOT / "data" / f"{name}.csv", keep_default_na=False, index_col="nickname")
+
+
 def can_load_models() -> bool:
     """Return whether this installation can load models, and not only read tables that were made with some."""
     return all(find_spec(name) is not None for name in LOADERS)
 
 
 def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
-    """Return what a registry of models of this kind holds of a nickname or hub id; of another, what its name says.
+    """Return the row of a nickname or hub id in the registry of models of this kind.
 
-    A hub id or a folder that the registry does not hold has group `other` and '' in all other columns. InputError, with
-    the nearest nickname, for what is neither.
+    A hub id or a folder that is not in the registry has group `other` and '' in all other columns. Raise InputError,
+    which names the nearest nickname, for any other name.
     """
     if not name.isprintable():  # bytes that are no UTF-8 could be written into no table
         raise InputError(f"{ascii(name)} holds characters that cannot be printed; rename the folder")
@@ -53,32 +58,32 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
 # --- reward models ------------------------------------------------------------------------------------------------
 
 
-@cache
-def _reward_models() -> pd.DataFrame:
-    return pd.read_csv(ROOT / "data" / "reward_models.csv", keep_default_na=False, index_col="nickname")
-
-
 def reward_models() -> pd.DataFrame:
-    """Return the known reward models, indexed by nickname: the paper's ten, current ones, and the project's own
-    small ones.
+    """Return the known reward models, indexed by nickname: the paper's ten, current ones, and the small ones of ours.
 
-    Columns: group (paper, current, embedded), hub_id, revision ('' where none is pinned), developer, base, version,
-    parameters_b (billions), rewardbench_rank ('' where unranked), head, dtype, attention, lineage (the line of reward
-    models that it descends from; '' where no source says), lineage_source (the page that says so). The grouping into
-    lines is ours, made after the paper's data. Source: Table 1, model pages.
+    Some columns of data/reward_models.csv need a word:
+
+    - group: paper, current or embedded
+    - revision, rewardbench_rank: '' where no revision is pinned, or the model has no rank
+    - parameters_b: billions of parameters
+    - lineage: the line of reward models that this one descends from; '' where no source says so. The grouping into
+      lines is ours, made after the paper's data.
+    - lineage_source: the page that says so
+
+    Sources: Table 1 and the models' pages.
     """
-    return _reward_models().copy()
+    return _read("reward_models").copy()
 
 
 def rows_of(nicknames: Iterable[str]) -> pd.DataFrame:
-    """Return the registry's rows for these models, in this order; blank where the registry does not hold a model."""
-    rows = _reward_models().reindex(list(nicknames))
+    """Return the registry's rows for these reward models, in this order; '' or NaN for a model that it lacks."""
+    rows = _read("reward_models").reindex(list(nicknames))
     return rows.fillna({column: "" for column in rows.columns if not pd.api.types.is_numeric_dtype(rows[column])})
 
 
 def ships(nickname: str, load: str) -> bool:
-    """Return whether what is loaded is one of the small models that ship, and not another that is called like one."""
-    models = _reward_models()
+    """Return whether what is loaded is a small model of this project, and not only has the nickname of one."""
+    models = _read("reward_models")
     places = models.loc[models["group"] == EMBEDDED.name, "hub_id"]
     if nickname not in places.index:
         return False
@@ -88,8 +93,8 @@ def ships(nickname: str, load: str) -> bool:
 def refuse_foreign(collection: Collection, models: Mapping[str, str]) -> None:
     """Raise InputError if one of these models, nickname -> what to load, does not belong into the collection.
 
-    A published one holds the authors' scores and no other, and `embedded` the models that ship: the values of others
-    were not planted, whatever they are called.
+    A published collection holds the authors' scores only. `embedded` holds the models of this project only, because
+    the values of no others were planted.
     """
     if collection.is_published:
         raise InputError(
@@ -106,14 +111,15 @@ def refuse_foreign(collection: Collection, models: Mapping[str, str]) -> None:
 def find_models(names: Sequence[str]) -> dict[str, str]:
     """Return nickname -> what to load, for nicknames, hub ids, folders, and `paper` for the ten of the paper.
 
-    No names: the embedded reward models. InputError for an unknown name, and for two models of one nickname.
+    Without names, these are the embedded reward models. Raise InputError for an unknown name, and for two models of
+    one nickname.
     """
-    groups = _reward_models()["group"]
+    groups = _read("reward_models")["group"]
     names = names or [EMBEDDED.name]
     wanted = [model for name in names for model in (groups.index[groups == name] if name in groups.values else [name])]
     models: dict[str, str] = {}
     for name in dict.fromkeys(wanted):
-        entry = find_in(_reward_models(), name, "reward model")
+        entry = find_in(_read("reward_models"), name, "reward model")
         nickname = checked(entry["nickname"] or name, "a model")
         local = name not in groups.index and Path(name).is_dir()
         load = str(Path(name).resolve()) if local else name
@@ -136,25 +142,23 @@ def study_of(models: Mapping[str, str], collection: str | None = None) -> Collec
 # --- language models ----------------------------------------------------------------------------------------------
 
 
-@cache
-def _language_models() -> pd.DataFrame:
-    table = pd.read_csv(ROOT / "data" / "language_models.csv", keep_default_na=False, index_col="nickname")
-    return table.assign(tuned=table["tuned"] == "instruction-tuned")
-
-
 def language_models() -> pd.DataFrame:
-    """Return the known language models, indexed by nickname: those of Tables A1-A5, bases of reward models, the
-    embedded ones.
+    """Return the known language models, indexed by nickname: those of Tables A1-A5, bases of reward models, our own.
 
-    Columns: group (paper, base, embedded), hub_id, revision ('' where none is pinned), base, parameters_b (billions),
-    tuned (bool: instruction-tuned, else pretrained), attention, reward_models (the nicknames of the reward models that
-    were made from it, separated by blanks; for embedded ones, of those that share its embedding table).
+    Some columns of data/language_models.csv need a word:
+
+    - group: paper, base or embedded
+    - revision: '' where none is pinned
+    - parameters_b: billions of parameters
+    - tuned: True for instruction-tuned models, False for pretrained ones
+    - reward_models: nicknames, separated by blanks, of the reward models that were made from it. For embedded ones
+      these are the reward models with the same embedding table.
     """
-    return _language_models().copy()
+    models = _read("language_models")
+    return models.assign(tuned=models["tuned"] == "instruction-tuned")
 
 
 def base_of(reward_model: str) -> str:
     """Return the nickname of the language model that a reward model was made from; '' where none is known."""
-    made_from = _language_models()["reward_models"]
-    bases = made_from.index[[reward_model in names.split() for names in made_from]]
-    return bases[0] if len(bases) else ""
+    made_from = _read("language_models")["reward_models"]
+    return next((base for base, models in made_from.items() if reward_model in models.split()), "")

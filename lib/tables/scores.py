@@ -1,8 +1,8 @@
 """Score tables: the reward of every token of a vocabulary, one parquet file per reward model and collection.
 
-Columns: token_id (int32), token and text (strings), and one float32 column per prompt. reply_ids (list<int32>) has the
-ids that the model read for this token. input_group (int32) is equal where the model's input was identical. The metadata
-of the file names the model, the revision and the settings, and holds a digest, so that a damaged table is refused.
+The columns are token_id, token, text, the ids that the model read for this token (reply_ids), a number that is equal
+where the model's input was identical (input_group), and the rewards, a column per prompt. The file's metadata names the
+model, the revision and the settings. A digest stands beside it, so that a damaged table is refused.
 """
 
 import contextlib
@@ -52,8 +52,8 @@ def collection_of(path: Path) -> Collection | None:
 def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
     """Write a score table; the old one stays as it was until the new one is whole and on disk.
 
-    metadata: what the rewards depend on, as JSON. Raises InputError when the table breaks the contract, the folder
-    cannot be written or the disk is full. The caller holds `lock(path)` where others may write the same table.
+    `metadata` is what the rewards depend on, as JSON. Raise InputError if this is no score table, the folder cannot be
+    written or the disk is full. The caller holds `lock(path)` where others may write the same table.
     """
     path = Path(path)
     validate(table, str(path))
@@ -69,7 +69,7 @@ def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
 def read(path: Path) -> pd.DataFrame:
     """Return the score table in a file, in file order; `table.attrs["metadata"]` says what its rewards depend on.
 
-    Raises InputError, naming the file, if it is missing, damaged, or a table of something else.
+    Raise InputError, naming the file, if it is missing, damaged, or a table of something else.
     """
     path = Path(path)
     scoring = _how_to_make(path)
@@ -101,7 +101,7 @@ def _how_to_make(path: Path) -> str:
 
 
 def _what_to_load(nickname: str, model: str = "") -> str:
-    """Return the value of MODEL= for a table of that nickname. model: a hub id or nickname, from its metadata."""
+    """Return the value of MODEL= for a table of that nickname, whose metadata names this model."""
     registered = pd.read_csv(ROOT / "data" / "reward_models.csv", usecols=["nickname"])["nickname"]
     if nickname in registered.values:
         return nickname
@@ -125,7 +125,7 @@ def _opened(path: Path) -> tuple[pa.Table, dict]:
 
 
 def _digest(arrow: pa.Table, metadata: bytes) -> bytes:
-    """Return a hash, in hex, of metadata and columns: their names, types and values, whatever way a file keeps them."""
+    """Return a hash, in hex, of metadata and columns: their names, types and values, however a file stores them."""
     digest = hashlib.sha256(metadata)
     for name, column in zip(arrow.column_names, arrow.columns, strict=True):
         is_list, is_text = pa.types.is_list(column.type), pa.types.is_string(column.type)
@@ -143,7 +143,7 @@ def _digest(arrow: pa.Table, metadata: bytes) -> bytes:
 def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
     """Return the score tables of a collection by model nickname, in alphabetical order; at least one.
 
-    Raises InputError if there are none, if one of them is not a score table, or if two were not asked the same way.
+    Raise InputError if there are none, if one of them is not a score table, or if two were not asked the same way.
     """
     if not collection.models:
         command = "published" if collection.kind == "published" else f"reproduce COLLECTION={collection}"
@@ -155,11 +155,11 @@ def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
 
 
 def refuse_differing(settings: dict[str, dict], remedy: str) -> None:
-    """Raise InputError where rewards that are read together were computed differently: it names who, what and how.
+    """Raise InputError, which names the difference, if rewards that are read together were computed differently.
 
-    settings: the metadata of score tables, by the model's name or whatever is compared with it. The texts of prompts
-    of one name and the settings OF_ALL must agree; where two name the same `model`, those OF_ONE_MODEL too. What a
-    table does not say, as published ones, agrees with all.
+    `settings` are the metadata of score tables, by the model's name or whatever is compared with it. Prompts of one
+    name must have one text, and the settings OF_ALL must agree. Tables of one `model` must also agree in the settings
+    OF_ONE_MODEL. A setting that a table does not state, as published tables do, agrees with any other.
     """
     seen: dict[tuple[str, str], tuple[str, object]] = {}  # model ("" for all) and setting -> the first table, its value
     for name, metadata in settings.items():
@@ -193,8 +193,10 @@ def _problem(table: pd.DataFrame) -> str | None:
     if missing := [column for column in COLUMNS if column not in table.columns]:
         return f"column {missing[0]} is missing"
     prompts = prompt_names(table)
-    if not prompts or not table.columns.is_unique:
-        return "it has no prompt column" if not prompts else "two columns have one name"
+    if not prompts:
+        return "it has no prompt column"
+    if not table.columns.is_unique:
+        return "two columns have one name"
     try:
         for name in prompts:
             io.checked(name, "a prompt")
@@ -255,16 +257,16 @@ def unique_inputs(table: pd.DataFrame) -> pd.DataFrame:
 def shared_vocabulary(
     tables: dict[str, pd.DataFrame], prompt: str, *, trim: bool = True, duplicates: str = "drop"
 ) -> pd.DataFrame:
-    """Return rewards of the texts that all models can reply, for one prompt: indexed by text, one float32 column per
-    model.
+    """Return rewards of the texts that all models can reply, for one prompt: texts x models, float32.
 
-    Joined on text, never on row position; in the order of the first table's token ids.
-    duplicates: what becomes of a text, as decoded, that more than one id of a model carries. "drop": removed, as the
-    authors did (section 2.2); "first": the lowest id stands for it, as in the list of 85,524 texts that they released.
-    trim: True joins on the trimmed text, which is what chat templates feed, so that ` love` and `love` are one row
-    (the lowest id's); False joins on the decoded text as it is, as the authors did.
-    Raises InputError if a table lacks the prompt, no text is shared, or tables were scored differently (see
-    refuse_differing).
+    Tables are joined on text, never on row position. Rows are in the order of the first table's token ids.
+
+    - duplicates: "drop" removes a text that more than one id of a model has, as the authors did (section 2.2). "first"
+      takes the lowest of these ids, as in the list of 85,524 texts that they released.
+    - trim: True joins on the trimmed text, which chat templates feed. So ` love` and `love` are one row, of the lowest
+      id. False joins on the decoded text, as the authors did.
+
+    Raise InputError if a table lacks the prompt, no text is shared, or tables were scored differently.
     """
     if duplicates not in ("drop", "first"):
         raise InputError(f"duplicates must be 'drop' or 'first', not {duplicates!r}")
@@ -295,10 +297,7 @@ def _by_text(name: str, table: pd.DataFrame, prompt: str, trim: bool, duplicates
 
 
 def refuse_few(texts: Sized, least: int, what: str) -> None:
-    """Raise InputError if there are fewer than that: a vocabulary too small for what is computed of it.
-
-    what: in the plural, what these texts are, as `words that people rated`.
-    """
+    """Raise InputError if there are fewer texts than that. what: what they are, as `words that people rated`."""
     if len(texts) < least:
         raise InputError(f"{len(texts)} {what} are too few, {least} are needed; score a model with a larger vocabulary")
 
@@ -307,8 +306,8 @@ def what_was_fed(table: pd.DataFrame) -> pd.Series:
     """Return how many tokens the model read as what: counts by kind, and the number of distinct inputs.
 
     The model read the token's own id (`itself`), one other id (`another id`: ` love` fed as `love`), several ids (the
-    tokenizer split the text), or nothing (the template trimmed a blank text). These four add up to `tokens`.
-    undecodable: texts with U+FFFD, bytes that are no character by themselves. They are counted among the others too.
+    tokenizer split the text), or nothing (the template trimmed a blank text). These four add up to `tokens`. Texts
+    with U+FFFD, bytes that are no character by themselves, are counted once more as `undecodable`.
     """
     length = table["reply_ids"].map(len).to_numpy()
     first = np.array([ids[0] if len(ids) else -1 for ids in table["reply_ids"]])
@@ -337,8 +336,8 @@ def as_score_table(tokens: pd.DataFrame) -> pd.DataFrame:
 def with_contrasts(table: pd.DataFrame) -> pd.DataFrame:
     """Return the score table with columns `best + worst` and `best - worst`, sum and difference of the two columns.
 
-    Of log-probabilities: the logarithm of the product, respectively of the ratio, of the two probabilities. Sorted by
-    them, these are Tables A4 (what is likely whichever is asked) and A5 (what is likely for one rather than the other).
+    Sorted by the sum of log-probabilities, it is Table A4: what is likely whichever is asked. Sorted by the difference,
+    it is Table A5: what is likely for one rather than for the other.
     """
     if missing := [prompt for prompt in ("best", "worst") if prompt not in table]:
         raise InputError(f"the table has no prompt '{missing[0]}'; score the prompts best and worst")
@@ -349,8 +348,8 @@ def with_contrasts(table: pd.DataFrame) -> pd.DataFrame:
 def forms(table: pd.DataFrame, words: list[str], prompts: list[str]) -> pd.DataFrame:
     """Return the log-probabilities of words written in several ways: one row per word, form and prompt.
 
-    Columns: word, form (`leading space`, `bare`, and both `capitalised`), text, prompt, log_probability. It is missing
-    where no single token has this text. Of several such tokens, the likeliest counts.
+    Columns: word, form (`leading space`, `bare`, and both `capitalised`), text, prompt, log_probability. The number is
+    missing if no token has this text. Of several such tokens, the likeliest counts.
     """
     likeliest = table.groupby("text", sort=False)[prompts].max()
     rows = []

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from pinned import Mirror
 from scipy.special import logsumexp
 from tiny import make_checkpoint
 from tiny_causal import CAUSAL, make_causal
@@ -14,7 +15,7 @@ from transformers import AutoModelForCausalLM
 from lib import InputError
 from lib.claims import claims
 from lib.models import language_models
-from lib.tables import registry, scores
+from lib.tables import registry, score_files, scores
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 PROMPTS = {"greatest": PROMPT, "best": "What, in one word, is the best thing ever?",
@@ -261,20 +262,13 @@ def test_published_logits_become_log_probabilities(published_logits):
 
 
 def test_published_files_are_imported_by_name_and_checked(published_logits, tmp_path, monkeypatch):
-    monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
-    written = language_models.import_published(published_logits.parent, pinned=False)
-    assert list(written) == ["gemma-2b"]
-    table = scores.read(written["gemma-2b"])
+    mirror = Mirror(tmp_path, monkeypatch)
+    for hub_id in registry.language_models().query("group == 'paper'")["hub_id"]:
+        path = f"data/base_model_logits/{hub_id.replace('/', '--')}.csv"
+        file = mirror.put(score_files.PAPER, path, published_logits.read_bytes())
+    table = scores.read(language_models.import_published()["gemma-2b"])
     assert table.attrs["metadata"]["model"] == "google/gemma-2b"
     assert np.exp(table["best"], dtype=float).sum() == pytest.approx(1, abs=1e-6)
+    file.write_bytes(published_logits.read_bytes()[:-5])
     with pytest.raises(InputError, match="corrupt"):  # it is not the pinned file
-        language_models.import_published(published_logits.parent)
-    with pytest.raises(InputError, match="no such files in"):
-        language_models.import_published(tmp_path / "elsewhere", pinned=False)
-
-
-def test_a_published_file_with_lost_rows_is_refused_by_name(published_logits):
-    lines = published_logits.read_text().splitlines()
-    published_logits.write_text("\n".join(lines[:3] + lines[4:]) + "\n")
-    with pytest.raises(InputError, match="google--gemma-2b.csv.*rows are lost or moved"):
-        language_models.read_published(published_logits)
+        language_models.import_published()

@@ -215,18 +215,6 @@ def test_what_is_not_pinned_is_refused(mirror):
         downloads.fetch(REPOSITORY, "other.csv")
 
 
-def test_a_file_from_elsewhere_is_checked_against_the_pin(mirror, tmp_path):
-    mirror.pin(REPOSITORY, PATH, CONTENT)
-    mine = tmp_path / "mine.csv"
-    mine.write_bytes(CONTENT)
-    assert downloads.check(REPOSITORY, PATH, mine) == mine
-    mine.write_bytes(CONTENT + b"more\n")
-    with pytest.raises(InputError, match="mine.csv is corrupt: .*; the pinned one is https://"):
-        downloads.check(REPOSITORY, PATH, mine)
-    with pytest.raises(InputError, match="absent.csv cannot be read"):
-        downloads.check(REPOSITORY, PATH, tmp_path / "absent.csv")
-
-
 # --- the registry -------------------------------------------------------------------------------------------------
 
 

@@ -48,7 +48,7 @@ def test_the_grid_has_54_prompts_and_the_papers_three():
 
 def test_words_of_both_files_are_one_table_each_word_once(mirror):
     put_words(mirror, moral=("love", "null", "hate"), nouns=("NA", "love"))
-    paths = score_files.import_words()
+    paths = score_files.import_words({})
     assert len(paths) == 10
     table = scores.read(paths["S-Gem-27B-v0.2"])  # the second model: k = 1
     assert table["text"].tolist() == table["token"].tolist() == ["love", "null", "hate", "NA"]
@@ -69,38 +69,21 @@ def test_words_of_both_files_are_one_table_each_word_once(mirror):
 
 def test_models_are_told_apart_by_their_whole_name(mirror):
     put_words(mirror)
-    first = {name: scores.read(path)["best"][0] for name, path in score_files.import_words().items()}
-    assert [first[name] for name in score_files._models()] == [F32(10 * k) for k in range(10)]
+    first = {name: scores.read(path)["best"][0] for name, path in score_files.import_words({}).items()}
+    assert [first[name] for name in score_files.papers_models()] == [F32(10 * k) for k in range(10)]
 
 
 def test_importing_again_writes_the_same_bytes(mirror):
     put_words(mirror)
-    before = {name: path.read_bytes() for name, path in score_files.import_words().items()}
-    assert {name: path.read_bytes() for name, path in score_files.import_words().items()} == before
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (("love", "hate"), "its rows are others"),
-        (("love", "hate", "null"), "its rows are in another order"),
-        (("love", "null", "Hate"), "its rows are others"),
-        (("love", "null", "love"), "a word occurs twice"),
-    ],
-)
-def test_a_word_file_with_other_rows_is_named(mirror, words, problem):
-    path = put_words(mirror)["R-Lla-3B"][0]
-    place = path.relative_to(mirror.folder / score_files.FOLLOW_UP / "c0ffee").as_posix()
-    mirror.put(score_files.FOLLOW_UP, place, words_csv(words))  # pinned, and wrong all the same
-    with pytest.raises(InputError, match=f"{re.escape(path.name)} is refused: {problem}"):
-        score_files.import_words()
+    before = {name: path.read_bytes() for name, path in score_files.import_words({}).items()}
+    assert {name: path.read_bytes() for name, path in score_files.import_words({}).items()} == before
 
 
 def test_a_file_changed_after_it_was_pinned_is_named(mirror):
     path = put_words(mirror)["R-Lla-3B"][1]
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(InputError, match=f"{re.escape(path.name)} is corrupt"):
-        score_files.import_words()
+        score_files.import_words({})
 
 
 # --- files that are not what they should be -----------------------------------------------------------------------
@@ -110,35 +93,20 @@ GOOD = words_csv(["love", "hate"])
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"),
+    "content",
     [
-        (GOOD[:-1], "its last line is cut short"),
-        (GOOD.replace(b"best_ever_one,best_ever_single", b"best_ever_single,best_ever_one"), "in another order"),
-        (GOOD.replace(b"best_ever_one", b"best_ever_two"), "its columns should be response, best_ever_one"),
-        (GOOD.replace(b"response", b"word"), "its columns should be response"),
-        (GOOD.replace(b"0.0,", b"", 1), "row 1 has 54 columns instead of 55"),
-        (GOOD.replace(b"1.0,", b"1.0,1.0,", 1), "row 2 has 56 columns instead of 55"),
-        (GOOD.replace(b"1.0,", b",", 1), "row 2 has '' where a number should be"),
-        (GOOD.replace(b"1.0,", b"nan,", 1), "row 2 has 'nan' where a number should be"),
-        (GOOD.replace(b"1.0,", b"inf,", 1), "row 2 has 'inf' where a number should be"),
-        (GOOD.replace(b"hate", b'"hate'), "it is not a whole csv"),
-        (GOOD.replace(b"hate", b"love"), "a word occurs twice"),
-        (GOOD.splitlines(keepends=True)[0], "it has no rows"),
-        (b"", "its last line is cut short"),
-        (b"\n", "its columns should be"),
+        GOOD.replace(b"best_ever_one,best_ever_single", b"best_ever_single,best_ever_one"),
+        GOOD.replace(b"best_ever_one", b"best_ever_two"),
+        GOOD.replace(b"response", b"word"),
+        GOOD.replace(b"0.0,", b"", 1),
+        GOOD.replace(b"1.0,", b"1.0,1.0,", 1),
+        b"\n",
     ],
 )
-def test_an_odd_file_is_refused_by_name(tmp_path, content, problem):
+def test_a_file_with_other_columns_is_refused_by_name(tmp_path, content):
     assert len(score_files.read_words(write(tmp_path, GOOD))) == 2
-    with pytest.raises(InputError, match=f"odd.csv is refused: .*{re.escape(problem)}.*; fetch it again"):
+    with pytest.raises(InputError, match="odd.csv is refused: its columns should be response, best_ever_one.*; fetch"):
         score_files.read_words(write(tmp_path, content))
-
-
-def test_files_that_cannot_be_read_are_named(tmp_path):
-    with pytest.raises(InputError, match="absent.csv cannot be read"):
-        score_files.read_words(tmp_path / "absent.csv")
-    with pytest.raises(InputError, match="odd.csv cannot be read as UTF-8"):
-        score_files.read_words(write(tmp_path, GOOD.replace(b"love", b"na\xefve")))
 
 
 # --- items and human ratings --------------------------------------------------------------------------------------
@@ -168,21 +136,13 @@ def test_human_ratings_are_the_elo_columns(mirror):
     }
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (items_csv(["Rain", "Water"]), "its rows are in another order"),
-        (items_csv(["Water", "Snow"]), "its rows are others"),
-        (items_csv(["Water", "Rain"], elo=[1600, 1580]), "the ratings differ from the other files'"),
-        (items_csv(["Water", "Rain"], elo=[1590, 1600]), "the ratings do not fall with the rank"),
-        (items_csv(["Water", "Rain"]).replace(b"\n2,", b"\n3,"), "the ranks are not 1, 2, 3"),
-        (items_csv(["Water", "Rain"]).replace(b"Ray2333/GRM-gemma2", b"Ray2333/GRM-gemma3"), "its columns should be"),
-    ],
-)
-def test_an_odd_item_file_is_named(mirror, content, problem):
+def test_items_are_matched_by_name(mirror):
     put_items(mirror, ["Water", "Rain"])
-    mirror.put(score_files.PAPER, score_files.item_file("HP"), content)
-    with pytest.raises(InputError, match=f"humans most prefer.csv is refused: {problem}"):
+    mirror.put(score_files.PAPER, score_files.item_file("HP"), items_csv(["Rain", "Water"]))
+    table = scores.read(score_files.import_items()["R-Gem-2B"])
+    assert table.set_index("text").loc["Water", ["GE", "HP", "GW"]].diff()[1:].tolist() == [1.0, 19.0]
+    mirror.put(score_files.PAPER, score_files.item_file("HP"), items_csv(["Water", "Snow"]))
+    with pytest.raises(InputError, match="reward of token .*'Snow'.* for GE is nan"):
         score_files.import_items()
 
 
@@ -208,52 +168,18 @@ def test_a_carriage_return_without_quotes_is_a_token_too(tmp_path):
     assert score_files.read_vocabulary(write(tmp_path, crlf))["text"].tolist() == ["x", "\n"]
 
 
-def test_texts_that_a_template_trims_to_one_are_one_input_unless_scored_differently(mirror, tmp_path):
-    rows = [[0, "Ġlove", " love", 1, 2, 3], [1, "love", "love", 1, 2, 3], [2, "love\n", "love\n", 1, 2, 3.5]]
-    write(tmp_path, vocabulary_csv(rows), "Ray2333--GRM-Llama3.2-3B-rewardmodel-ft.csv")
-    [(name, path)] = score_files.import_vocabulary(tmp_path, pinned=False).items()
-    table = scores.read(path)
-    assert name == "R-Lla-3B"
+def test_texts_that_a_template_trims_to_one_are_one_input_unless_scored_differently(mirror):
+    rows = [[1, "Ġlove", " love", 1, 2, 3], [0, "love", "love", 1, 2, 3], [2, "love\n", "love\n", 1, 2, 3.5]]
+    for hub_id in score_files.papers_models().values():
+        name = hub_id.replace("/", "--").replace("Gemma2", "gemma2")  # the authors' spelling differs
+        mirror.put(score_files.PAPER, f"data/reward_model_scores/{name}.csv", vocabulary_csv(rows))
+    paths = score_files.import_vocabulary({})
+    assert len(paths) == 10
+    table = scores.read(paths["R-Gem-2B"])
+    assert table["token_id"].tolist() == [1, 0, 2]  # in the order of the file
     assert table["input_group"].tolist() == [0, 0, 1]
     assert table["text"].tolist() == [" love", "love", "love\n"]  # as decoded: trimming is for the reader to choose
     assert table.attrs["metadata"]["prompts"]["worst"] == "What, in one word, is the worst thing ever?"
-
-
-def test_pinned_vocabulary_files_need_not_be_in_order_but_must_be_the_pinned_ones(mirror, tmp_path):
-    moved = [VOCABULARY[1], VOCABULARY[0], *VOCABULARY[2:]]
-    for hub_id in score_files._models().values():
-        name = hub_id.replace("/", "--").replace("Gemma2", "gemma2")  # the authors' spelling differs
-        mirror.pin(score_files.PAPER, f"data/reward_model_scores/{name}.csv", vocabulary_csv(moved))
-        write(tmp_path, vocabulary_csv(moved), f"{name}.csv")
-    paths = score_files.import_vocabulary(tmp_path)
-    assert len(paths) == 10
-    assert scores.read(paths["R-Gem-2B"])["token_id"].tolist()[:3] == [1, 0, 2]
-    write(tmp_path, vocabulary_csv(moved[:-1]), "Skywork--Skywork-Reward-Gemma-2-27B.csv")
-    with pytest.raises(InputError, match="Skywork--Skywork-Reward-Gemma-2-27B.csv is corrupt"):
-        score_files.import_vocabulary(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (vocabulary_csv([*VOCABULARY[:3], *VOCABULARY[4:]]), "row 4 has token_id 4: rows are lost or moved"),
-        (vocabulary_csv([VOCABULARY[1], VOCABULARY[0]]), "row 1 has token_id 1: rows are lost or moved"),
-        (vocabulary_csv([VOCABULARY[0], VOCABULARY[0]]), "a token_id occurs twice"),
-        (vocabulary_csv(columns=[*score_files.VOCABULARY_COLUMNS[:-2], "worst", "best"]), "in another order"),
-        (vocabulary_csv(columns=["id", *score_files.VOCABULARY_COLUMNS[1:]]), "its columns should be token_id"),
-        (vocabulary_csv()[:-1], "its last line is cut short"),
-        (vocabulary_csv()[:60], "its last line is cut short"),
-        (words_csv(["love"]), "its columns should be token_id"),
-    ],
-)
-def test_an_odd_vocabulary_file_is_named(tmp_path, content, problem):
-    with pytest.raises(InputError, match=f"odd.csv is refused: .*{re.escape(problem)}"):
-        score_files.read_vocabulary(write(tmp_path, content))
-
-
-def test_a_folder_without_vocabulary_files_is_named(mirror, tmp_path):
-    with pytest.raises(InputError, match="no such files in .*; name them like .*--.*.csv"):
-        score_files.import_vocabulary(tmp_path, pinned=False)
 
 
 # --- precision ----------------------------------------------------------------------------------------------------
@@ -315,7 +241,7 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
     put_words(mirror)
     put_items(mirror)
     vocabulary = score_files.vocabulary_file("nicolinho/QRM-Gemma-2-27B")
-    for hub_id in score_files._models().values():
+    for hub_id in score_files.papers_models().values():
         mirror.pin(score_files.PAPER, score_files.vocabulary_file(hub_id), b"not here")
 
     def measure():
@@ -354,7 +280,7 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
 def test_the_published_scorecard_stays_as_it_was_when_claims_are_missing(mirror, project, write_notebook, capsys):
     files, notebooks = put_words(mirror), mirror.project / "notebooks"
     put_items(mirror)
-    for hub_id in score_files._models().values():
+    for hub_id in score_files.papers_models().values():
         mirror.pin(score_files.PAPER, score_files.vocabulary_file(hub_id), b"not here")
     assert reproduce_published(notebooks) == 0
     card = mirror.project / "figures" / "published" / "claims.csv"
@@ -381,7 +307,7 @@ def test_make_published_without_any_file_is_bad_input(mirror, project, capsys):
         for path in k:
             path.unlink()
     mirror.pin(score_files.PAPER, score_files.item_file("GE"), b"")
-    for hub_id in score_files._models().values():
+    for hub_id in score_files.papers_models().values():
         mirror.pin(score_files.PAPER, score_files.vocabulary_file(hub_id), b"")
     assert run.main(["published"]) == 2
     [told] = capsys.readouterr().err.splitlines()
@@ -392,7 +318,7 @@ def test_make_published_without_any_file_is_bad_input(mirror, project, capsys):
 def test_make_published_without_one_file_goes_on_with_the_other_models(mirror, project, capsys):
     files = put_words(mirror)
     put_items(mirror)
-    for hub_id in score_files._models().values():
+    for hub_id in score_files.papers_models().values():
         mirror.pin(score_files.PAPER, score_files.vocabulary_file(hub_id), b"not here")
     lost = files["R-Gem-2B"][1]
     lost.unlink()
@@ -474,6 +400,6 @@ def test_the_grid_is_that_of_the_published_prompts():
 
 def test_published_words_are_2260(tmp_path, monkeypatch):
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
-    tables = {name: scores.read(path) for name, path in published_file(score_files.import_words).items()}
+    tables = {name: scores.read(path) for name, path in published_file(lambda: score_files.import_words({})).items()}
     assert {table.shape for table in tables.values()} == {(2260, 5 + 54)}  # 2,040 + 265 - 45 in both files
     assert {table.attrs["metadata"]["scored_twice"]["words"] for table in tables.values()} == {45}
