@@ -7,7 +7,7 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from ..show.charts import row_of_panels
+from ..show.charts import density, row_of_panels
 from ..show.figures import GREY, POSITIVE, Chart, model_colours, model_label, new_chart, styled
 from . import leakage
 
@@ -59,7 +59,7 @@ def draw_by_frequency(tables: Mapping[str, pd.DataFrame], prompt: str, *, title:
     panels = figure.subplots(1, len(tables), squeeze=False, sharey=True)[0]
     for panel, (name, rows) in zip(panels, tables.items(), strict=True):
         x, y = rows["frequency"], rows[f"log_probability {prompt}"]
-        panel.hexbin(x, y, gridsize=45, bins="log", mincnt=1, cmap="Greys", linewidths=0)
+        density(panel, x, y)
         is_function = leakage.is_function_word(rows["word"])
         panel.plot(x[is_function], y[is_function], "o", color=POSITIVE, markersize=5, label="function words")
         panel.set(title=model_label(name), xlabel="frequency, log10 of occurrences per million words")

@@ -1,8 +1,7 @@
 """The kinds of charts that several sections draw: forest plots, heat maps, scatters and distributions.
 
 A whole chart (`draw_...`) is a figure with a title. The other functions draw into axes of matplotlib, so that a section
-can arrange panels of its own: open the figure with `row_of_panels`, then call `intervals`, `heat_map`, `name_points`,
-`violins` or `swarms` for each panel.
+can arrange panels of its own:
 
     figure, panels = charts.row_of_panels(["best", "worst"], height=5, title="Mean gaps between slopes")
     for axes, rows in zip(panels, tables, strict=True):
@@ -43,11 +42,11 @@ def row_of_panels(
 
 @dataclass(frozen=True)
 class Mark:
-    """How an estimate is drawn: the colour of its interval and edge, its marker, the face of the marker, its size."""
+    """How an estimate is drawn."""
 
-    colour: str = "black"
+    colour: str = "black"  # of its interval and its marker's edge
     shape: str = "o"
-    face: str = ""  # as the colour
+    face: str = ""  # of the marker; '' is as the colour
     size: float = 6
     width: float = 2  # of the interval
 
@@ -72,31 +71,22 @@ def name_rows(axes: Axes, names: Sequence[str], are_models: bool = True) -> None
 
 @dataclass(frozen=True)
 class Forest:
-    """Which columns of a table make a forest plot, besides ci_low and ci_high.
+    """Name the columns of a table that make a forest plot, besides ci_low and ci_high."""
 
-    rows: a row of the plot for each value; model names are made safe. panels: a panel for each value. marks: several
-    estimates in one row, a mark for each value; '' for one. styles: value of `marks` -> Mark, MARKS in turn for others.
-    estimate: the points. null: the value that means no effect, as a line. heading: the title of a panel. width: of a
-    panel in inches. reach: how far marks of a row lie from its middle; None chooses it by their number.
-    """
-
-    rows: str = "model"
-    panels: str = "prompt"
-    marks: str = ""
-    styles: Mapping[str, Mark] | None = None
+    rows: str = "model"  # a row of the plot for each value
+    panels: str = "prompt"  # a panel for each value
+    marks: str = ""  # a mark for each value, where a row has several estimates
+    styles: Mapping[str, Mark] | None = None  # value of `marks` -> Mark; MARKS in turn for others
     estimate: str = "estimate"
-    null: float = 0.0
+    null: float = 0.0  # the value that means no effect, drawn as a line
     heading: str = "prompt: {}"
-    width: float = 4.3
-    reach: float | None = None
+    width: float = 4.3  # of a panel, in inches
+    reach: float | None = None  # how far marks of a row lie from its middle; None chooses it by their number
 
 
 @styled
 def draw_forest(table: pd.DataFrame, forest: Forest, *, title: str, xlabel: str) -> Chart:
-    """Return a forest plot: estimates with their 95% intervals, arranged as `forest` says.
-
-    Rows, panels and marks are in the order of the table. Panels share the axis, so estimates should have one unit.
-    """
+    """Return a forest plot: estimates of one unit with their 95% intervals, in the order of the table."""
     rows, panels = (list(table[column].unique()) for column in (forest.rows, forest.panels))
     values = list(table[forest.marks].unique()) if forest.marks else [""]
     marks = dict(zip(values, itertools.cycle(MARKS))) | SIGNS | dict(forest.styles or {})
@@ -116,7 +106,7 @@ def draw_forest(table: pd.DataFrame, forest: Forest, *, title: str, xlabel: str)
             heights = shown[forest.rows].map(rows.index) + offset
             intervals(axes, shown[forest.estimate], shown["ci_low"], shown["ci_high"], heights, marks[value], value)
         axes.axvline(forest.null, color=GREY, linewidth=0.8)
-        axes.set_xlabel(wrapped(xlabel, int(8 * forest.width)))
+        axes.set_xlabel(textwrap.fill(xlabel, int(8 * forest.width), break_on_hyphens=False))
     name_rows(axes_of[0], rows, forest.rows == "model")
     if forest.marks:
         columns = 4 if sum(map(len, values)) < 80 else 2  # long names need the width of the figure
@@ -126,7 +116,7 @@ def draw_forest(table: pd.DataFrame, forest: Forest, *, title: str, xlabel: str)
 
 @styled
 def draw_recovery(slopes: pd.DataFrame, *, title: str, planted: str, recovered: str) -> Chart:
-    """Return a chart of what the regression found over what was planted, a named point with an interval per model.
+    """Return a chart of regression slopes over what was planted: a named point with an interval per model.
 
     slopes: columns model, planted, slope, ci_low, ci_high, control (true where nothing was planted: drawn open).
     """
@@ -138,17 +128,12 @@ def draw_recovery(slopes: pd.DataFrame, *, title: str, planted: str, recovered: 
         axes.plot(row.planted, row.slope, marker, color=THIRD, markerfacecolor=face, markersize=8, zorder=3)
     axes.axhline(0, color=GREY, linewidth=0.8)
     axes.margins(x=0.2)
-    axes.set(xlabel=planted, ylabel=wrapped(recovered, 36))
+    axes.set(xlabel=planted, ylabel=textwrap.fill(recovered, 36, break_on_hyphens=False))
     figure.draw_without_rendering()
     ends = slopes[["planted", "ci_low", "planted", "ci_high"]].to_numpy(dtype=float).reshape(-1, 2, 2)
     bars = [Bbox(axes.transData.transform(pair)).padded(3) for pair in ends]
     name_points(axes, slopes.set_index("model")[["planted", "slope"]], fontsize=11, covered=bars)
     return figure
-
-
-def wrapped(text: str, characters: int) -> str:
-    """Return the text in lines of at most so many characters; words with a hyphen stay whole."""
-    return textwrap.fill(text, characters, break_on_hyphens=False)
 
 
 # --- heat maps ----------------------------------------------------------------------------------------------------
@@ -160,8 +145,8 @@ def heat_map(
 ) -> None:  # fmt: skip
     """Draw a matrix as cells with their numbers in them; NaN leaves a cell empty.
 
-    limits: the lowest and the highest number of the colours; None takes those of the matrix, with room above, so that
-    the highest cell is not black. numbers: their format; '' leaves them out. are_models: rows and columns are models.
+    limits: the lowest and the highest number of the colours. None takes the range of the matrix, with room above, so
+    that the highest cell is not black. numbers: their format; '' leaves them out.
     """
     low, high = limits or (float(np.nanmin(matrix)), float(np.nanmax(matrix)))
     room = 0.0 if limits else 0.25 * (high - low) or 1.0
@@ -175,11 +160,6 @@ def heat_map(
     axes.tick_params(axis="y", rotation=0, labelsize=12)
 
 
-def lower_triangle(matrix: pd.DataFrame) -> pd.DataFrame:
-    """Return the pairs below the diagonal: a row per name but the first, a column per name but the last."""
-    return matrix.mask(np.triu(np.ones(matrix.shape, dtype=bool))).iloc[1:, :-1]
-
-
 # --- scatters -----------------------------------------------------------------------------------------------------
 
 # Where a name may stand beside its point: shift in points, alignment. The first that covers least is taken.
@@ -191,15 +171,15 @@ NAME_PLACES = [
 
 
 def density(axes: Axes, x, y, *, cells: int = 45, colours="Greys"):
-    """Draw how many texts lie where, darker = more, on a log scale so that single texts stay visible; return it."""
+    """Draw how many texts lie where and return it; darker = more, on a log scale so that single texts stay visible."""
     return axes.hexbin(x, y, gridsize=cells, bins="log", mincnt=1, cmap=colours, linewidths=0)
 
 
 def name_points(axes: Axes, points: pd.DataFrame, fontsize: float = 12, covered: Sequence[Bbox] = ()) -> None:
     """Write each model's name beside its point, where it covers least of what is there already.
 
-    points: model -> x and y. covered: boxes in pixels of what else no name should hide, such as intervals. Limits and
-    layout must be final: call `draw_without_rendering` of the figure before.
+    points: model -> x and y. covered: boxes in pixels of what else no name should hide. Call `draw_without_rendering`
+    of the figure before, so that limits and layout are final.
     """
     dots = axes.transData.transform(points.to_numpy(dtype=float))
     taken = [*covered, *(Bbox.from_extents(x - 8, y - 8, x + 8, y + 8) for x, y in dots)]
@@ -226,7 +206,7 @@ def name_in_column(
 ) -> None:  # fmt: skip
     """Write names in a column at x, in the order of their points' heights, with a line from each point to its name.
 
-    points: (names, 2), x and y. gap: between two names; within: the lowest and the highest place, both in units of y.
+    points: (names, 2), x and y. gap, within: between two names, and the lowest and highest place, in units of y.
     """
     wanted = points[:, 1]
     heights = spread(wanted, gap, *within)
@@ -268,18 +248,6 @@ def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarra
 
 
 # --- distributions ------------------------------------------------------------------------------------------------
-
-
-def violins(axes: Axes, values: Mapping[str, np.ndarray], colours: Mapping[str, str]) -> None:
-    """Draw a horizontal violin per model, the first on top: a black line at its mean, a white dot at its median."""
-    for place, (name, own) in enumerate(values.items()):
-        body = axes.violinplot(own, [-place], orientation="horizontal", widths=0.85, points=200, showextrema=False)
-        body["bodies"][0].set(facecolor=colours[name], alpha=0.9)
-        axes.plot([own.min(), own.max()], [-place, -place], color=colours[name], linewidth=1)
-        axes.plot([own.mean()] * 2, [-place - 0.38, -place + 0.38], color="black", linewidth=2)
-        axes.plot(np.median(own), -place, "o", color="white", markeredgecolor="black", markersize=7)
-    axes.set_yticks([-place for place in range(len(values))], [model_label(name) for name in values])
-    axes.set_ylim(-len(values) + 0.4, 0.6)
 
 
 def swarms(axes: Axes, values: Mapping[float, np.ndarray], colour: str, width: float = 0.2, bands: int = 40) -> None:

@@ -52,13 +52,11 @@ MOST_ROWS = 500
 def show_token(
     text: str, width: int = 40, *, blur: bool = True, lacks: Callable[[str], bool] = lambda character: False
 ) -> str:
-    """A token as plain text that is safe anywhere and at most `width` columns wide; it holds no space or newline.
+    """Return a token as plain text that is safe anywhere and at most `width` columns wide, without space or newline.
 
     Different texts are shown differently, unless they are cut: a cut one ends in `…⟨n⟩`, n being its length in
-    characters. Characters of scripts written from right to left are shown by code point, since they reorder the line.
-    blur: of an offensive token only the length is shown, as `▒▒▒⟨n⟩`. lacks: further characters to show by code point,
-    as those a font lacks.
-    Raises InputError if width is under 10.
+    characters. Right-to-left characters are shown by code point, because they reorder the line. blur: an offensive
+    token shows only its length, as `▒▒▒⟨n⟩`. lacks: whether to show a further character by code point.
     """
     if width < NARROWEST:
         raise InputError(f"a token cannot be shown in {width} columns; choose a width of at least {NARROWEST}")
@@ -67,10 +65,9 @@ def show_token(
 
 
 def token_html(text: str, width: int = 40, *, blur: bool = True) -> str:
-    """A token as HTML that holds nothing but its visible text: no markup, formula or direction of its own.
+    """Return a token as HTML that holds nothing but its visible text: no markup, formula or direction of its own.
 
-    blur: an offensive token is folded away, only its length in sight, until it is clicked or opened from the keyboard.
-    That is an element's own doing: it needs no style and no script, which many viewers drop, and holds in print.
+    blur: an offensive token is folded until it is clicked. That needs no style and no script, which many viewers drop.
     """
     inside = "".join(
         f'<i style="{MARK_STYLE}">{_inert(shown)}</i>' if is_mark else _inert(shown)
@@ -87,12 +84,12 @@ def token_html(text: str, width: int = 40, *, blur: bool = True) -> str:
 
 
 def hidden_word(text: str) -> str:
-    """What stands for an offensive text: its length in characters."""
+    """Return what stands for an offensive text: its length in characters."""
     return f"▒▒▒⟨{len(text)}⟩"
 
 
 def _cut(text: str, width: int, hidden: bool, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]:
-    """The pieces of a token's visible text, as (shown, whether it is a mark), together at most `width` columns."""
+    """Return the pieces of a token's visible text, as (text, is it a mark), together at most `width` columns."""
     if hidden:
         return [(hidden_word(text), True)]
     if not text:
@@ -108,7 +105,7 @@ def _cut(text: str, width: int, hidden: bool, escaped: Callable[[str], bool]) ->
 
 
 def _pieces(text: str, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]:
-    """Runs of characters that show themselves, marks, and runs of code points in one pair of brackets."""
+    """Return runs of characters that show themselves, marks, and runs of code points in one pair of brackets."""
     pieces, kind, marks = [], "", 0
     for i, character in enumerate(text):
         before, kind = kind, _kind(character, escaped)
@@ -141,18 +138,17 @@ def _from_right_to_left(character: str) -> bool:
 
 
 def _columns(pieces: list[tuple[str, bool]]) -> int:
-    """Columns on a terminal: two for wide characters, none for combining ones."""
-    return sum(map(_columns_of, "".join(shown for shown, _ in pieces)))
+    return sum(_columns_of(shown) for shown, _ in pieces)
 
 
-def _columns_of(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+def _columns_of(text: str) -> int:
+    """Return the columns that a text takes on a terminal: two for wide characters, none for combining ones."""
+    separate = [c for c in text if unicodedata.category(c) not in ("Mn", "Me")]
+    return len(separate) + sum(unicodedata.east_asian_width(c) in "WF" for c in separate)
 
 
 def _inert(text: str) -> str:
-    """Text as HTML in which all ASCII punctuation is an entity, so that Markdown finds none either.
+    """Return text as HTML in which all ASCII punctuation is an entity, so that Markdown finds none either.
 
     A `$` or `\\` stands in an element of its own: MathJax does not look for formulas across elements.
     """
@@ -164,10 +160,9 @@ def _inert(text: str) -> str:
 
 
 def is_offensive(text: str) -> bool:
-    """Whether a word of the text is on the project's list, in any case, behind any mark of a word's beginning.
+    """Return whether a word of the text is on the project's list, in any case, behind any mark of a word's beginning.
 
-    Escape sequences of a terminal, escapes as code writes them (`\\n`) and invisible characters are no part of a word:
-    they are read as a gap, and as nothing.
+    Terminal escapes, escapes as code writes them (`\\n`) and invisible characters are read as a gap, and as nothing.
     """
     # Ġ and Ċ stand for a space and a newline in byte-level vocabularies; as letters they would hide the word.
     spaced = re.sub("[ĠĊ▁]", " ", text)
@@ -191,7 +186,7 @@ WORD = r"(?:[^\W\d_]|[\u0300-\u036f\u00ad\u200b-\u200f\u2060])+"  # letters, wit
 
 
 def word_hash(word: str) -> str:
-    """The hash by which data/offensive.txt lists a word: 16 hexadecimal digits, the same for any case or accent."""
+    """Return the hash by which data/offensive.txt lists a word, the same for any case or accent."""
     plain = unicodedata.normalize("NFKD", word.strip().casefold())
     letters = "".join(c for c in plain if unicodedata.category(c) not in ("Mn", "Cf"))
     return hashlib.sha256(letters.encode("utf-8", "replace")).hexdigest()[:16]
@@ -208,7 +203,7 @@ def _offensive() -> frozenset[str]:
 
 @dataclass(frozen=True, repr=False)
 class Shown:
-    """What a notebook shows, as HTML where that is possible and as plain text elsewhere; both are stored with it."""
+    """What a notebook shows, as HTML where that is possible and as plain text elsewhere; it stores both."""
 
     html: str
     text: str
@@ -218,10 +213,6 @@ class Shown:
 
     def __repr__(self) -> str:
         return self.text
-
-
-class Table(Shown):
-    """A table that holds tokens."""
 
 
 # In each element, since many viewers drop what a <style> block says.
@@ -236,42 +227,92 @@ CELL_STYLES = {
 
 def table_html(
     frame: pd.DataFrame, token_columns: Sequence[str], blur: bool = True, caption: str = "", width: int = 24
-) -> Table:
-    """A table that shows itself in notebooks and pages, and safely as plain text; token_columns hold tokens.
+) -> Shown:
+    """Return a table that shows itself in notebooks and pages, and safely as plain text; token_columns hold tokens.
 
-    A named index is shown as columns, any other is left out; token_columns may name it. Numbers have four significant
-    digits of the column's largest; missing values are blank. Text stands to the left and wraps. blur: offensive tokens
-    are folded away in HTML (see token_html) and hidden in plain text, and so are offensive words in any other column.
-    width: columns of text per token.
-    Raises InputError for a column that is not there and for over 500 rows.
+    A named index is shown as columns, any other is left out. Numbers have four significant digits of the column's
+    largest; missing values are blank. blur: offensive words of any column are folded away in HTML (see token_html) and
+    hidden in plain text. width: columns of text per token. InputError for over 500 rows.
     """
     frame = frame.reset_index() if any(name is not None for name in frame.index.names) else frame
-    missing = [column for column in token_columns if column not in frame.columns]
-    if missing:
+    if missing := [column for column in token_columns if column not in frame.columns]:
         raise InputError(f"the table has no column {missing[0]!r}; it has {', '.join(map(str, frame.columns))}")
     if len(frame) > MOST_ROWS:
         raise InputError(f"{len(frame)} rows are too many to show; choose up to {MOST_ROWS}, as with .head(20)")
-    all_columns = [frame.iloc[:, i] for i in range(frame.shape[1])]
-    tokens = [column.name in token_columns for column in all_columns]
-    kinds = ["token" if is_token else "number" if is_numeric_dtype(column) else "text"
-             for is_token, column in zip(tokens, all_columns, strict=True)]  # fmt: skip
-    cells = [[None if pd.isna(value) else str(value) for value in column] if is_token else _values(column)
-             for is_token, column in zip(tokens, all_columns, strict=True)]  # fmt: skip
-    names = [_plain(name) for name in frame.columns]
-    arguments = names, cells, kinds, _plain(caption), width, blur
-    return Table(_as_html(*arguments), _as_text(*arguments))
+    tokens = sum(column in token_columns for column in frame.columns)
+    narrow = max(NARROWEST, min(width, 120 // max(1, tokens)))
+    columns = [
+        _token_column(column, width, narrow, blur) if column.name in token_columns else _text_column(column, blur)
+        for column in (frame.iloc[:, i] for i in range(frame.shape[1]))
+    ]
+    return Shown(_as_html(columns, _plain(caption)), _as_text(columns, _plain(caption)))
 
 
-def folded(summary: str, table: Table) -> Table:
-    """Return a table that HTML shows folded below a line of text; plain text shows both."""
-    line = html.escape(summary)
-    return Table(f"<details><summary>{line}</summary>{table.html}</details>", f"{summary}\n{table.text}")
+@dataclass(frozen=True)
+class _Column:
+    """A column of a table in both forms. kind: a key of CELL_STYLES."""
+
+    name: str
+    kind: str
+    html: list[str]
+    text: list[str]
 
 
-def ranked_table(table: pd.DataFrame, prompt: str, n: int = 22, blur: bool = True, caption: str = "") -> Table:
-    """The n optimal and the n pessimal tokens of a score table, side by side, as in the paper's Table 2.
+def _token_column(column: pd.Series, width: int, narrow: int, blur: bool) -> _Column:
+    pages = ["" if pd.isna(value) else token_html(str(value), width, blur=blur) for value in column]
+    texts = ["" if pd.isna(value) else show_token(str(value), narrow, blur=blur) for value in column]
+    return _Column(_plain(column.name), "token", pages, texts)
 
-    Position 1 is the most optimal, respectively the most pessimal; ties are in order of token_id.
+
+def _text_column(column: pd.Series, blur: bool) -> _Column:
+    """Return a column of numbers or texts; a control character in a text is made visible."""
+    if pd.api.types.is_float_dtype(column):
+        largest = column[column.abs() < math.inf].abs().max()
+        decimals = 3 if not largest > 0 else min(max(3 - math.floor(math.log10(largest)), 0), 9)
+        values = ["" if pd.isna(value) else f"{value:.{decimals}f}" for value in column]
+    else:
+        values = ["" if pd.isna(value) else _plain(value) for value in column]
+    words = [[(word, blur and is_offensive(word)) for word in value.split(" ")] for value in values]
+    pages = [" ".join(token_html(word, 80) if hide else _inert(word) for word, hide in cell) for cell in words]
+    texts = [" ".join(hidden_word(word) if hide else word for word, hide in cell) for cell in words]
+    return _Column(_plain(column.name), "number" if is_numeric_dtype(column) else "text", pages, texts)
+
+
+def _plain(value) -> str:
+    """Return a name or a note with what cannot be seen made visible; it is ours, and never hidden."""
+    return " ".join(show_token(word, 80, blur=False) if word else "" for word in str(value).split(" "))
+
+
+def _as_html(columns: list[_Column], caption: str) -> str:
+    visible = html.unescape(re.sub("<[^>]*>", "", "".join(cell for column in columns for cell in column.html)))
+    heads = [{"name": Markup(_inert(column.name)), "style": CELL_STYLES[column.kind]} for column in columns]
+    rows = [list(map(Markup, row)) for row in zip(*(column.html for column in columns), strict=True)]
+    notes = {"caption": Markup(_inert(caption)), "legend": Markup(_inert(legend_of(visible)))}
+    return template("table").render(columns=heads, rows=rows, **notes)  # all of its texts are inert already
+
+
+def _as_text(columns: list[_Column], caption: str) -> str:
+    padded = []
+    for column in columns:
+        cells = [column.name, *column.text]
+        widest = max(map(_columns_of, cells))
+        blanks = [" " * (widest - _columns_of(cell)) for cell in cells]
+        pairs = zip(blanks, cells, strict=True) if column.kind == "number" else zip(cells, blanks, strict=True)
+        padded.append(map("".join, pairs))
+    lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
+    table = "\n".join(lines)
+    return "\n".join(filter(None, [caption, table, legend_of(table)]))
+
+
+def legend_of(shown: str) -> str:
+    """Return what the marks that occur in some shown text mean; '' if there are none."""
+    return ", ".join(meaning for mark, meaning in LEGEND.items() if mark in shown)
+
+
+def ranked_table(table: pd.DataFrame, prompt: str, n: int = 22, blur: bool = True, caption: str = "") -> Shown:
+    """Return the n optimal and the n pessimal tokens of a score table, side by side, as in the paper's Table 2.
+
+    Position 1 is the most optimal or the most pessimal; ties are in order of token_id.
     """
     ends = rankings.ends(table, prompt, n)
     shown = {"position": range(1, n + 1)}
@@ -282,12 +323,12 @@ def ranked_table(table: pd.DataFrame, prompt: str, n: int = 22, blur: bool = Tru
 
 
 def p_value(p: float) -> str:
-    """A p-value of four decimals, `< .0001` where these would be zeros, '' where there is none."""
+    """Return a p-value of four decimals, `< .0001` where these would be zeros, '' where there is none."""
     return "" if pd.isna(p) else "< .0001" if p < 0.0001 else f"{p:.4f}"
 
 
 def with_interval(row: Mapping, sign: str = "") -> str:
-    """Return an estimate with its interval as text, `0.40 (0.31 to 0.49)`; sign "+": each number carries its own."""
+    """Return an estimate with its interval as text, `0.40 (0.31 to 0.49)`. sign: "+" shows the sign of each number."""
     estimate, low, high = (f"{row[name]:{sign}.2f}" for name in ("estimate", "ci_low", "ci_high"))
     return f"{estimate} ({low} to {high})"
 
@@ -298,77 +339,16 @@ def with_intervals(rows: pd.DataFrame, sign: str = "") -> str:
 
 
 def with_p_values(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with its columns of p-values (p, p_published, p (Mantel)) as text, as of `p_value`."""
+    """Return the frame with its columns of p-values (p, p_published, p (Mantel)) as text."""
     columns = [name for name in frame.columns if re.fullmatch(r"p([ _].*)?", str(name))]
     return frame.assign(**{name: frame[name].map(p_value) for name in columns})
 
 
 def content_warning(blur: bool = True) -> Shown:
-    """The line at the top of a notebook that shows tokens."""
+    """Return the line at the top of a notebook that shows tokens."""
     line = "Content warning: the tokens below include slurs, profanities and other harmful text. They are data here."
     how = "An offensive one is folded away: click ▒▒▒ to read it." if blur else "They are not folded away."
     return Shown(f"<p><strong>{line}</strong> {how}</p>", f"{line} {how}")
-
-
-def _values(column: pd.Series) -> list[str]:
-    """The cells of a column that holds no tokens, as short text; a control character in one is still made visible."""
-    if pd.api.types.is_float_dtype(column):
-        largest = column[column.abs() < math.inf].abs().max()
-        decimals = 3 if not largest > 0 else min(max(3 - math.floor(math.log10(largest)), 0), 9)
-        return ["" if pd.isna(value) else f"{value:.{decimals}f}" for value in column]
-    return ["" if pd.isna(value) else _plain(value) for value in column]
-
-
-def _plain(value) -> str:
-    """A name or a note: text as it is, but for what cannot be seen; it is ours, and never hidden."""
-    return " ".join(show_token(word, 80, blur=False) if word else "" for word in str(value).split(" "))
-
-
-def _as_html(names, columns, kinds, caption, width, blur) -> str:
-    """Return the table by the template table.html.j2, which gets only texts that are inert already."""
-    rows = [[_inside(value, kind, width, blur) for value, kind in zip(row, kinds, strict=True)]
-            for row in zip(*columns, strict=True)]  # fmt: skip
-    visible = html.unescape(re.sub("<[^>]*>", "", "".join(cell for row in rows for cell in row)))
-    heads = [
-        {"name": Markup(_inert(name)), "style": CELL_STYLES[kind]} for name, kind in zip(names, kinds, strict=True)
-    ]
-    texts = {"caption": Markup(_inert(caption)), "legend": Markup(_inert(legend_of(visible)))}
-    return template("table").render(columns=heads, rows=[list(map(Markup, row)) for row in rows], **texts)
-
-
-def _inside(value: str | None, kind: str, width: int, blur: bool) -> str:
-    if kind == "token":
-        return "" if value is None else token_html(value, width, blur=blur)
-    return " ".join(token_html(word, 80) if blur and is_offensive(word) else _inert(word) for word in value.split(" "))
-
-
-def _as_text(names, columns, kinds, caption, width, blur) -> str:
-    narrow = max(NARROWEST, min(width, 120 // max(1, kinds.count("token"))))
-
-    def shown(value: str | None, kind: str) -> str:
-        if kind == "token":
-            return "" if value is None else show_token(value, narrow, blur=blur)
-        return " ".join(hidden_word(word) if blur and is_offensive(word) else word for word in value.split(" "))
-
-    cells = [
-        [name, *(shown(value, kind) for value in column)]
-        for name, column, kind in zip(names, columns, kinds, strict=True)
-    ]
-    padded = [_padded(column, kind != "number") for column, kind in zip(cells, kinds, strict=True)]
-    lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
-    legend = legend_of("\n".join(lines))
-    return "\n".join([*([caption] if caption else []), *lines, *([legend] if legend else [])])
-
-
-def _padded(cells: list[str], left: bool) -> list[str]:
-    widths = [sum(map(_columns_of, cell)) for cell in cells]
-    blanks = [" " * (max(widths) - width) for width in widths]
-    return [cell + blank if left else blank + cell for cell, blank in zip(cells, blanks, strict=True)]
-
-
-def legend_of(shown: str) -> str:
-    """What the marks that occur in some shown text mean; nothing if there are none."""
-    return ", ".join(meaning for mark, meaning in LEGEND.items() if mark in shown)
 
 
 # --- what notebooks state -----------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from PIL import Image
 
-from .. import ROOT
 from ..io import checked, replacing
+from ..tables import registry
 from ..tables.collection import Collection
 from ..tables.exports import write_csv
 from .display import show_token
@@ -63,33 +63,22 @@ def style() -> None:
 
 
 def model_colours(nicknames: Iterable[str]) -> dict[str, str]:
-    """The colour of each model, as `#rrggbb`: the same in every notebook, whichever models are asked for.
+    """Return the colour of each model, as `#rrggbb`: the same in every notebook, whichever models are asked for.
 
-    The base family gives the hue; in it the models of one group (paper, embedded, ...) run from dark to light in the
-    registry's order, those of a developer side by side. Models that the registry does not hold share a hue, from dark
-    to light in the order given.
+    The base family gives the hue. Within it, models of one group (paper, embedded, ...) run from dark to light, sorted
+    by developer. Models that the registry does not hold share a hue, from dark to light in the order given.
     """
-    nicknames = list(dict.fromkeys(nicknames))
-    registered = _registry_colours()
-    colours = registered | shades([name for name in nicknames if name not in registered], "other")
+    nicknames, models = list(dict.fromkeys(nicknames)), registry.reward_models()
+    models["developer"] = pd.factorize(models["developer"])[0]  # numbered in the registry's order
+    models["hue"] = [next((hue for hue in HUES if hue in base.lower()), "other") for base in models["base"]]
+    colours = shades([name for name in nicknames if name not in models.index], "other")
+    for (_, hue), rows in models.groupby(["group", "hue"], sort=False):
+        colours |= shades(rows.sort_values("developer", kind="stable").index, hue)
     return {name: colours[name] for name in nicknames}
 
 
-def _registry_colours() -> dict[str, str]:
-    path = ROOT / "data" / "reward_models.csv"
-    if not path.is_file():
-        return {}
-    models = pd.read_csv(path, dtype=str, keep_default_na=False)
-    models["developer"] = pd.factorize(models["developer"])[0]  # numbered in the registry's order
-    models["hue"] = [next((hue for hue in HUES if hue in base.lower()), "other") for base in models["base"]]
-    colours = {}
-    for (_, hue), rows in models.groupby(["group", "hue"], sort=False):
-        colours |= shades(rows.sort_values("developer", kind="stable")["nickname"], hue)
-    return colours
-
-
 def shades(names: Iterable[str], hue: str) -> dict[str, str]:
-    """A colour for each name, from dark to light within a hue of HUES."""
+    """Return a colour for each name, from dark to light within a hue of HUES."""
     names = list(names)
     shade = LinearSegmentedColormap.from_list(hue, HUES[hue])
     places = np.linspace(0, 1, len(names)) if len(names) != 1 else [0.5]
@@ -97,10 +86,7 @@ def shades(names: Iterable[str], hue: str) -> dict[str, str]:
 
 
 def label(token: str, width: int = 20, *, blur: bool = True) -> str:
-    """A token as matplotlib can write it: visible, at most `width` columns, never a formula, never a missing glyph.
-
-    blur: an offensive token is hidden, and only its length told.
-    """
+    """Return a token as matplotlib can write it: visible, at most `width` columns, no formula, no missing glyph."""
     shown = show_token(token, width, blur=blur, lacks=lambda character: ord(character) not in _glyphs())
     return shown.replace("$", r"\$")
 
@@ -116,8 +102,7 @@ def _glyphs() -> frozenset[int]:
 class Chart(Figure):
     """A figure that a notebook shows once, where it is a cell's result, with or without pyplot.
 
-    alt: what stands for the picture where it cannot be seen; file: its name beside the notebook's page. Both are kept
-    with the picture in the notebook, where pages find them.
+    alt: what stands for the picture where it cannot be seen. file: its name beside the notebook's page.
     """
 
     alt = ""
@@ -131,11 +116,10 @@ class Chart(Figure):
 
 
 def save(figure: Figure, collection: Collection, name: str, alt: str = "") -> Path:
-    """Write figures/<collection>/<name>.png and say where; the same figure gives the same bytes.
+    """Write figures/<collection>/<name>.png and return its path; the same figure gives the same bytes.
 
-    alt: the finding in one sentence, for whoever cannot see the picture; '' takes the figure's title. The notebook
-    that shows the figure afterwards, and its page, carry it. A formula's signs in it stay as they are. A figure of the
-    embedded models says above its upper right corner that their values are planted.
+    alt: the finding in one sentence, for readers who cannot see the picture; '' takes the figure's title. A figure of
+    the embedded models says above its upper right corner that their values are planted.
     """
     if collection.is_embedded and PLANTED not in [text.get_text() for text in figure.texts]:
         # Above the figure, where nothing is covered: the saved picture is as large as all that it holds.
@@ -148,16 +132,15 @@ def save(figure: Figure, collection: Collection, name: str, alt: str = "") -> Pa
 
 
 def finding_of(figure: Figure) -> str:
-    """The title that a figure carries, or else those of its panels, as one line of text; '' if it has none."""
+    """Return the title of a figure, or else the titles of its panels, as one line of text; '' without any."""
     titles = [figure.get_suptitle()] if figure.get_suptitle() else [axes.get_title(loc="left") for axes in figure.axes]
     return "; ".join(" ".join(title.replace(r"\$", "$").split()) for title in dict.fromkeys(titles) if title)
 
 
 def save_table(frame: pd.DataFrame, collection: Collection, name: str) -> Path:
-    """Write figures/<collection>/<name>.csv and say where; a named index is written, any other left out.
+    """Write figures/<collection>/<name>.csv and return its path; a named index is written, any other left out.
 
-    Tokens are written as they are, but for those that a spreadsheet would run (see tables/exports.py): read them back
-    with keep_default_na=False, show them with lib.show.display.
+    Read tokens back with keep_default_na=False, and show them with lib.show.display.
     """
     return write_csv(frame, _path(collection, f"{name}.csv"))
 
@@ -166,37 +149,24 @@ def _png(figure: Figure, dpi: int) -> bytes:
     file = io.BytesIO()
     with mpl.rc_context(RC_PARAMS):  # no date and no version is written, so that equal figures are equal files
         figure.savefig(file, format="png", dpi=dpi, bbox_inches="tight", metadata={"Software": None})
-    return smaller(file.getvalue())
-
-
-def smaller(png: bytes) -> bytes:
-    """The picture in 256 colours, which a chart hardly needs more of; a third of the size. The same bytes each time."""
-    file = io.BytesIO()
-    picture = Image.open(io.BytesIO(png)).convert("RGB")
-    picture.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
-    return file.getvalue()
+    # A chart hardly needs more than 256 colours, which take a third of the space.
+    picture = Image.open(file).convert("RGB").quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    picture.save(smaller := io.BytesIO(), "PNG", optimize=True)
+    return smaller.getvalue()
 
 
 def _path(collection: Collection, file: str) -> Path:
-    return collection.figures / checked(file, "a figure", longest=240)  # and what is written beside it while that lasts
+    return collection.figures / checked(file, "a figure", longest=240)  # replacing adds to the name
 
 
 # --- charts -------------------------------------------------------------------------------------------------------
 
 
-def styled(chart):
-    """Draw in the project's style, whatever the notebook has set."""
-
-    @functools.wraps(chart)
-    def drawn(*arguments, **options):
-        with mpl.rc_context(RC_PARAMS):
-            return chart(*arguments, **options)
-
-    return drawn
+styled = mpl.rc_context(RC_PARAMS)  # as a decorator: draw in the project's style, whatever the notebook has set
 
 
 def new_chart(width: float, height: float, title: str = "", per_inch: float = TITLE_CHARACTERS) -> Chart:
-    """An empty chart of this size in inches, its title in lines of at most `per_inch` characters per inch of width."""
+    """Return an empty chart of this size in inches; `per_inch` is how many characters of its title fit an inch."""
     figure = Chart(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)  # texts can only be measured on a canvas
     if title:
@@ -205,11 +175,11 @@ def new_chart(width: float, height: float, title: str = "", per_inch: float = TI
 
 
 def title_lines(title: str, inches: float, per_inch: float = TITLE_CHARACTERS) -> list[str]:
-    """The lines of a title on a chart of this width; a line that it breaks itself stays one, a model's name whole."""
+    """Return the lines of a title on a chart of this width; its own line breaks and models' names are kept."""
     width = max(10, int(inches * per_inch))
     return [line for part in title.split("\n") for line in textwrap.wrap(part, width, break_on_hyphens=False)]
 
 
 def model_label(name: str) -> str:
-    """A model's name as matplotlib can write it, at most 30 columns; names are never hidden."""
+    """Return a model's name as matplotlib can write it, at most 30 columns; names are never hidden."""
     return label(name, 30, blur=False)

@@ -26,10 +26,9 @@ def draw_specification_curve(
 ) -> Chart:  # fmt: skip
     """Draw the estimates of all specifications with their intervals, from the lowest up, over their choices.
 
-    table: as from multiverse.run. ours, papers: the options of two specifications, marked (see multiverse.chosen).
-    choices: those below the curve, if specifications differ in them; empty: all. A specification is a stroke in the row
-    of each option that it takes. The right says how many specifications with that option count (multiverse.counted),
-    and which shares of these are for and against the claim.
+    ours, papers: the options of two specifications, marked (see multiverse.chosen). choices: those below the curve;
+    empty: all. A specification is a stroke in the row of each option that it takes. The right says how many
+    specifications with that option count (multiverse.counted), and the shares of these for and against the claim.
     """
     ordered = table.sort_values("estimate", kind="stable", ignore_index=True)
     every = {name: list(dict.fromkeys(table[name])) for name in choices or multiverse.choices_of(table)}
@@ -64,7 +63,7 @@ def _draw_curve(axes: Axes, ordered: pd.DataFrame, marked: Mapping[str, Mapping 
 
 
 def _show_middle(axes: Axes, ordered: pd.DataFrame) -> None:
-    """Set limits by the intervals of all but the widest hundredth, or one in raw units flattens all others."""
+    """Set limits by the intervals of all but the widest hundredth, because one in raw units flattens all others."""
     low, high = (ordered[end].dropna() for end in ("ci_low", "ci_high"))
     if len(low):
         bottom, top = min(low.quantile(0.01), 0), max(high.quantile(0.99), 0)

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from .. import InputError
+from ..claims.cells import below_diagonal
 from ..show import charts
 from ..show.figures import (
     GREY,
@@ -41,7 +42,7 @@ def draw_matrices(frames: Mapping[str, pd.DataFrame], *, title: str, measure: st
     lines = len(title_lines(title, wide))
     figure = new_chart(wide, 2.4 + 0.48 * most + 0.3 * lines if numbers else 4.6 + 0.35 * lines, title)
     panels = figure.subplots(1, len(frames), squeeze=False, sharey=not numbers)[0]
-    below = {name: charts.lower_triangle(frame) for name, frame in frames.items()}
+    below = {name: below_diagonal(frame).iloc[1:, :-1] for name, frame in frames.items()}
     low, high = (limit([limit(frame) for frame in below.values()]) for limit in (np.nanmin, np.nanmax))
     room = 0.25 * (high - low) or 1.0  # so that the highest cell is not black, and its number can be read
     for axes, (name, frame) in zip(panels, below.items(), strict=True):
@@ -66,7 +67,15 @@ def draw_violins(rewards: Mapping[str, np.ndarray], *, title: str, printed: Mapp
             raise InputError(f"the rewards of {name} are all equal, so they have no distribution; leave it out")
     figure = new_chart(13.5, 2.6 + 0.62 * len(rewards), title)
     (axes, table), colours = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1.8)), model_colours(rewards)
-    charts.violins(axes, {name: (own - own.mean()) / own.std() for name, own in rewards.items()}, colours)
+    for place, (name, own) in enumerate(rewards.items()):
+        own = (own - own.mean()) / own.std()
+        body = axes.violinplot(own, [-place], orientation="horizontal", widths=0.85, points=200, showextrema=False)
+        body["bodies"][0].set(facecolor=colours[name], alpha=0.9)
+        axes.plot([own.min(), own.max()], [-place, -place], color=colours[name], linewidth=1)
+        axes.plot([own.mean()] * 2, [-place - 0.38, -place + 0.38], color="black", linewidth=2)
+        axes.plot(np.median(own), -place, "o", color="white", markeredgecolor="black", markersize=7)
+    axes.set_yticks([-place for place in range(len(rewards))], [model_label(name) for name in rewards])
+    axes.set_ylim(-len(rewards) + 0.4, 0.6)
     axes.set_xlabel("reward, in sd from the model's own mean")
     table.set_axis_off()
     _write_moments(table, rewards, printed or {})

@@ -60,11 +60,11 @@ def test_the_names_of_models_with_planted_values_near_each_other_stand_apart():
 
 
 def test_a_heat_map_shows_the_cells_that_are_there():
-    matrix = pd.DataFrame([[1.0, 0.5], [0.25, 1.0]], ["M", "N"], ["M", "N"])
+    matrix = pd.DataFrame([[np.nan, 0.5], [0.25, np.nan]], ["M", "N"], ["M", "N"])
     figure, [axes] = charts.row_of_panels(["P"], height=3, title="T")
-    charts.heat_map(axes, charts.lower_triangle(matrix))
-    assert [text.get_text() for text in axes.texts] == ["0.25"]
-    assert [label.get_text() for label in [*axes.get_yticklabels(), *axes.get_xticklabels()]] == ["N", "M"]
+    charts.heat_map(axes, matrix)
+    assert [text.get_text() for text in axes.texts] == ["0.50", "0.25"]
+    assert [label.get_text() for label in [*axes.get_yticklabels(), *axes.get_xticklabels()]] == ["M", "N"] * 2
 
 
 def test_dots_of_a_swarm_stay_apart_and_keep_their_values():

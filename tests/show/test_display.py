@@ -19,7 +19,7 @@ from lib.show.display import (
     MARK_STYLE,
     MARKS,
     TOKEN_STYLE,
-    Table,
+    Shown,
     answer,
     content_warning,
     is_offensive,
@@ -89,7 +89,7 @@ class Page(HTMLParser):
             self.tokens[-1] += data
 
 
-def table_of(tokens: list[str], **options) -> Table:
+def table_of(tokens: list[str], **options) -> Shown:
     n = len(tokens)
     frame = pd.DataFrame(
         {"token_id": np.arange(n), "token": pd.Series(tokens, dtype=object), "reward": np.linspace(4, -9, n)}
@@ -385,7 +385,7 @@ def test_notebooks_keep_both_forms():
     assert "not folded away" in repr(content_warning(blur=False))
 
 
-def exported(table: Table) -> str:
+def exported(table: Shown) -> str:
     output = nbformat.v4.new_output("display_data", {"text/html": table._repr_html_(), "text/plain": repr(table)})
     cell = nbformat.v4.new_code_cell("table", outputs=[output], execution_count=1, id="one")
     return nbconvert.HTMLExporter().from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))[0]

@@ -23,8 +23,7 @@ pytestmark = pytest.mark.filterwarnings("error")  # matplotlib warns of a missin
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    for module in ("lib.tables.collection", "lib.show.figures"):
-        monkeypatch.setattr(f"{module}.ROOT", tmp_path)
+    monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     return tmp_path
 
 
@@ -133,10 +132,6 @@ def test_a_model_has_one_colour_whatever_it_is_shown_with():
     several = model_colours([f"m{i}" for i in range(10)])
     assert len(set(several.values())) == 10 and not set(several.values()) & set(colours.values())
     assert model_colours([]) == {}
-
-
-def test_without_a_registry_models_are_coloured_by_position(folder):
-    assert len(set(model_colours(TEN).values())) == 10
 
 
 def lab(colour: str, blind: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import HOSTILE, TEN, TITLE, outside, overlaps
+from drawing import HOSTILE, TEN, TITLE, outside, overlaps, visible_texts
 
 from lib.show import token_charts
 from lib.show.figures import label
@@ -56,7 +56,7 @@ def test_token_grid_neither_overlaps_nor_leaves_the_figure(scored, names, n):
     frame = rankings.side_by_side(tables, "greatest", n)
     figure = token_charts.draw_token_grid(frame, title=TITLE)
     assert overlaps(figure) == [] and outside(figure) == []
-    shown = [text.get_text() for text in figure.axes[0].texts]
+    shown = [text.get_text() for text in visible_texts(figure)]
     for name in names:
         assert shown.count(name) == 1
     for token in pd.unique(frame.to_numpy().ravel()):

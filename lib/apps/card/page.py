@@ -104,13 +104,13 @@ def searched(card: Card, end: str) -> list[str]:
     return sorted(set(" ".join(card.pairs[end]["reply"]).split()))
 
 
-def tokens_table(card: Card, end: str, blur: bool = True) -> display.Table:
+def tokens_table(card: Card, end: str, blur: bool = True) -> display.Shown:
     """Return one end of the vocabulary as a table."""
     rows = card.ends[card.ends["end"] == end].rename(columns={"position": "", "text": "token"})
     return display.table_html(rows[["", "token", "reward"]], ["token"], blur, f"Tokens {ENDS[end]}")
 
 
-def pairs_table(card: Card, end: str, blur: bool = True) -> display.Table:
+def pairs_table(card: Card, end: str, blur: bool = True) -> display.Shown:
     """Return the outermost two-word replies of one end as a table."""
     rows = card.pairs[end].query("survives").head(PAIRS_SHOWN)
     rows = rows[["reply", "reward"]].assign(**{"": range(1, len(rows) + 1)})[["", "reply", "reward"]]
