@@ -1,9 +1,8 @@
 """Chat templates: programs that come with a checkpoint, rendered on one fixed day and within limits.
 
-A template is written by strangers. The sandbox of transformers keeps it from files and from Python; here it is kept
-from today's date, from running for ever and from filling the memory, and whatever goes wrong in it is one line. What
-cannot run away, as its source shows, is rendered in this process; anything else in a child process, which is ended when
-it takes too long. `python -m lib.models.templates` is that child.
+A template is written by strangers. The sandbox of transformers keeps it from files and from Python. Here a child
+process renders it, which knows one day only and is ended when it takes too long or too much memory. Whatever goes wrong
+is one line. `python -m lib.models.templates` is that child.
 """
 
 import contextlib
@@ -12,12 +11,12 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -30,7 +29,7 @@ from .. import ROOT, InputError
 from ..io import replacing
 
 DAY = datetime.datetime(2024, 7, 26)  # as conversations.DATE: the day that a template takes for today
-SECONDS = 30  # for all conversations that are rendered at once
+SECONDS = 30  # that one call may take, for all of its conversations
 LONGEST = 50_000  # characters that a template may add to a conversation
 MEMORY = 1 << 30  # bytes that a child may take on top of what it starts with
 TIMES = 16  # that a conversation is rendered in each of two processes, so that a rare difference shows
@@ -55,97 +54,30 @@ def _apply(
     conversations = [conversation] if isinstance(conversation[0], dict) else conversation
     try:
         template = tokenizer.get_chat_template()
-        render = _render if _cannot_run_away(template) else _child().render
         variables = tokenizer.special_tokens_map | options
-        _refuse_unsteady(render, template, conversations[:4], variables)
-        texts = render(template, conversations, variables)
-    except Exception as error:  # a template can raise anything
-        problem = str(error) if isinstance(error, InputError) else f"fails ({_describe(error)})"
-        raise InputError(f"the chat template of {tokenizer.name_or_path} {problem}; give another one") from error
+        _refuse_unsteady(template, conversations[:4], variables)
+        texts = _child().render(template, conversations, variables)
+    except Exception as error:  # a tokenizer may hold several templates, of which none is the usual one
+        raise InputError(
+            f"the chat template of {tokenizer.name_or_path} {_problem(error)}; give another one"
+        ) from error
     return texts if conversations is conversation else texts[0]
 
 
-def _describe(error: Exception) -> str:
+def _problem(error: Exception) -> str:
+    if isinstance(error, InputError):
+        return str(error)
     message = " ".join(str(error).split())[:150]
-    return message if isinstance(error, jinja2.TemplateError) and message else f"{type(error).__name__}: {message}"
-
-
-def _render(template: str, conversations: list[Turns], variables: dict) -> list[str]:
-    """Return the conversations as text, as transformers renders them on the day DAY.
-
-    variables: what the template may use besides the conversation. InputError for a text that is too long.
-    """
-    names = chat_template_utils._compile_jinja_template(template).environment.globals
-    today, names["strftime_now"] = names["strftime_now"], DAY.strftime
-    try:
-        rendered = chat_template_utils.render_jinja_template(conversations, chat_template=template, **variables)
-    finally:
-        names["strftime_now"] = today
-    texts = list(rendered[0])  # the second value says where the assistant speaks
-    for turns, text in zip(conversations, texts, strict=True):
-        parts = [part for turn in turns for part in turn.values()]
-        characters = sum(map(len, parts))
-        if ADDRESS.search(text) and not any(map(ADDRESS.search, parts)):
-            raise InputError("writes the address of an object, which is another one in each process")
-        if len(text) > characters + LONGEST:
-            raise InputError(f"writes {len(text):,} characters around a conversation of {characters:,}")
-    return texts
-
-
-# --- which templates cannot run away ------------------------------------------------------------------------------
-
-FUNCTIONS = {"raise_exception", "strftime_now", "namespace"}
-METHODS = {"split", "rsplit", "strip", "lstrip", "rstrip", "startswith", "endswith", "items", "keys", "values", "get",
-           "upper", "lower", "title", "capitalize"}  # fmt: skip
-FILTERS = {"trim", "length", "count", "upper", "lower", "capitalize", "title", "first", "last", "default", "d", "list",
-           "string", "int", "tojson", "items", "select", "selectattr", "reject", "rejectattr", "safe"}  # fmt: skip
-STEPS = (nodes.Output, nodes.TemplateData, nodes.If, nodes.For, nodes.Assign, nodes.Scope, nodes.Const,
-         nodes.Name, nodes.NSRef, nodes.Getattr, nodes.Getitem, nodes.Slice, nodes.List, nodes.Tuple,
-         nodes.Dict, nodes.Pair, nodes.Keyword, nodes.CondExpr, nodes.Compare, nodes.Operand, nodes.And, nodes.Or,
-         nodes.Not, nodes.Neg, nodes.Add, nodes.Sub, nodes.Concat, nodes.Test, nodes.Filter, nodes.Call)  # fmt: skip
-JOINED_AND_KEPT = 8  # how often a template may join texts and keep the result; each may double what it holds
-LARGEST = 1000  # number that may stand in a template
-
-
-@cache
-def _cannot_run_away(template: str) -> bool:
-    """Return whether the source shows that time and length grow at most with the square of the conversation.
-
-    Such a template has no loops within loops, macros, multiplication or unknown calls. It joins texts and keeps the
-    result at most JOINED_AND_KEPT times, and never in a loop, where each join could double the text. Many harmless
-    templates do not satisfy this; they are rendered in a child process.
-    """
-
-    def joins(node: nodes.Node) -> int:
-        return sum(len(list(kept.find_all((nodes.Add, nodes.Concat)))) for kept in node.find_all(nodes.Assign))
-
-    try:
-        tree = jinja2.Environment(extensions=["jinja2.ext.loopcontrols"]).parse(template)
-        small = all(_is_small_step(node) for node in tree.find_all(nodes.Node))
-        return small and not any(map(joins, tree.find_all(nodes.For))) and joins(tree) <= JOINED_AND_KEPT
-    except (jinja2.TemplateError, RecursionError):
-        return False
-
-
-def _is_small_step(node: nodes.Node) -> bool:
-    if isinstance(node, nodes.Call):
-        called = node.node
-        return called.name in FUNCTIONS if isinstance(called, nodes.Name) else getattr(called, "attr", None) in METHODS
-    if isinstance(node, nodes.Const) and isinstance(node.value, int | float):
-        return abs(node.value) <= LARGEST
-    if isinstance(node, nodes.Filter):
-        return node.name in FILTERS
-    if isinstance(node, nodes.For):
-        return not node.recursive and not any(node.find_all(nodes.For))
-    return isinstance(node, STEPS)
+    is_said = isinstance(error, jinja2.TemplateError) and message
+    return f"fails ({message})" if is_said else f"fails ({type(error).__name__}: {message})"
 
 
 # --- which templates write the same in every process ----------------------------------------------------------------
 
-_STEADY: set[str] = set()  # hashes of templates, and of what they may use, of which this process knows it
+_STEADY: set[str] = set()  # hashes of templates, and of what they may use, that this process knows to be steady
 
 
-def _refuse_unsteady(render: Callable, template: str, conversations: list[Turns], variables: dict) -> None:
+def _refuse_unsteady(template: str, conversations: list[Turns], variables: dict) -> None:
     """Raise InputError if the template draws at random, or if two processes render the conversations differently.
 
     The second process is started once for each template; that it agreed is kept in data/cache.
@@ -159,19 +91,19 @@ def _refuse_unsteady(render: Callable, template: str, conversations: list[Turns]
             if names & {"random", "lipsum"}:
                 raise InputError("draws at random, so that each rendering is another text")
         several = conversations * TIMES
-        first = render(template, several, variables)
-        if first != _child("second").render(template, several, variables):
+        first, second = (_child(which).render(template, several, variables) for which in ("first", "second"))
+        if first != second:
             raise InputError("gives another text in another process")
         with contextlib.suppress(InputError), replacing(mark, durable=False) as part:
             part.touch()
     _STEADY.add(key)
 
 
-# --- a child process for the others -------------------------------------------------------------------------------
+# --- the child process ----------------------------------------------------------------------------------------------
 
 
 class Child:
-    """A process that renders templates that may run away. It ends with this one, or after SECONDS without answer."""
+    """A process that renders templates. It ends with this one, or after SECONDS without an answer."""
 
     def __init__(self) -> None:
         place = Path(__file__).resolve().parents[__name__.count(".")]  # where this package was imported from
@@ -184,7 +116,7 @@ class Child:
         self._answer({})  # wait until it has started; this time is not counted
 
     def render(self, template: str, conversations: list[Turns], variables: dict) -> list[str]:
-        """Return what _render returns. Raises InputError also if there is no answer in time, or none at all."""
+        """Return the conversations as text. InputError if it fails, or if there is no answer in time or none at all."""
         request = {"template": template, "conversations": conversations, "variables": variables, "seconds": SECONDS}
         late = threading.Timer(SECONDS, self.process.kill)
         late.start()
@@ -232,6 +164,9 @@ def _child(which: str = "first") -> Child:
     return child
 
 
+# --- in the child -----------------------------------------------------------------------------------------------------
+
+
 def _serve() -> None:
     """Render what each line of JSON on standard input asks for, until standard input ends."""
     answers, sys.stdout = sys.stdout, sys.stderr
@@ -239,12 +174,35 @@ def _serve() -> None:
     for line in sys.stdin:
         answer: dict = {}
         if request := json.loads(line):
-            _limit_time(request["seconds"])
+            _set_alarm(request["seconds"] + 1)  # ends this process in the midst of anything, even if its parent is gone
             try:
                 answer["texts"] = _render(request["template"], request["conversations"], request["variables"])
             except Exception as error:  # a template can raise anything
-                answer["problem"] = str(error) if isinstance(error, InputError) else f"fails ({_describe(error)})"
+                answer["problem"] = _problem(error)
+            _set_alarm(0)
         print(json.dumps(answer), file=answers, flush=True)
+
+
+def _render(template: str, conversations: list[Turns], variables: dict) -> list[str]:
+    """Return the conversations as text, as transformers renders them on the day DAY.
+
+    variables: what the template may use besides the conversation. InputError for a text that is too long.
+    """
+    chat_template_utils._compile_jinja_template(template).environment.globals["strftime_now"] = DAY.strftime
+    texts = list(chat_template_utils.render_jinja_template(conversations, chat_template=template, **variables)[0])
+    for turns, text in zip(conversations, texts, strict=True):
+        parts = [part for turn in turns for part in turn.values()]
+        characters = sum(map(len, parts))
+        if ADDRESS.search(text) and not any(map(ADDRESS.search, parts)):
+            raise InputError("writes the address of an object, which is another one in each process")
+        if len(text) > characters + LONGEST:
+            raise InputError(f"writes {len(text):,} characters around a conversation of {characters:,}")
+    return texts
+
+
+def _set_alarm(seconds: int) -> None:
+    if hasattr(signal, "alarm"):  # Windows has none
+        signal.alarm(seconds)
 
 
 def _limit_memory() -> None:
@@ -254,16 +212,6 @@ def _limit_memory() -> None:
 
         held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, held + MEMORY))
-
-
-def _limit_time(seconds: float) -> None:
-    """Limit this process to so much more processor time, so that it ends even if nobody is left to end it."""
-    with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource
-
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        _, most = resource.getrlimit(resource.RLIMIT_CPU)
-        resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime + seconds) + 1, most))
 
 
 if __name__ == "__main__":

@@ -30,12 +30,6 @@ def render(template: str, turns=TURNS) -> str:
     return tokenizer(template).apply_chat_template(turns, tokenize=False)
 
 
-@pytest.fixture
-def in_a_child(monkeypatch):
-    """No template is rendered in this process."""
-    monkeypatch.setattr(templates, "_cannot_run_away", lambda template: False)
-
-
 def refused(template: str, *words: str) -> None:
     with pytest.raises(InputError) as caught:
         render(template)
@@ -54,46 +48,17 @@ CONFINED = {name: tokenizer(name) for name in PLAIN}
 
 @settings(max_examples=50, deadline=None)
 @given(name=st.sampled_from(sorted(PLAIN)), prompt=st.text(), replies=st.lists(st.text(), min_size=1, max_size=3))
-@pytest.mark.parametrize("child", [False, True])
-def test_the_text_is_what_transformers_renders(child, name, prompt, replies):
+def test_the_text_is_what_transformers_renders(name, prompt, replies):
     turns = [[{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}] for reply in replies]
     given_ = {"tokenize": False, "date_string": conversations.DATE}
-    with pytest.MonkeyPatch.context() as patch:
-        if child:
-            patch.setattr(templates, "_cannot_run_away", lambda template: False)
-        confined = CONFINED[name].apply_chat_template(turns, **given_)
+    confined = CONFINED[name].apply_chat_template(turns, **given_)
     assert confined == PLAIN[name].apply_chat_template(turns, **given_)
-
-
-def test_known_templates_are_rendered_here_and_costly_ones_in_a_child():
-    assert all(map(templates._cannot_run_away, tiny.TEMPLATES.values()))
-    costly = [
-        "{{ 'a' * 9 }}",
-        "{{ 2 ** 9 }}",
-        "{{ '%9d' % 1 }}",
-        "{% for i in range(9) %}{% endfor %}",
-        "{{ 'a'|center(9) }}",
-    ]
-    costly += [
-        "{% for a in x %}{% for b in a %}{% endfor %}{% endfor %}",
-        "{% include 'x' %}",
-        "{{ 'a'|map('center') }}",
-    ]
-    costly += ["{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "{% set a = 'a' %}" + "{% set a = a + a %}" * 40]
-    costly += ["{% set n = namespace(a='a') %}{% for m in messages %}{% set n.a = n.a ~ n.a %}{% endfor %}"]
-    costly += ["{{ 'a'.center(9) }}", "{{ [1]|tojson(indent=1000000000) }}", "{{ torn"]
-    assert [source for source in costly if templates._cannot_run_away(source)] == []
 
 
 # --- the day ------------------------------------------------------------------------------------------------------
 
-ASKS_THE_DAY = LLAMA.replace("message['content'] | trim", "message['content'] | trim + strftime_now('%d %b %Y, %H:%M')")
 
-
-@pytest.mark.parametrize("where", ["here", "child"])
-def test_every_template_is_told_the_same_day(where, request):
-    if where == "child":
-        request.getfixturevalue("in_a_child")
+def test_every_template_is_told_the_same_day():
     assert templates.DAY.strftime("%d %b %Y") == conversations.DATE
     assert render("{{ strftime_now('%d %b %Y, %H:%M') }}") == "26 Jul 2024, 00:00"
     assert render("{% if strftime_now is defined %}{{ strftime_now('%A') }}{% endif %}") == "Friday"
@@ -135,7 +100,7 @@ def test_templates_that_fill_the_memory_are_one_line(template):
     refused(template)
 
 
-def test_a_template_that_writes_too_much_here_is_one_line():
+def test_a_template_that_writes_too_much_is_one_line():
     refused("{% for m in messages %}" + "a" * 40_000 + "{% endfor %}", "writes 80,000 characters")
 
 
@@ -248,13 +213,13 @@ def test_an_address_that_is_written_for_one_reply_only_is_refused():
 def test_a_second_process_is_asked_once_for_each_template(tmp_path, monkeypatch):
     monkeypatch.setattr(templates, "ROOT", tmp_path)
     started, plain = [], templates._child
-    monkeypatch.setattr(templates, "_child", lambda *which: (started.append(which), plain(*which))[1])
+    monkeypatch.setattr(templates, "_child", lambda which="first": (started.append(which), plain(which))[1])
     source = LLAMA + "{# a template of this test #}"
     for _ in range(2):
         monkeypatch.setattr(templates, "_STEADY", set())  # as in a new process
         render(source)
     render(source)
-    assert started == [("second",)]
+    assert started.count("second") == 1
 
 
 # --- one clear line -----------------------------------------------------------------------------------------------
