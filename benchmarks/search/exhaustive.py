@@ -227,7 +227,7 @@ class Instance:
         if self.folder is None:
             return None
         entry = reward_models.find(self.model)
-        _, revision = checkpoints.fetch(entry["hub_id"], entry["revision"])
+        revision = checkpoints.open_files(entry["hub_id"], entry["revision"]).revision
         settings = [revision, torch.__version__, self.prompt, self.number, self.seeds, self.tokens, self.size]
         modules = (as_text, gcg, objective, searches, engine, stages, conversations)
         code = hash_of_code([Path(__file__), *(Path(str(module.__file__)) for module in modules)])

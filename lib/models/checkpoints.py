@@ -43,15 +43,51 @@ OTHER_WEIGHTS = {  # files that hold weights in a way that is not read, and what
 COMPUTED = ("rotary_emb.inv_freq", "attn.bias", "masked_bias")  # tensors of old checkpoints that models now compute
 
 
-# --- loading ------------------------------------------------------------------------------------------------------
+# --- one clear line -----------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def refusing(
+    problem: str, remedy: str, errors: type[Exception] | tuple[type[Exception], ...] = Exception
+) -> Iterator[None]:
+    """Turn these errors into an InputError of one line: the problem, the error's own first line and the remedy."""
+    try:
+        yield
+    except InputError:
+        raise
+    except errors as error:
+        raise InputError(f"{problem} ({first_line(error)}); {remedy}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of the error's message, at most 150 characters; the type's name if it is empty."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:150]
+
+
+@contextlib.contextmanager
+def enough_memory(what: str = "", line: str = "") -> Iterator[None]:
+    """Turn running out of memory into one line: this one, or by default `there is too little memory to <what>`."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_of_memory(error):
+            raise
+        raise InputError(
+            line
+            or f"there is too little memory to {what}; free some, or use a larger machine, and run the same "
+            "command again: what was scored is kept"
+        ) from error
+
+
+# --- files --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a checkpoint that can change a reward, as they were before they were hashed.
+    """The files of a checkpoint that can change a reward.
 
     revision: the commit on the hub and a hash of the files, or for a local folder the hash alone. states: of each file
-    what io.state_of gives, and the SHA-256 of its content.
+    what io.state_of gave before it was hashed, and the SHA-256 of its content.
     """
 
     folder: Path
@@ -78,22 +114,26 @@ def open_files(hub_id: str, revision: str, patterns: Sequence[str] = READ) -> Fi
 
     patterns: of the files to download; by default all that a model is read from. InputError if it cannot be had.
     """
-    folder = Path(hub_id)
-    if folder.is_dir():
-        folder = _in_safetensors(folder) if patterns is READ else folder
-        return Files(folder, *_hash_of(folder))
-    if folder.is_absolute():
+    folder, commit = Path(hub_id), ""
+    if folder.is_absolute() and not folder.is_dir():
         raise InputError(f"no reward model in {folder}; if it is an embedded one, make it with: make reproduce")
+    if not folder.is_dir():
+        folder = _download(hub_id, revision, patterns)
+        commit = f"{folder.name} "
+    if patterns is READ:
+        folder = _in_safetensors(folder)
+    digest, states = _hash_of(folder)
+    return Files(folder, f"{commit}{digest}", states)
+
+
+def _download(hub_id: str, revision: str, patterns: Sequence[str]) -> Path:
     try:
-        path = huggingface_hub.snapshot_download(hub_id, revision=revision or None, allow_patterns=list(patterns))
-        if patterns is READ and not any(Path(path).glob("*.safetensors")):
-            huggingface_hub.snapshot_download(hub_id, revision=Path(path).name, allow_patterns=list(formats.PICKLED))
+        folder = huggingface_hub.snapshot_download(hub_id, revision=revision or None, allow_patterns=list(patterns))
+        if patterns is READ and not any(Path(folder).glob("*.safetensors")):
+            huggingface_hub.snapshot_download(hub_id, revision=Path(folder).name, allow_patterns=list(formats.PICKLED))
     except Exception as error:  # the network fails in many ways; each becomes one line
         raise InputError(_why_not_fetched(hub_id, error)) from error
-    folder = Path(path)
-    read = _in_safetensors(folder) if patterns is READ else folder
-    digest, states = _hash_of(read)
-    return Files(read, f"{folder.name} {digest}", states)
+    return Path(folder)
 
 
 def _in_safetensors(folder: Path) -> Path:
@@ -101,24 +141,17 @@ def _in_safetensors(folder: Path) -> Path:
     formats.unpickle(folder)
     cache = ROOT / "data" / "cache"
     if formats.is_adapter(folder):
-        base, revision = fetch(formats.adapter_of(folder)["base_model_name_or_path"], "")
-        made_from = hashlib.sha256(f"{_hash_of(folder)[0]} {revision}".encode()).hexdigest()[:16]
-        tqdm.write(f"{folder} is an adapter; it is merged into {base}, revision {revision}")
-        return formats.merge(folder, base, tensor_files(base), cache / "merged" / made_from)
+        base = open_files(formats.adapter_of(folder)["base_model_name_or_path"], "")
+        made_from = hashlib.sha256(f"{_hash_of(folder)[0]} {base.revision}".encode()).hexdigest()[:16]
+        tqdm.write(f"{folder} is an adapter; it is merged into {base.folder}, revision {base.revision}")
+        return formats.merge(folder, base.folder, tensor_files(base.folder), cache / "merged" / made_from)
     with contextlib.suppress(InputError):  # what is wrong with the files is said by who opens them
         files = _weight_files(folder)
-        if not formats.needs_other_names(folder, files):
-            return folder
-        target = cache / "renamed" / _hash_of(folder)[0].partition(":")[2]
-        tqdm.write(f"{folder} names its tensors in its own way; it is written as transformers does in {target}")
-        return formats.rename(folder, files, target)
+        if formats.needs_other_names(folder, files):
+            target = cache / "renamed" / _hash_of(folder)[0].partition(":")[2]
+            tqdm.write(f"{folder} names its tensors in its own way; it is written as transformers does in {target}")
+            return formats.rename(folder, files, target)
     return folder
-
-
-def fetch(hub_id: str, revision: str, patterns: Sequence[str] = READ) -> tuple[Path, str]:
-    """Return the folder and the revision of `open_files`."""
-    files = open_files(hub_id, revision, patterns)
-    return files.folder, files.revision
 
 
 def _why_not_fetched(hub_id: str, error: Exception) -> str:
@@ -138,12 +171,10 @@ def _hash_of(folder: Path) -> tuple[str, dict[Path, tuple[list[int], str]]]:
     """Return a hash of every file of the folder that can change a reward, by name and content, and their states."""
     files = {path for pattern in (*READ, TEMPLATES) for path in folder.glob(pattern) if path.is_file()}
     digest, states = hashlib.sha256(), {}
-    try:
-        for path in sorted(file for file in files if file.name not in NOT_READ):
+    for path in sorted(file for file in files if file.name not in NOT_READ):
+        with refusing(f"{path} cannot be read", "make it readable", OSError):
             states[path] = state_of(path), _hash_content(path)
             digest.update(os.fsencode(path.relative_to(folder)) + b"\0" + bytes.fromhex(states[path][1]))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); make it readable") from error
     with contextlib.suppress(InputError):  # a folder that cannot be written: they are hashed again the next time
         _DIGESTS.keep()
     return f"sha256:{digest.hexdigest()[:16]}", states
@@ -159,21 +190,17 @@ def _hash_content(path: Path) -> str:
     return _DIGESTS.of("content", path.absolute(), compute)
 
 
+# --- how it is computed -------------------------------------------------------------------------------------------
+
+
 def device_for(device: str | None) -> str:
     """Return the device, or for None the best one of this machine. InputError if it cannot be used."""
     if device is None:
         mps = "mps" if torch.backends.mps.is_available() else "cpu"
         return "cuda" if torch.cuda.is_available() else mps
-    try:
+    with refusing(f"device '{device}' cannot be used", "leave device out", (RuntimeError, AssertionError)):
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"device '{device}' cannot be used ({first_line(error)}); leave device out") from error
     return device
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of the error's message, at most 150 characters; the type's name if it is empty."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:150]
 
 
 @contextlib.contextmanager
@@ -192,31 +219,29 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def dtype_for(wanted: str, device: str, config: PreTrainedConfig) -> str:
-    """Return the dtype to compute in: the wanted one, or for '' the checkpoint's; float16 becomes float32 on a cpu."""
+    """Return the dtype to compute in: the wanted one, or for '' the checkpoint's.
+
+    float16 becomes float32 on a cpu, and a line says so.
+    """
     dtype = wanted or str(config.dtype or "float32").removeprefix("torch.")
     if dtype not in ("float32", "bfloat16", "float16", "float64"):
         raise InputError(f"dtype must be 'float32', 'bfloat16' or 'float16', not {dtype!r}")
-    return "float32" if (device, dtype) == ("cpu", "float16") else dtype
-
-
-def report_half_floats(folder: Path, dtype: str, wanted: str, config: PreTrainedConfig) -> None:
-    """Print a line where float16 weights are computed in float32, as on a cpu: what another dtype would save."""
-    if dtype == "float32" and "float16" in (wanted, str(config.dtype).removeprefix("torch.")) and wanted != "float32":
-        gigabytes = sum(path.stat().st_size for path in _weight_files(folder)) / 1e9
-        tqdm.write(
-            f"{folder}: its float16 weights are computed in float32 on a cpu and take {2 * gigabytes:.2g} GB; "
-            f"DTYPE=bfloat16 takes {gigabytes:.2g} GB, with rewards that repeat less exactly"
-        )
+    if (device, dtype) != ("cpu", "float16"):
+        return dtype
+    tqdm.write(
+        "float16 is computed in float32 on a cpu, which takes twice the memory; DTYPE=bfloat16 takes half of that, "
+        "with rewards that repeat less exactly"
+    )
+    return "float32"
 
 
 def config_of(folder: Path) -> PreTrainedConfig:
     """Return the checkpoint's configuration.
 
-    Raises InputError if there is none, if transformers cannot read it, if its sizes are impossible, or if the
-    checkpoint is quantised or read from other files than usual.
+    Raises InputError if there is none, if transformers cannot read it, or for what `_problem_of` says.
     """
-    place = f"{folder}/config.json"
-    if not Path(place).is_file():
+    place = folder / "config.json"
+    if not place.is_file():
         if any(folder.glob("*.gguf")):
             _weight_files(folder)  # says what these are
         raise InputError(f"{folder} holds no config.json; give the folder of a saved transformers checkpoint")
@@ -229,33 +254,33 @@ def config_of(folder: Path) -> PreTrainedConfig:
             f"{place} is not of an architecture that transformers knows ({message}), and code in its "
             "repository is not run; give another checkpoint, or install a newer transformers"
         ) from error
-    _refuse_config(folder, config)
+    if problem := _problem_of(config):
+        raise InputError(f"{folder} {problem}")
     config.return_dict = True  # False changes no number, but what a model's outputs are called
     return config
 
 
-def _refuse_config(folder: Path, config: PreTrainedConfig) -> None:
-    """Raise InputError for a configuration of what is not read here, or whose sizes no model has."""
-    place = f"{folder}/config.json"
+def _problem_of(config: PreTrainedConfig) -> str:
+    """Return what makes a configuration one that is not read here, with the remedy; "" if nothing does."""
     text, window, named = config.get_text_config(), getattr(config, "sliding_window", None), config.architectures or []
-    sizes = {"num_hidden_layers": MOST_LAYERS, "vocab_size": MOST_TOKENS}
-    refused = {
-        f"{folder} is a {config.model_type} model that reads pictures too, and only Gemma-3's are read here; save its "
-        "language model with the head as a checkpoint of its own": text is not config,
-        f"{folder} is quantised, which changes rewards; give the checkpoint in its full precision":
-            getattr(config, "quantization_config", None) is not None,
-        f"{place} names a weights file of its own; call it model.safetensors instead":
-            getattr(config, "transformers_weights", None) is not None,
-        f"{place}: sliding_window is {window!r}; write a number of tokens, or null": not isinstance(window, int | None),
-        f"{place}: architectures is {named!r}; write the name of its class, or null":
-            not isinstance(named, list) or not all(isinstance(name, str) for name in named),
-    } | {
-        f"{place}: {name} is {size!r}, which no model has; download it again": True
-        for name, most in sizes.items()
-        if not isinstance(size := getattr(text, name, 1), int) or not 1 <= size <= most
-    }  # fmt: skip
-    for line in (line for line, is_wrong in refused.items() if is_wrong):
-        raise InputError(line)
+    if text is not config:
+        return (
+            f"is a {config.model_type} model that reads pictures too, and only Gemma-3's are read here; save its "
+            "language model with the head as a checkpoint of its own"
+        )
+    if getattr(config, "quantization_config", None) is not None:
+        return "is quantised, which changes rewards; give the checkpoint in its full precision"
+    if getattr(config, "transformers_weights", None) is not None:
+        return "names a weights file of its own in config.json; call it model.safetensors instead"
+    if not isinstance(window, int | None):
+        return f"has a config.json where sliding_window is {window!r}; write a number of tokens, or null"
+    if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
+        return f"has a config.json where architectures is {named!r}; write the name of its class, or null"
+    for name, most in {"num_hidden_layers": MOST_LAYERS, "vocab_size": MOST_TOKENS}.items():
+        size = getattr(config, name, 1)
+        if not isinstance(size, int) or not 1 <= size <= most:
+            return f"has a config.json where {name} is {size!r}, which no model has; download it again"
+    return ""
 
 
 def architecture_of(config: PreTrainedConfig) -> str:
@@ -276,11 +301,9 @@ def tensor_files(folder: Path) -> dict[str, Path]:
         tqdm.write(f"{folder}: {', '.join(others)} is not part of the checkpoint, and is not read")
     file_of: dict[str, Path] = {}  # a tensor's name -> its file
     for path in files:
-        try:
-            with open_tensors(path) as tensors:
-                keys = tensors.keys()
-        except (SafetensorError, OSError) as error:
-            raise InputError(f"{path} is not a whole safetensors file ({first_line(error)}); download it") from error
+        torn = refusing(f"{path} is not a whole safetensors file", "download it", (SafetensorError, OSError))
+        with torn, open_tensors(path) as tensors:
+            keys = tensors.keys()
         if twice := sorted(file_of.keys() & set(keys)):
             raise InputError(f"{folder}: two files hold the tensor {twice[0]}; download the checkpoint again")
         file_of |= dict.fromkeys(keys, path)
@@ -395,11 +418,12 @@ def read_each_length_anew(model: PreTrainedModel) -> PreTrainedModel:
 def built_from(folder: Path) -> Iterator[None]:
     """Turn a failure to build a model into one line: too little memory, or a config.json that is wrong."""
     gigabytes = sum(path.stat().st_size for path in folder.glob("*.safetensors")) / 1e9
+    memory = enough_memory(
+        line=f"{folder} does not fit into memory: its weights take {gigabytes:.1f} GB on disk, and twice that in "
+        "float32 if they are kept in half precision; use a GPU or a machine with more"
+    )
     try:
-        with enough_memory(
-            line=f"{folder} does not fit into memory: its weights take {gigabytes:.1f} GB on disk, and twice that in "
-            "float32 if they are kept in half precision; use a GPU or a machine with more"
-        ):
+        with memory:
             yield
     except InputError:
         raise
@@ -410,21 +434,6 @@ def built_from(folder: Path) -> Iterator[None]:
         ) from error
 
 
-@contextlib.contextmanager
-def enough_memory(what: str = "", line: str = "") -> Iterator[None]:
-    """Turn running out of memory into one line: this one, or by default `there is too little memory to <what>`."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if not is_of_memory(error):
-            raise
-        raise InputError(
-            line
-            or f"there is too little memory to {what}; free some, or use a larger machine, and run the same "
-            "command again: what was scored is kept"
-        ) from error
-
-
 def ready(model: PreTrainedModel, device: str) -> PreTrainedModel:
     """Return the same model on the device and in eval mode. InputError if it does not fit there."""
     gigabytes = model.get_memory_footprint() / 1e9
@@ -432,14 +441,19 @@ def ready(model: PreTrainedModel, device: str) -> PreTrainedModel:
         return model.to(device).eval()
 
 
-def refuse_unloaded(folder: Path, report: dict, extra: Iterable[str]) -> None:
-    """Raise InputError if the loading report names a tensor that is missing or misshapen, or if any is left over."""
+def refuse_unloaded(folder: Path, report: dict, extra: Iterable[str], head_name: str = "") -> None:
+    """Raise InputError if the loading report names a tensor that is missing or misshapen, or if any is left over.
+
+    head_name: of the head that the tensors belong to; "" for those of the backbone.
+    """
     misshapen = [key[0] if isinstance(key, tuple) else str(key) for key in report["mismatched_keys"]]
     extra = [key for key in extra if not key.endswith(COMPUTED)]
+    what, whose = ("head tensors", f" for head {head_name}") if head_name else ("tensors", "")
     for problem, wrong in (("lacks", report["missing_keys"]), ("misshapes", misshapen), ("has unexpected", extra)):
         if wrong:
             raise InputError(
-                f"{folder} {problem} tensors {', '.join(sorted(wrong)[:3])}; check config.json, or download it again"
+                f"{folder} {problem} {what} {', '.join(sorted(wrong)[:3])}{whose}; check config.json and the revision, "
+                "or download the checkpoint again"
             )
 
 

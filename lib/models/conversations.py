@@ -63,10 +63,10 @@ class Conversation:
 def open_conversation(
     tokenizer: PreTrainedTokenizerBase, prompt: str, bos: str = "single", *, gated: bool = False
 ) -> Conversation:
-    """The prompt rendered with a gap for the reply.
+    """Return the prompt rendered with a gap for the reply.
 
-    bos: one of BOS. gated: whether a head reads where the user's turn ends, which is then looked for. InputError if
-    the prompt is empty, or if the template leaves no place for the reply or adds what should not be there.
+    bos: one of BOS. gated: whether a head reads where the user's turn ends. InputError if the prompt is empty, or if
+    the template leaves no place for the reply or adds what should not be there.
     """
     if bos not in BOS:
         raise InputError(f"bos must be one of {', '.join(BOS)}, not {bos!r}")
@@ -85,10 +85,10 @@ def encode(
     tokenizer: PreTrainedTokenizerBase, conversation: Conversation, replies: Sequence[str],
     between: "Between | None" = None,
 ) -> list[list[int]]:  # fmt: skip
-    """The whole model input for each reply as text: chat template, then tokenisation of the whole (section 2).
+    """Return the whole model input for each reply as text: chat template, then tokenisation of the whole (section 2).
 
-    between: of this conversation, with which the same is had in half the time. InputError for a reply that opens
-    another turn where the head has a gate, which would read there.
+    between: of this conversation; with it the same takes half the time. InputError for a reply that opens another turn
+    where the head has a gate, which would read there.
     """
     inputs = between.inputs(tokenizer, render(tokenizer, conversation.prompt, replies)) if between else None
     if inputs is None:
@@ -101,7 +101,7 @@ def encode(
 
 
 def render(tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence[str]) -> list[str]:
-    """The conversations (prompt, reply) as text, by the tokenizer's own chat template with its date fixed."""
+    """Return the conversations (prompt, reply) as text, by the tokenizer's chat template with its date fixed."""
     turns = [[{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}] for reply in replies]
     return _from_template(tokenizer, turns)
 
@@ -138,7 +138,7 @@ def _adds_bos(tokenizer: PreTrainedTokenizerBase, text: str) -> bool:
 
 
 def _text_around_reply(tokenizer: PreTrainedTokenizerBase, prompt: str) -> tuple[str, str, str]:
-    """The rendered text before and after the reply, and the end of the former that follows the prompt."""
+    """Return the rendered text before and after the reply, and the end of the former that follows the prompt."""
     if not tokenizer.chat_template:
         return f"{prompt}\n", "", ""  # encoders read the pair (prompt, reply); there is no text around it
     asked, replied, other = STAND_INS[:3]
@@ -188,9 +188,8 @@ def _common_prefix(inputs: list[list[int]]) -> Ids:
 class Between:
     """The part of a rendered conversation between the control tokens next to the reply, which is read by itself.
 
-    Tokenizers cut at control tokens before all else, so nothing beyond them says what a reply is read as. before,
-    after: the text around the part; before_ids, after_ids: what that is read as. opening, opening_ids: what stands in
-    the part before the reply.
+    Tokenizers cut at control tokens first, so nothing beyond them decides what a reply is read as. before, after: the
+    text around the part, and its ids. opening, opening_ids: what stands in the part before the reply.
     """
 
     before: str
@@ -201,11 +200,11 @@ class Between:
     opening_ids: Ids
 
     def of(self, rendered: str) -> str:
-        """This part of a rendered conversation."""
+        """Return this part of a rendered conversation."""
         return rendered[len(self.before) : len(rendered) - len(self.after)]
 
     def inputs(self, tokenizer: PreTrainedTokenizerBase, rendered: list[str]) -> list[list[int]] | None:
-        """The whole model inputs; None if the template has written something else around one of the replies."""
+        """Return the whole model inputs; None if the template writes something else around one of the replies."""
         if not all(text.startswith(self.before) and text.endswith(self.after) for text in rendered):
             return None
         texts = list(map(self.of, rendered))
@@ -216,9 +215,9 @@ class Between:
 
 
 def between_control_tokens(tokenizer: PreTrainedTokenizerBase, conversation: Conversation) -> Between | None:
-    """The part of this conversation that is read by itself; None if it has none, or the tokenizer does not cut there.
+    """Return the part of this conversation that is read by itself; None if the tokenizer does not cut there.
 
-    Of the control tokens those count that take no blanks beside them in, and are no part of another token.
+    Control tokens that take in blanks beside them, or are part of another token, do not count.
     """
     if not tokenizer.is_fast or not tokenizer.chat_template:
         return None
@@ -257,12 +256,11 @@ def inputs_for(
     tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence, *, reply_mode: str = "text",
     bos: str = "single", gated: bool = False,
 ) -> Inputs:  # fmt: skip
-    """The model inputs for these replies to the prompt, identical ones merged.
+    """Return the model inputs for these replies to the prompt, identical ones merged.
 
     reply_mode "text": each reply is a string; it goes through the chat template and is tokenised with it (section 2).
     reply_mode "ids": each reply is a sequence of token ids, spliced in between prefix and closing ids as it is.
-    bos, gated: as of `open_conversation`. InputError for another mode, for one string or no reply, and for
-    what `open_conversation` refuses.
+    bos, gated, InputError: as for `open_conversation`. InputError also for another mode, one string or no reply.
     """
     if reply_mode not in ("text", "ids"):
         raise InputError(f"reply_mode must be 'text' or 'ids', not {reply_mode!r}")
@@ -323,10 +321,9 @@ def _without_closing(tail: Ids, closing: Ids) -> Ids:
 
 # --- what follows the reply ---------------------------------------------------------------------------------------
 
-# A chat template may open another turn after the reply, as the original one of Llama 3 does with the header of an
-# assistant's turn. It is the same whatever the reply, so it can be kept ("rendered": the model reads what its template
-# gives) or left out ("trim": the conversation ends where the reply's turn does). All of the above is given the trimmed
-# rendering; what was left out is put back by the model that reads it.
+# A chat template may open another turn after the reply, as the original one of Llama 3 does. The turn can be kept
+# ("rendered": the model reads what its template gives) or left out ("trim": the conversation ends with the reply).
+# All of the above is given the trimmed rendering; the model that reads it puts back what was left out.
 
 
 @dataclass(frozen=True)
@@ -340,9 +337,8 @@ class OpenedTurn:
 def leave_out_opened_turn(tokenizer: PreTrainedTokenizerBase) -> OpenedTurn | None:
     """Return the turn that the tokenizer's template opens after a reply; None if it opens none, as most do.
 
-    From now on the tokenizer's apply_chat_template leaves it out after an assistant's turn. Only a turn that begins
-    with a control token, and whose header is the one before the reply, is taken for one; `open_conversation` refuses
-    what else may follow. InputError if the template fails.
+    From now on the tokenizer's apply_chat_template leaves it out after an assistant's turn. Such a turn begins with a
+    control token, and has the header that stands before the reply; `open_conversation` refuses what else may follow.
     """
     asked, replied = STAND_INS[:2]
     whole = render(tokenizer, asked, [replied])[0]
@@ -413,14 +409,14 @@ def complete(conversation: Conversation, opened: OpenedTurn | None) -> Conversat
 
 
 def frame(tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool) -> str:
-    """The text up to where the assistant speaks: the plain frame, or the chat template with a generation prompt."""
+    """Return the text up to where the assistant speaks: the plain frame, or the template with a generation prompt."""
     if not tuned:
         return FRAME.format(prompt=prompt)
     return _from_template(tokenizer, [[{"role": "user", "content": prompt}]], add_generation_prompt=True)[0]
 
 
 def frame_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool) -> list[int]:
-    """The ids of the prompt's frame; where the frame begins with a token of beginning, it is there exactly once."""
+    """Return the ids of the prompt's frame; a beginning-of-sequence token is there at most once."""
     _refuse_empty(prompt)
     text = frame(tokenizer, prompt, tuned=tuned)
     with working_tokenizer(tokenizer.name_or_path):
@@ -431,7 +427,7 @@ def frame_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool) -
 
 
 def vocabulary(tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
-    """Every id the tokenizer knows, added ones included, in order: token_id, token (its string), text (it decoded)."""
+    """Return every id the tokenizer knows, in order: columns token_id, token (its string), text (it decoded)."""
     token_id = np.array(sorted(set(tokenizer.get_vocab().values())), dtype=np.int32)
     ids = token_id.tolist()
     with working_tokenizer(tokenizer.name_or_path):

@@ -23,7 +23,7 @@ class Head(nn.Module):
     """From hidden states at the last position, (n, d) float32, to rewards, (n,) float32, on the model's own scale."""
 
     def gate(self, gate_hidden: Tensor) -> Tensor | None:
-        """Weights of the objectives from the state where the user's turn ends, (d,) -> (objectives,); None: no gate."""
+        """Return the objectives' weights from the state where the user's turn ends, (d,) -> (objectives,), or None."""
         return None
 
 
@@ -226,7 +226,7 @@ def own_name(head_name: str, key: str) -> str:
 
 
 def new_head(head_name: str, config: PreTrainedConfig, shapes: Mapping[str, Sequence[int]] | None = None) -> Head:
-    """A freshly initialised head of the given name, shaped for the config, in fp32 and eval mode.
+    """Return a freshly initialised head of the given name, shaped for the config, in fp32 and eval mode.
 
     head_name: linear or another of FAMILIES, armorm, qrm_llama, qrm_gemma, urm or urm_helpfulness; InputError for any
     other. shapes: of a linear head's tensors, by their names here; None for a single layer without bias.

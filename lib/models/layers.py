@@ -36,8 +36,8 @@ class Layers:
     """The layers of a backbone in their files, and how they are run.
 
     files: of the checkpoint, which must not change while they are read from. places, sizes: of each tensor, by its name
-    in the backbone: its file and its key there, and its bytes in `dtype`. read_bytes: how many bytes were read so far,
-    each time they were. waited: for how many seconds nothing was computed until a layer was there.
+    in the backbone: its file and its key there, and its bytes in `dtype`. read_bytes: how many were read so far.
+    waited: for how many seconds nothing was computed until a layer was there.
     """
 
     files: Files
@@ -52,25 +52,25 @@ class Layers:
 
     @property
     def count(self) -> int:
-        """How many layers there are."""
+        """Return how many layers there are."""
         return self.config.num_hidden_layers
 
     @property
     def bytes(self) -> int:
-        """Bytes of all layers, without the embedding table, as of sizes."""
+        """Return the bytes of all layers, without the embedding table."""
         return sum(self.bytes_of(number) for number in range(self.count))
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest layer."""
+        """Return the bytes of the largest layer."""
         return max(self.bytes_of(number) for number in range(self.count))
 
     def bytes_of(self, number: int) -> int:
-        """Bytes of one layer; the final norm goes with the last one."""
+        """Return the bytes of one layer; the final norm goes with the last one."""
         return sum(self.sizes[name] for name in self._names(number))
 
     def embed(self, ids: Tensor) -> Tensor:
-        """What the first layer is given for ids of any shape, (...) -> (..., d), on the device.
+        """Return what the first layer is given for ids of any shape, (...) -> (..., d), on the device.
 
         Only the rows of the embedding table that occur are read.
         """
@@ -80,14 +80,14 @@ class Layers:
         embedding.weight = torch.nn.Parameter(table, requires_grad=False)
         return embedding.to(self.device)(places.to(self.device))
 
-    def each(self, first: int = 0) -> Iterator[tuple[int, PreTrainedModel]]:
-        """Each layer from the first on: its number, and a backbone of this layer alone, in eval mode on the device.
+    def each(self) -> Iterator[tuple[int, PreTrainedModel]]:
+        """Yield each layer: its number, and a backbone of this layer alone, in eval mode on the device.
 
         The last one ends with the final norm. While the caller computes with one, the next is read.
         """
         with ThreadPoolExecutor(1) as reader:
-            coming = reader.submit(self._tensors, first)
-            for number in range(first, self.count):
+            coming = reader.submit(self._tensors, 0)
+            for number in range(self.count):
                 started = time.monotonic()
                 tensors = coming.result()
                 self.waited += time.monotonic() - started
@@ -109,21 +109,11 @@ class Layers:
         return [name for name in self.sizes if name.startswith(f"layers.{number}.")] + of_norm
 
     def _tensors(self, number: int) -> dict[str, Tensor]:
-        """The tensors of a layer on the device, by their names in the backbone."""
-        if torch.device(self.device).type != "cuda":
-            return {name: self._read(name).to(self.device) for name in self._names(number)}
-        # By a stream of its own from pinned memory, so that the device computes meanwhile. (Not measured yet.)
-        stream = torch.cuda.Stream(self.device)
-        with torch.cuda.stream(stream):
-            tensors = {name: self._read(name).pin_memory() for name in self._names(number)}
-            tensors = {name: tensor.to(self.device, non_blocking=True) for name, tensor in tensors.items()}
-            stream.synchronize()
-        for tensor in tensors.values():
-            tensor.record_stream(torch.cuda.default_stream(self.device))  # until that has computed with it
-        return tensors
+        """Return the tensors of a layer on the device, by their names in the backbone."""
+        return {name: self._read(name).to(self.device) for name in self._names(number)}
 
     def _with(self, number: int, tensors: dict[str, Tensor]) -> PreTrainedModel:
-        """A backbone of this layer alone, with these tensors."""
+        """Return a backbone of this layer alone, with these tensors."""
         model = self._one_layer(number)
         start = f"layers.{number}."
         of_layer = {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
@@ -137,7 +127,7 @@ class Layers:
         return checkpoints.read_each_length_anew(model)
 
     def _one_layer(self, number: int) -> PreTrainedModel:
-        """A backbone of one layer with no weights yet; what is computed from the configuration is there."""
+        """Return a backbone of one layer without weights; what is computed from the configuration is there."""
         config = copy.deepcopy(self.config)
         config.num_hidden_layers = config.vocab_size = 1
         config.pad_token_id = config.bos_token_id = config.eos_token_id = None
@@ -147,17 +137,13 @@ class Layers:
             return AutoModel.from_config(config, dtype=self.dtype, attn_implementation=self.attention)
 
     def _read(self, name: str, rows: Tensor | None = None) -> Tensor:
-        """A tensor, or these rows of it, in the dtype that is computed in."""
+        """Return a tensor, or these rows of it, in the dtype that is computed in."""
         path, key = self.places[name]
-        try:
-            with checkpoints.open_tensors(path) as file:
-                table = file.get_slice(key)
-                held = table[:] if rows is None else torch.cat([table[row : row + 1] for row in rows.tolist()])
-        except (OSError, SafetensorError) as error:
-            raise InputError(
-                f"{path} cannot be read any more ({checkpoints.first_line(error)}); see that it is there and "
-                "whole, and run the same command again: it goes on from there"
-            ) from error
+        remedy = "see that it is there and whole, and run the same command again: it goes on from there"
+        gone = checkpoints.refusing(f"{path} cannot be read any more", remedy, (OSError, SafetensorError))
+        with gone, checkpoints.open_tensors(path) as file:
+            table = file.get_slice(key)
+            held = table[:] if rows is None else torch.cat([table[row : row + 1] for row in rows.tolist()])
         self.files.refuse_changed(path)
         self.read_bytes += held.nbytes
         return held.to(self.dtype)
@@ -167,7 +153,7 @@ class Layers:
 
 
 def skeleton_of(folder: Path, config: PreTrainedConfig, dtype: str, attention: str = "eager") -> PreTrainedModel:
-    """The backbone without weights: its configuration, and its tensors' names and shapes."""
+    """Return the backbone without weights: its configuration, and its tensors' names and shapes."""
     # A copy, because what it computes in is written into it
     config, kind = copy.deepcopy(config), getattr(torch, dtype)
     with checkpoints.quiet_transformers(), checkpoints.built_from(folder), torch.device("meta"):
@@ -175,14 +161,14 @@ def skeleton_of(folder: Path, config: PreTrainedConfig, dtype: str, attention: s
 
 
 def can_be_read_singly(config: PreTrainedConfig, head_name: str) -> bool:
-    """Whether the layers of such a model can be read one by one: a decoder of ARCHITECTURES, and no encoder."""
+    """Return whether the layers of such a model can be read one by one: a decoder of ARCHITECTURES, and no encoder."""
     return head_name != "classifier" and config.model_type in ARCHITECTURES
 
 
 def are_wanted(
     stream: bool | None, folder: Path, config: PreTrainedConfig, head_name: str, dtype: str, device: str
 ) -> bool:
-    """Whether layers are to be read one by one: as asked for, or for None where the weights do not fit.
+    """Return whether layers are to be read one by one: as asked for, or for None where the weights do not fit.
 
     InputError where they are to be, and cannot: in an encoder, or an architecture that is not in ARCHITECTURES.
     """
@@ -209,9 +195,9 @@ def are_wanted(
 def open_layers(
     files: Files, config: PreTrainedConfig, keys: dict[str, Path], dtype: str, attention: str, device: str
 ) -> tuple[PreTrainedModel, Layers]:
-    """The backbone without weights, and its layers in their files; keys: which file holds each tensor.
+    """Return the backbone without weights, and its layers in their files; keys: which file holds each tensor.
 
-    InputError if a tensor is missing, misshapen or left over, as of checkpoints.refuse_unloaded.
+    InputError if a tensor is missing, misshapen or left over.
     """
     usual = "eager" if attention == "uncapped" else attention
     skeleton = skeleton_of(files.folder, config, dtype, usual)
@@ -232,21 +218,16 @@ def open_layers(
 # --- several cards ----------------------------------------------------------------------------------------------
 
 
-def layout_for(folder: Path, config: PreTrainedConfig, head_name: str, dtype: str, device: str) -> Layout | None:
-    """Return which card of this machine holds which part, where the first is too small and all are not; else None.
+def layout(
+    folder: Path, config: PreTrainedConfig, head_name: str, dtype: str, free: Mapping[int, int]
+) -> Layout | None:
+    """Return which card holds which part, where the first is too small and all together are not; else None.
 
-    accelerate lays the parts over the cards, layer after layer. Where it is missing, a line says what it would do.
+    free: bytes that each card has for weights. accelerate lays the parts over the cards, layer after layer. Where it is
+    missing, a line says what it would do.
     """
-    cards = torch.cuda.device_count() if torch.device(device) == torch.device("cuda") else 0
-    if cards < 2 or not can_be_read_singly(config, head_name):
+    if len(free) < 2 or not can_be_read_singly(config, head_name):
         return None
-    return layout(
-        folder, config, dtype, {card: hardware.free(f"cuda:{card}") - WORKING_MEMORY for card in range(cards)}
-    )
-
-
-def layout(folder: Path, config: PreTrainedConfig, dtype: str, free: Mapping[int, int]) -> Layout | None:
-    """Return the same for cards that have `free` bytes each for weights."""
     skeleton = skeleton_of(folder, config, dtype)
     needed = skeleton.num_parameters() * getattr(torch, dtype).itemsize
     if needed <= free[0] or needed > sum(free.values()):
@@ -264,3 +245,9 @@ def layout(folder: Path, config: PreTrainedConfig, dtype: str, free: Mapping[int
     )
     # A part that found no room is left to the host or the disk, from where it would be copied for every batch.
     return dict(placed) if set(placed.values()) <= set(free) else None
+
+
+def free_on_cards(device: str) -> dict[int, int]:
+    """Return the bytes that each card has for weights; empty unless the device is `cuda`, without a number."""
+    cards = torch.cuda.device_count() if torch.device(device) == torch.device("cuda") else 0
+    return {card: hardware.free(f"cuda:{card}") - WORKING_MEMORY for card in range(cards)}

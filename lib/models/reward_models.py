@@ -6,7 +6,7 @@ key, and no remote code ever runs. Facts about the ten models of the paper are i
 
 import copy
 import json
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -46,12 +46,11 @@ READ_AT = ("last", "last_not_pad")
 class RewardModel:
     """A loaded reward model: backbone in its own dtype, head in fp32, both in eval mode on `device`.
 
-    name: how it was asked for. revision: the commit on the hub, or for a folder a hash of all that is read.
-    head: None for encoders (BERT, DeBERTa), whose backbone is the whole model with its own classifier.
+    name: how it was asked for. head: None for encoders (BERT, DeBERTa), whose backbone is the whole model.
     read_at: where a conversation is read: at its "last" token, at its "last_not_pad" one, or "pooled" by an encoder.
     closing: how it ends, one of conversations.CLOSINGS; opened: the turn that the template opens after a reply, if any.
     layers: None, or where the backbone's layers are read from one by one; the backbone then has no weights itself.
-    files: what it was read from; None for one that was not loaded. They must not change while it is used.
+    files: what it was read from, which must not change while it is used; None for one that was not loaded.
     """
 
     name: str
@@ -117,11 +116,7 @@ class RewardModel:
         return [[*ids, *after] for ids in conversations.encode(self.tokenizer, conversation, replies)]
 
     def inputs_for(self, prompt: str, replies: Sequence, *, reply_mode: str = "text", bos: str = "single") -> Inputs:
-        """Return the inputs that the model reads for these replies, identical ones merged.
-
-        replies: strings (reply_mode="text") or sequences of token ids (reply_mode="ids"). bos: as in
-        conversations.BOS.
-        """
+        """Return what the model reads for these replies, as conversations.inputs_for does."""
         inputs = conversations.inputs_for(
             self.tokenizer, prompt, replies, reply_mode=reply_mode, bos=bos, gated=self.gated
         )
@@ -179,7 +174,6 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
     config, keys = checkpoints.config_of(folder), checkpoints.tensor_files(folder)
     device = checkpoints.device_for(options.device)
     dtype = checkpoints.dtype_for(options.dtype or entry["dtype"], device, config)
-    checkpoints.report_half_floats(folder, dtype, options.dtype or entry["dtype"], config)
     head_name = options.head or head_name_of(config, set(keys))
     check_head_name(name, head_name, entry["head"], config)
     attention = checkpoints.set_attention(config, options.attention)
@@ -257,10 +251,8 @@ def read_at_for(head_name: str, config: PreTrainedConfig, wanted: str | None = N
     if wanted is not None or head_name == "classifier":
         return wanted or "pooled"
     # transformers' classes for decoders with one linear head take the rightmost token that is not pad, in padded and
-    # in unpadded input alike. It has no class for the other heads; FAMILIES says where linear ones are read. The code
-    # that gated ones were released with takes the token before the first pad; where the conversation itself holds no
-    # pad that is the last one, and where it does, as after a system turn that ends in the pad token, it would not see
-    # the reply at all.
+    # in unpadded input alike. FAMILIES says where other linear heads are read. The code of gated heads takes the token
+    # before the first pad; where the conversation itself holds a pad token, it would not see the reply at all.
     rule = FAMILIES[head_name].reads if head_name in FAMILIES else "last"
     return rule if pad_token_id(config) is not None else "last"
 
@@ -275,10 +267,9 @@ def tokenizer_for(
     """
     tokenizer = tokenizers.tokenizer_of(folder)
     if template is not None:
-        try:
+        unread = f"the chat template {template} cannot be read"
+        with checkpoints.refusing(unread, "give a text file (jinja)", (OSError, ValueError)):
             tokenizer.chat_template = Path(template).read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            raise InputError(f"the chat template {template} cannot be read; give a text file (jinja)") from error
     if head_name == "classifier" and tokenizer.pad_token_id is None:
         raise InputError(f"{folder}: the tokenizer has no pad token, which an encoder needs; name one in its config")
     if head_name != "classifier" and not tokenizer.chat_template:
@@ -308,7 +299,8 @@ def _load_weights(
         layers.are_wanted(options.stream, folder, config, head_name, dtype, device)  # refuses to stream an encoder
         return checkpoints.ready(_load_encoder(folder, config, dtype, options.label), device), None, None
     head = load_head(folder, tensors_of_head(config, keys), config, head_name, options.label)
-    layout = None if options.stream else layers.layout_for(folder, config, head_name, dtype, device)
+    free = {} if options.stream else layers.free_on_cards(device)
+    layout = layers.layout(folder, config, head_name, dtype, free)
     if not layout and layers.are_wanted(options.stream, folder, config, head_name, dtype, device):
         backbone, in_files = layers.open_layers(files, config, keys, dtype, attention, device)
         return backbone, head, in_files
@@ -351,37 +343,28 @@ def load_head(
     label: which output of a linear head with several is the reward.
     """
     names = {own_name(head_name, key): key for key in keys if not key.endswith("num_batches_tracked")}
-    shapes = {name: checkpoints.shape_of(keys[key], key) for name, key in names.items()}
+    tensors = {name: checkpoints.read_tensor(keys[key], key).float() for name, key in names.items()}
     with checkpoints.built_from(folder):
-        head = new_head(head_name, config, shapes)
+        head = new_head(head_name, config, {name: tensor.shape for name, tensor in tensors.items()})
     expected = {k: v for k, v in head.state_dict().items() if not k.endswith("num_batches_tracked")}
-    _refuse_other_tensors(expected.keys(), shapes.keys(), head_name)
-    if label is not None and head_name not in FAMILIES:
+    if head_name in FAMILIES:
+        last = list(expected)[-1].rpartition(".")[0]  # the last layer, which alone may have several rows
+        for name in [f"{last}.weight", f"{last}.bias"]:
+            if name in tensors and name in expected and tensors[name].shape[1:] == expected[name].shape[1:]:
+                tensors[name] = tensors[name][_row_of(len(tensors[name]), label, names[name])]
+    elif label is not None:
         raise InputError(
             f"a label is for classifiers with several, and head {head_name} gives one reward; leave it out"
         )
-    last = list(expected)[-1].rpartition(".")[0]  # of a linear head: its last layer, which alone may have several rows
-    tensors = {}
-    for name, key in names.items():
-        needed, rows = tuple(expected[name].shape), slice(None)
-        if head_name in FAMILIES and name.rpartition(".")[0] == last and shapes[name][1:] == needed[1:]:
-            rows = _row_of(shapes[name][0], label, key)
-        elif shapes[name] != needed:
-            raise InputError(
-                f"head tensor {key} has shape {shapes[name]}, but head {head_name} needs {needed}; check the revision "
-                "and config.json"
-            )
-        tensors[name] = checkpoints.read_tensor(keys[key], key).float()[rows]
+    both = tensors.keys() & expected.keys()
+    report = {
+        "missing_keys": expected.keys() - tensors.keys(),
+        "mismatched_keys": [names[name] for name in both if tensors[name].shape != expected[name].shape],
+    }
+    extra = [names[name] for name in tensors.keys() - expected.keys()]
+    checkpoints.refuse_unloaded(folder, report, extra, head_name)
     head.load_state_dict(tensors, strict=False)
     return head
-
-
-def _refuse_other_tensors(expected: Set[str], given: Set[str], head_name: str) -> None:
-    again, alone = "check the revision, or download the checkpoint again", "give a checkpoint with this head alone"
-    for problem, wrong, remedy in (("lacks", expected - given, again), ("has unexpected", given - expected, alone)):
-        if wrong:
-            which = ", ".join(sorted(wrong)[:4])
-            raise InputError(f"the checkpoint {problem} head tensors {which} for head {head_name}; {remedy}")
 
 
 # --- saving -------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from scipy.stats import rankdata, spearmanr
 from .. import InputError
 from ..models.reward_models import RewardModel
 from . import engine, stages
-from .stages import Block, Reading
+from .stages import Reading
 
 NEAR = 0.05  # of all replies; a rank that stays as near as this to the final one is settled
 
@@ -32,14 +32,18 @@ def rewards_by_layer(
         )
     inputs, norm = model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos), model.layers.final_norm()
     rewards = np.empty((model.layers.count, len(inputs.suffixes)), dtype=np.float32)
-
-    def after_layer(block: Block, reading: Reading) -> None:
-        parts = zip(block.pieces, block.states(), strict=True)
-        rewards[block.passed - 1, block.shard] = np.concatenate([reading.read_off(*part, norm) for part in parts])
-
-    blocks = [stages.block_of(inputs, pieces) for pieces in engine.shards_of(inputs)]
-    for block, final in stages.score(model, blocks, after_layer=after_layer):
-        rewards[-1, block.shard] = final
+    blocks = stages.as_read(model, [stages.block_of(inputs, pieces) for pieces in engine.shards_of(inputs)])
+    reading = Reading(model, blocks[0].inputs)
+    for number, layer in model.layers.each():
+        reading.enter(layer)
+        for block in blocks:
+            final = stages.through(block, reading, is_last=number == model.layers.count - 1)
+            if final is None:
+                parts = zip(block.pieces, block.states(), strict=True)
+                final = np.concatenate([reading.read_off(*part, norm) for part in parts])
+            rewards[number, block.shard] = final
+        reading.stage = None
+        del layer  # before the layer after the next is read
     return rewards[:, inputs.group]
 
 

@@ -29,7 +29,7 @@ from ..io import is_of_memory, replacing
 from ..models import checkpoints, hardware, shared_prefix
 from ..models.conversations import Inputs
 from ..models.hardware import one_thread
-from ..models.layers import WORKING_MEMORY
+from ..models.layers import WORKING_MEMORY, Layers
 from ..models.reward_models import RewardModel
 from ..models.shared_prefix import Prefix
 from . import trees
@@ -332,100 +332,72 @@ def block_of(inputs: Inputs, pieces: list[np.ndarray], file: Path | None = None)
     return Block(replace(inputs, suffixes=some, reply_ids=[]), np.concatenate(pieces), ids, file)
 
 
-def _read_whole(block: Block) -> Block:
-    """Return the block with the prompt's prefix as a part of every reply, so that nothing is shared."""
-    prefix = torch.tensor(block.inputs.prefix_ids)
-    pieces = [torch.cat([prefix.expand(len(piece), -1), piece], dim=1) for piece in block.pieces]
-    return replace(block, inputs=replace(block.inputs, prefix_ids=()), pieces=pieces)
-
-
 def score(
     model: RewardModel, blocks: list[Block], tokens_per_batch: int | None = None, bar: tqdm | None = None,
-    report: bool = False, after_layer: Callable[[Block, Reading], None] | None = None,
+    report: bool = False,
 ) -> Iterator[tuple[Block, np.ndarray]]:  # fmt: skip
     """Yield each block and its rewards, (replies,) float32, as it leaves the last stage.
 
     Weights that stay in files are read as few times as memory allows; a run that was killed goes on at the layer whose
-    states it saved. report: whether to print how the conversations are read, where that is not as usual. after_layer:
-    is called with each block whenever it has passed a layer that is read from a file, but the last. InputError where a
-    model that is read layer by layer has a sliding window shorter than a conversation.
+    states it saved. report: whether to print how the conversations are read, where that is not as usual. InputError
+    where a model that is read layer by layer has a sliding window shorter than a conversation.
     """
-    bar = bar if bar is not None else tqdm(disable=True)
-    passes, folder = ([blocks] if blocks else []), None
-    if model.layers and blocks:
-        passes, folder = _plan(model, blocks, report and not bar.disable)
-    started, waited = time.monotonic(), model.layers.waited if model.layers else 0.0
-    for together in passes:
-        yield from _one_pass(
-            model, together, folder, tokens_per_batch, bar, report and together is passes[0], after_layer
-        )
-    seconds, waited = time.monotonic() - started, (model.layers.waited if model.layers else 0.0) - waited
-    if not bar.disable and waited > seconds / 2:
-        tqdm.write(
-            f"{waited:.0f} of {seconds:.0f} s went into waiting for weights: more replies, or more prompts, in one run "
-            "would have cost little more"
-        )
-
-
-def _one_pass(
-    model: RewardModel,
-    blocks: list[Block],
-    folder: Path | None,
-    tokens_per_batch: int | None,
-    bar: tqdm,
-    report: bool,
-    after_layer: Callable[[Block, Reading], None] | None,
-) -> Iterator[tuple[Block, np.ndarray]]:
-    """Yield the blocks with their rewards, after all stages in turn. folder: None saves no hidden states."""
-    layers, inputs = model.layers, {block.prompt: block.inputs for block in blocks}
+    layers, bar = model.layers, bar if bar is not None else tqdm(disable=True)
     kind = Reading if layers else getattr(model, "reader", Scorer)
-    readings = {prompt: kind(model, each, tokens_per_batch) for prompt, each in inputs.items()}
-    if report:
-        _report_reading(model, list(readings.values())[-1])
-    last = layers.count - 1 if layers else 0
+    passes, folder = _plan(model, blocks, report and not bar.disable) if layers else ([blocks], None)
+    for together in passes if blocks else []:
+        inputs = {block.prompt: block.inputs for block in together}
+        readings = {prompt: kind(model, each, tokens_per_batch) for prompt, each in inputs.items()}
+        if report and together is passes[0]:
+            _report_reading(model, readings[together[-1].prompt])
+        whole = ((block, readings[block.prompt].of_pieces(block.pieces)) for block in together)
+        for block, rewards in _by_layers(layers, together, readings, folder, bar) if layers else whole:
+            if model.files:
+                model.files.refuse_changed()
+            yield block, rewards
+            _forget_states(block)
+            bar.update(0 if layers else len(block.shard))
+
+
+def _by_layers(
+    layers: Layers, blocks: list[Block], readings: dict[str, Reading], folder: Path | None, bar: tqdm
+) -> Iterator[tuple[Block, np.ndarray]]:
+    """Yield the blocks with their rewards, after all layers in turn. folder: None saves no hidden states."""
     saved_at = time.monotonic()
-    for block in blocks if layers else ():
-        _load_states(block, model)
-    for number, stage in layers.each() if layers else [(0, model.backbone)]:
-        if layers:
-            bar.set_postfix_str(f"layer {number + 1} of {layers.count}")
-            with checkpoints.enough_memory("hold two layers and the hidden states"):
-                for reading in readings.values():
-                    reading.enter(stage)
-        share = layers.bytes_of(number) / layers.bytes if layers else 1
+    for block in blocks:
+        _load_states(block, readings[block.prompt].model)
+    for number, layer in layers.each():
+        bar.set_postfix_str(f"layer {number + 1} of {layers.count}")
+        is_last, share = number == layers.count - 1, layers.bytes_of(number) / layers.bytes
+        with checkpoints.enough_memory("hold two layers and the hidden states"):
+            for reading in readings.values():
+                reading.enter(layer)
         for block in blocks:
             if block.passed == number:
-                rewards = _through(block, readings[block.prompt], number == last)
-                if rewards is None and after_layer:
-                    after_layer(block, readings[block.prompt])
+                rewards = through(block, readings[block.prompt], is_last)
                 if rewards is not None:
-                    if model.files:
-                        model.files.refuse_changed()
                     yield block, rewards
-                    _forget_states(block)
             # In shares of replies, whose sum may come out a little too large
             bar.update(min(len(block.shard) * share, max(0, (bar.total or 0) - bar.n)))
-        if folder and number < last and time.monotonic() - saved_at > SAVE_EVERY:
+        if folder and not is_last and time.monotonic() - saved_at > SAVE_EVERY:
             for block in blocks:
                 _save_states(block)
             saved_at = time.monotonic()
-        for reading in readings.values() if layers else ():
+        for reading in readings.values():
             reading.stage = None
-        del stage  # before the layer after the next is read
+        del layer  # before the layer after the next is read
 
 
-def _through(block: Block, reading: Reading, is_last: bool) -> np.ndarray | None:
-    """Put the block through one more stage; return its rewards, (replies,) float32, after the last one."""
-    layers = reading.model.layers
-    if layers is None:
-        return reading.of_pieces(block.pieces)
+def through(block: Block, reading: Reading, is_last: bool) -> np.ndarray | None:
+    """Put the block through one more layer; return its rewards, (replies,) float32, after the last one."""
+    assert reading.model.layers is not None
     with checkpoints.enough_memory("hold two layers and the hidden states"):
         if block.hidden is None:
             with torch.no_grad():
-                block.hidden = layers.embed(torch.cat([piece.flatten() for piece in block.pieces])).cpu()
+                ids = torch.cat([piece.flatten() for piece in block.pieces])
+                block.hidden = reading.model.layers.embed(ids).cpu()
         if is_last:
-            parts = zip(block.pieces, block.states(), strict=True)
-            return np.concatenate([reading(piece, states) for piece, states in parts])
+            return np.concatenate([reading(*part) for part in zip(block.pieces, block.states(), strict=True)])
         for states in block.states():
             reading.advance(states)
     block.passed += 1
@@ -443,9 +415,11 @@ def _report_reading(model: RewardModel, reading: Reading) -> None:
 # --- layers: which blocks go together, and the states that a killed run leaves ---------------------------------------
 
 
-def _plan(model: RewardModel, blocks: list[Block], report: bool) -> tuple[list[list[Block]], Path | None]:
-    """Return the blocks of each pass over the weights, and the folder for their states, None where it has no room."""
-    assert model.layers is not None
+def as_read(model: RewardModel, blocks: list[Block]) -> list[Block]:
+    """Return the blocks as layers read them: whole where the model does not allow to share a prefix.
+
+    InputError where the model has a sliding window shorter than a conversation.
+    """
     whole = set()
     for block in blocks:
         length = len(block.inputs.prefix_ids) + max(piece.shape[1] for piece in block.pieces)
@@ -456,12 +430,24 @@ def _plan(model: RewardModel, blocks: list[Block], report: bool) -> tuple[list[l
             )
         if not can_share_prefix(model, length):
             whole.add(block.prompt)
-    blocks = [_read_whole(block) if block.prompt in whole else block for block in blocks]
-    layers, width = model.layers, model.backbone.config.hidden_size * model.backbone.dtype.itemsize
-    room = max(LITTLE, hardware.free() - 2 * layers.largest - WORKING_MEMORY)
+    return [_with_prefix(block) if block.prompt in whole else block for block in blocks]
+
+
+def _with_prefix(block: Block) -> Block:
+    """Return the block with the prompt's prefix as a part of every reply, so that nothing is shared."""
+    prefix = torch.tensor(block.inputs.prefix_ids)
+    pieces = [torch.cat([prefix.expand(len(piece), -1), piece], dim=1) for piece in block.pieces]
+    return replace(block, inputs=replace(block.inputs, prefix_ids=()), pieces=pieces)
+
+
+def _plan(model: RewardModel, blocks: list[Block], report: bool) -> tuple[list[list[Block]], Path | None]:
+    """Return the blocks of each pass over the weights, and the folder for their states, None where it has no room."""
+    assert model.layers is not None
+    width = model.backbone.config.hidden_size * model.backbone.dtype.itemsize
+    room = max(LITTLE, hardware.free() - 2 * model.layers.largest - WORKING_MEMORY)
     passes: list[list[Block]] = []
     most = taken = 0
-    for block in sorted(blocks, key=lambda block: not _saved_states(block)):  # first what an earlier run began
+    for block in sorted(as_read(model, blocks), key=lambda block: not _saved_states(block)):  # first what was begun
         size = block.tokens * width
         if not passes or taken + size > room:
             passes.append([])
@@ -474,11 +460,11 @@ def _plan(model: RewardModel, blocks: list[Block], report: bool) -> tuple[list[l
         folder = None
     if report:
         prompts, replies = len({block.prompt for block in blocks}), sum(len(block.shard) for block in blocks)
-        saved = f"; every {SAVE_EVERY // 60} minutes also in {folder}" if folder else ", and nowhere else"
         tqdm.write(
-            f"{model.nickname}: {describe_size(layers.bytes)} of weights are read {len(passes)} x, {replies:,} inputs "
-            f"of {prompts} prompt{'s' * (prompts > 1)}; two layers take {describe_size(2 * layers.largest)} of memory, "
-            f"hidden states {describe_size(most)} of it{saved}"
+            f"{model.nickname}: {describe_size(model.layers.bytes)} of weights are read {len(passes)} x, {replies:,} "
+            f"inputs of {prompts} prompt{'s' * (prompts > 1)}; two layers take "
+            f"{describe_size(2 * model.layers.largest)} of memory, hidden states {describe_size(most)} of it; "
+            + (f"every {SAVE_EVERY // 60} minutes also in {folder}" if folder else "nowhere else")
         )
     return passes, folder
 

@@ -39,7 +39,7 @@ def open_tokenizer(base: str, folder: Path | None = None) -> tuple[PreTrainedTok
     """
     if folder is None:
         entry = reward_models.find(bases()[base][0])
-        place, _ = checkpoints.fetch(entry["hub_id"], entry["revision"], FILES)
+        place = checkpoints.open_files(entry["hub_id"], entry["revision"], FILES).folder
     else:
         place = Path(folder) / base.lower().replace(" ", "-")
     tokenizer = tokenizers.tokenizer_of(place)

@@ -30,7 +30,7 @@ def bytes_of(folder):
 def test_parts_follow_each_other_over_cards_and_no_layer_is_cut(folder):
     config, needed = checkpoints.config_of(folder), bytes_of(folder)
     free = {0: needed * 2 // 3, 1: needed * 2 // 3}
-    placed = layers.layout(folder, config, "float32", free)
+    placed = layers.layout(folder, config, "linear", "float32", free)
     assert set(placed.values()) == {0, 1}
     names = [name for name, _ in reward_models.load(folder, device="cpu").backbone.named_parameters()]
     holds = [next(card for part, card in placed.items() if f"{name}.".startswith(f"{part}.")) for name in names]
@@ -42,15 +42,15 @@ def test_parts_follow_each_other_over_cards_and_no_layer_is_cut(folder):
 
 def test_one_card_that_is_large_enough_holds_all_and_too_little_room_is_left_to_streaming(folder):
     config, needed = checkpoints.config_of(folder), bytes_of(folder)
-    assert layers.layout(folder, config, "float32", {0: needed, 1: needed}) is None
-    assert layers.layout(folder, config, "float32", {0: needed // 3, 1: needed // 3}) is None
-    assert layers.layout_for(folder, config, "linear", "float32", "cpu") is None
+    assert layers.layout(folder, config, "linear", "float32", {0: needed, 1: needed}) is None
+    assert layers.layout(folder, config, "linear", "float32", {0: needed // 3, 1: needed // 3}) is None
+    assert layers.free_on_cards("cpu") == {}
 
 
 def test_without_accelerate_a_line_says_what_it_would_do(folder, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "accelerate", None)
     half = bytes_of(folder) * 2 // 3
-    assert layers.layout(folder, checkpoints.config_of(folder), "float32", {0: half, 1: half}) is None
+    assert layers.layout(folder, checkpoints.config_of(folder), "linear", "float32", {0: half, 1: half}) is None
     told = capsys.readouterr()
     assert "2 cards hold together" in told.out + told.err and "install accelerate" in told.out + told.err
 
@@ -75,7 +75,7 @@ def test_rewards_are_those_of_one_device(tmp_path, kind, reply_mode):
 
 def test_a_layout_reaches_the_checkpoint_that_is_loaded(folder, monkeypatch):
     given, load = [], transformers.LlamaModel.from_pretrained
-    monkeypatch.setattr(layers, "layout_for", lambda *_: {"": "cpu"})
+    monkeypatch.setattr(layers, "layout", lambda *_: {"": "cpu"})
     monkeypatch.setattr(
         transformers.LlamaModel, "from_pretrained",
         lambda *where, **options: given.append(options["device_map"]) or load(*where, **options),

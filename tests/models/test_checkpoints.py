@@ -82,13 +82,13 @@ def test_any_byte_of_what_is_read_changes_the_revision(original, data):
     file = data.draw(st.sampled_from(sorted(path for path in original.iterdir() if path.suffix != ".py")))
     content = file.read_bytes()
     at, bit = data.draw(st.integers(0, len(content) - 1)), data.draw(st.integers(0, 7))
-    _, revision = checkpoints.fetch(str(original), "")
+    revision = checkpoints.open_files(str(original), "").revision
     try:
         file.write_bytes(content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :])
-        assert checkpoints.fetch(str(original), "")[1] != revision
+        assert checkpoints.open_files(str(original), "").revision != revision
     finally:
         file.write_bytes(content)
-    assert checkpoints.fetch(str(original), "")[1] == revision
+    assert checkpoints.open_files(str(original), "").revision == revision
 
 
 def cuts_of(folder):

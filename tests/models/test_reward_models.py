@@ -344,8 +344,7 @@ def test_dtype_can_be_chosen(checkpoint):
 def test_half_floats_become_floats_on_a_cpu_and_a_line_says_what_bfloat16_saves(checkpoint, capsys):
     folder = checkpoint("linear_llama", dtype="float16")
     assert load(folder, device="cpu").dtype == "float32"
-    gigabytes = (folder / "model.safetensors").stat().st_size / 1e9
-    assert f"{2 * gigabytes:.2g} GB; DTYPE=bfloat16 takes {gigabytes:.2g} GB" in "".join(capsys.readouterr())
+    assert "takes twice the memory; DTYPE=bfloat16" in "".join(capsys.readouterr())
     assert load(folder, device="cpu", dtype="bfloat16").dtype == "bfloat16"
     assert load(folder, device="cpu", dtype="float32").dtype == "float32"  # as asked for
     assert "DTYPE" not in "".join(capsys.readouterr())

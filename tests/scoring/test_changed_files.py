@@ -111,7 +111,7 @@ def before_the_second_shard(monkeypatch, model, act):
         monkeypatch.setattr(Layers, "_tensors", then(Layers._tensors, lambda layers, number: number == 2))
     else:
         calls = iter(range(10**6))
-        monkeypatch.setattr(stages, "_through", then(stages._through, lambda *given: next(calls) == 1))
+        monkeypatch.setattr(stages.Scorer, "of_pieces", then(stages.Scorer.of_pieces, lambda *given: next(calls) == 1))
     return done
 
 
@@ -262,7 +262,7 @@ def files_read(monkeypatch, folder):
     read, plain = [], checkpoints.hashlib.file_digest
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints.hashlib, "file_digest", lambda file, kind: (read.append(file), plain(file, kind))[1])
-        _, revision = checkpoints.fetch(str(folder), "")
+        revision = checkpoints.open_files(str(folder), "").revision
     return len(read), revision
 
 
@@ -289,7 +289,7 @@ def test_a_file_that_was_written_a_moment_ago_is_read_again(folder, monkeypatch,
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{ torn", b'{"content x": 3}', b'{"a": [[1], 2, 3]}'])
 def test_damaged_hashes_are_computed_again(folder, tmp_path, monkeypatch, kept_hashes, content):
-    expected = checkpoints.fetch(str(folder), "")[1]
+    expected = checkpoints.open_files(str(folder), "").revision
     (tmp_path / "digests.json").write_bytes(content)
     kept_hashes()
-    assert checkpoints.fetch(str(folder), "")[1] == expected
+    assert checkpoints.open_files(str(folder), "").revision == expected

@@ -240,10 +240,8 @@ def stop_before_layer(monkeypatch, number):
 
 def counted(monkeypatch):
     """The layers that blocks go through, as they do."""
-    passed, plain = [], stages._through
-    monkeypatch.setattr(
-        stages, "_through", lambda block, *given: (passed.append(block.passed), plain(block, *given))[1]
-    )
+    passed, plain = [], stages.through
+    monkeypatch.setattr(stages, "through", lambda block, *given: (passed.append(block.passed), plain(block, *given))[1])
     return passed
 
 

@@ -99,7 +99,7 @@ def _is_current(held: pd.DataFrame, name: str) -> bool:
     if held.empty or not (ROOT / registry.reward_models().loc[name, "hub_id"]).is_dir():
         return not held.empty
     entry = reward_models.find(name)
-    return set(held["revision"]) == {checkpoints.fetch(entry["hub_id"], entry["revision"])[1]}
+    return set(held["revision"]) == {checkpoints.open_files(entry["hub_id"], entry["revision"]).revision}
 
 
 def share_read_as_itself(model: reward_models.RewardModel) -> float:

@@ -46,9 +46,9 @@ def check(name: str, options: Options | None = None) -> Report:
     """
     options = options or Options()
     entry = reward_models.find(str(name))
-    folder, revision = checkpoints.fetch(entry["hub_id"], options.revision or entry["revision"])
+    opened = checkpoints.open_files(entry["hub_id"], options.revision or entry["revision"])
     rows: list[Row] = []
-    files = _open(folder, entry, options, rows)
+    files = _open(opened.folder, entry, options, rows)
     if files is not None:
         rows += _about_files(files, entry, options)
     if files is None or any(row.status == "wrong" for row in rows):
@@ -57,7 +57,7 @@ def check(name: str, options: Options | None = None) -> Report:
         rows += [Row(row, "note", "not run: the weights do not fit into memory") for row in NOT_RUN]
     else:
         rows += _about_rewards(files, name, entry, options)
-    return Report(entry["nickname"], revision, rows)
+    return Report(entry["nickname"], opened.revision, rows)
 
 
 def check_implicit(name: str, reference: str, bos: str = "single", **options: Any) -> Report:

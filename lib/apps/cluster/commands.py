@@ -104,7 +104,7 @@ def needs_of(load: str, options: dict) -> Needs:
     InputError if it is no reward model.
     """
     entry = reward_models.find(load)
-    folder, _ = checkpoints.fetch(entry["hub_id"], options.get("revision") or entry["revision"])
+    folder = checkpoints.open_files(entry["hub_id"], options.get("revision") or entry["revision"]).folder
     config = checkpoints.config_of(folder)
     head_name = options.get("head") or reward_models.head_name_of(config, set(checkpoints.tensor_files(folder)))
     dtype = checkpoints.dtype_for(options.get("dtype") or entry["dtype"], options.get("device") or "cpu", config)
