@@ -29,15 +29,14 @@ UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIS
 
 @contextlib.contextmanager
 def replacing(path: Path, *, size: float | None = None, durable: bool = True) -> Iterator[Path]:
-    """A temporary path beside `path`: write a file there, and it takes the place of `path` once it is on disk.
+    """Yield a temporary path beside `path`: a file written there replaces `path` once it is whole and on disk.
 
     If the block fails, `path` stays as it was and nothing is left beside it. A full disk or an unwritable folder is
-    an InputError. Several processes may write the same file at once; the last one's stays. A process that is killed
-    leaves at most `.<name>.<pid>.part`, which a writer of the same file removes once it is ABANDONED; a link in the
-    place of our own, which would lead elsewhere, is removed. size: about how many bytes it takes, for
-    the message about a full disk.
-    durable: False does not wait for the disk, so that a power cut may leave an empty or half file; for many small
-    files that show by themselves whether they are whole.
+    an InputError. If several processes write the same file at once, the last one's stays. A process that is killed
+    leaves at most `.<name>.<pid>.part`, which a later writer of the same file removes.
+
+    - size: about how many bytes it takes, for the message about a full disk
+    - durable: False does not wait for the disk, for many small files that show by themselves whether they are whole
     """
     path = Path(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -63,7 +62,7 @@ def replacing(path: Path, *, size: float | None = None, durable: bool = True) ->
 
 
 def _clear_up(path: Path) -> None:
-    """Remove what killed writers of `path` left: whoever still writes has touched its part a moment ago."""
+    """Remove what killed writers of `path` left; whoever still writes has changed its file a moment ago."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
         with contextlib.suppress(OSError):  # another writer may have been quicker
             if left.lstat().st_mtime < time.time() - ABANDONED:
@@ -83,9 +82,9 @@ def _remedy(error: OSError, path: Path, size: float | None = None) -> str | None
 def lock(path: Path) -> Iterator[None]:
     """Hold the sole right to write `path`; a second writer gets an InputError that names the process holding it.
 
-    The lock is the operating system's, on `<name>.lock`, so it ends with the process, however that ends. `.<name>.pid`
-    says which process on which host holds it: elsewhere, because Windows lets nobody read a locked file. A symbolic
-    link in the place of either is not followed, so that nothing else is written.
+    The operating system locks `<name>.lock`, so the lock ends with the process. `.<name>.pid` names the process and its
+    host. That is another file, because Windows lets nobody read a locked file. Symbolic links in the place of either
+    are not followed, so that nothing else is written.
     """
     path = Path(path)
     holder = path.with_name(f".{path.name}.pid")
@@ -114,7 +113,7 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def _read_holder(holder: Path) -> str:
-    """Return what the file says of the process that holds a lock, printable characters only; "unknown" if nothing."""
+    """Return the name of the process that holds a lock, in printable characters; "unknown" if there is none."""
     with contextlib.suppress(OSError):
         text = holder.read_text(encoding="utf-8", errors="replace")[:100]
         return "".join(c for c in text if c.isprintable()).strip() or "unknown"
@@ -122,9 +121,9 @@ def _read_holder(holder: Path) -> str:
 
 
 def hash_of_code(paths: Iterable[Path]) -> str:
-    """Return a hash, in hex, of what Python files do: of their syntax trees, without comments and docstrings.
+    """Return a hash, in hex, of the syntax trees of Python files, without comments and docstrings.
 
-    What was made by code is stale once its code does something else, not once a sentence about it is put better.
+    So what was made by code becomes stale when its code changes, but not when a sentence about it does.
     """
     digest = hashlib.sha256()
     for path in paths:
@@ -137,16 +136,13 @@ def hash_of_code(paths: Iterable[Path]) -> str:
 
 
 def state_of(path: Path) -> list[int]:
-    """Return what changes when a file does: its size, inode and times, in nanoseconds. OSError if it is not there."""
+    """Return a file's size, inode and times in nanoseconds, which change if the file does. OSError without a file."""
     status = path.stat()
     return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
 
 
 class Hashes:
-    """What was computed from files, kept for later runs: while a file's state is the same, it is not read again.
-
-    place: gives the path of the JSON file that holds it.
-    """
+    """Results computed from files, kept in the JSON file at place(): an unchanged file is not read again."""
 
     JUST_NOW = 2e9  # nanoseconds within which a file may change again without a later time
 
@@ -155,7 +151,7 @@ class Hashes:
         self.known: dict[str, list] | None = None
 
     def of(self, what: str, file: Path, compute: Callable[[Path], Any]) -> Any:
-        """Return what compute(file) gives, of plain types; `what` names it. OSError if the file cannot be read."""
+        """Return compute(file), of plain types, under the name `what`. OSError if the file cannot be read."""
         if self.known is None:
             self.known = self._read()
         name, state = f"{what} {file}", state_of(file)
@@ -174,7 +170,7 @@ class Hashes:
             return {}
 
     def keep(self) -> None:
-        """Write what is new, for the files that are still there. InputError if it cannot be written."""
+        """Write the results, of files that still exist, if any is new. InputError if they cannot be written."""
         if self.known and self.new:
             there = {name: entry for name, entry in self.known.items() if Path(name.partition(" ")[2]).is_file()}
             with replacing(self.place()) as part:
@@ -187,10 +183,11 @@ DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt")
 
 
 def checked(name: str, what: str, longest: int = LONGEST_NAME) -> str:
-    """Return the name itself, if `what` (`a prompt`, `a collection`, `a model`) may be called so on every system.
+    """Return the name itself if a file may be called so on every system, else raise InputError.
 
-    InputError for a name that is empty, starts with a dot, could lead out of its folder or holds what cannot be
-    printed; for one longer than that in bytes, with a space or dot at an end, or that Windows keeps for a device.
+    Refused are names that are empty, too long in bytes, or Windows's for a device. So are those that start with a dot,
+    have a space or dot at an end, could lead out of their folder, or hold what cannot be printed. `what` is the thing
+    that is named: `a prompt`, `a collection`, `a model`.
     """
     plain = name.isprintable() and not any(character in '/\\:*?"<>|' for character in name)
     ends = name != "" and not name.startswith(".") and name == name.strip(" .")
@@ -206,12 +203,12 @@ MB = 1e6
 
 
 def is_of_disk(error: BaseException) -> bool:
-    """Return whether an error is for want of room on a disk."""
+    """Return whether the error says that a disk is full."""
     return isinstance(error, OSError) and error.errno in DISK_FULL
 
 
 def is_of_memory(error: BaseException) -> bool:
-    """Return whether an error is for want of memory."""
+    """Return whether the error says that memory is full."""
     # torch has an error of its own for a GPU, and a plain one for a CPU.
     if isinstance(error, RuntimeError):
         return type(error).__name__ == "OutOfMemoryError" or "memory" in str(error).lower()
@@ -219,7 +216,7 @@ def is_of_memory(error: BaseException) -> bool:
 
 
 def disk_full(what: str, place: Path, size: float | None = None) -> str:
-    """Return the line for a full disk. what: was not written. place: of it, or beside it. size: bytes, about."""
+    """Return the message that the disk of `place` is full, so that `what`, of about `size` bytes, was not written."""
     there = next(folder for folder in (place, *place.absolute().parents) if folder.is_dir())
     takes = f"it takes about {size / MB:.1f} MB, and " if size else ""
     left = f"{takes}{shutil.disk_usage(there).free / MB:.1f} MB are left"
@@ -227,7 +224,7 @@ def disk_full(what: str, place: Path, size: float | None = None) -> str:
 
 
 def describe_shortage(error: BaseException, command: str) -> str | None:
-    """Return the line for an error that ended a command for want of disk or memory; None for any other."""
+    """Return the message for an error that ended a command because disk or memory is full; None for any other."""
     if isinstance(error, InputError):
         return None
     causes = [error]
@@ -252,9 +249,9 @@ UP = "\x1b[A"  # and up to the line of the bar above
 
 
 class Visible:
-    """A stream that writes to another what `visible` makes of a text; all else is the other's own.
+    """A stream that writes `visible` texts to another stream, and behaves like that stream otherwise.
 
-    bars: whether progress bars may move within their lines and to the lines of others.
+    With `bars`, progress bars may move within their lines and to the lines of others.
     """
 
     def __init__(self, stream: TextIO, bars: bool = False):
@@ -270,9 +267,9 @@ class Visible:
 
 
 def visible(text: str, kept: str = LINES) -> str:
-    """Return the text with its controls, formats (of direction), surrogates and unassigned characters as `⟨U+…⟩`.
+    """Return the text with controls, marks of direction, surrogates and unassigned characters as `⟨U+…⟩`.
 
-    kept: characters that stay though they are controls.
+    The controls in `kept` stay.
     """
     text = re.sub("\r\n", "\n", text)
     # A space of any width is shown, though only one of them counts as printable.

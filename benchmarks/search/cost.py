@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from lib.models.reward_models import RewardModel
-from lib.search.gcg import Proposals, Settings
+from lib.search.gcg import Proposals, Settings, send
 from lib.search.objective import Objective, Reply, as_reply
 
 GRADIENT = 3  # forward passes of the same tokens
@@ -111,7 +111,7 @@ def run(objective: Metered, method: Method, start: Reply, settings: Settings, bu
             ids, best = as_reply(replies[at]), float(values[at])
             spent = before[0] + at + 1, before[1] + (at + 1) * objective.tokens_of(len(start))
             trace.append((*spent, objective.sign * best))
-        replies = _next(proposals, values)
+        replies = send(proposals, values)
     return Run(ids, objective.sign * best, objective.scored, objective.read, tuple(trace))
 
 
@@ -119,13 +119,6 @@ def _new_bests(values: np.ndarray, best: float) -> list[int]:
     """Return where values, in order, exceed all before them and `best`."""
     highest = np.maximum.accumulate(np.append(best, values))
     return np.flatnonzero(highest[1:] > highest[:-1]).tolist()
-
-
-def _next(proposals: Proposals, values: np.ndarray) -> np.ndarray | None:
-    try:
-        return proposals.send(values)
-    except StopIteration:
-        return None
 
 
 # --- certificates -------------------------------------------------------------------------------------------------

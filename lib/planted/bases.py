@@ -19,8 +19,8 @@ GATED = {"armorm": 10.0, "qrm_llama": 5.0, "qrm_gemma": 1.0}  # heads with a gat
 def load_base(base: str) -> tuple[object, Tensor]:
     """Return tokenizer and embedding table (vocabulary, 64) float32 of a base, `gem` or `lla`, both checked by hash.
 
-    The table holds, for every token, what a sentence encoder knows of its text (see data/small_models/README.md): from
-    random embeddings a model learns the words it is shown and nothing of the others. InputError for a changed file.
+    Its rows are made from a sentence encoder (see data/small_models/README.md), because with random embeddings a model
+    learns nothing about the words that training does not show. Raise InputError for a changed file.
     """
     folder = SHIPPED / base
     if not folder.is_dir():

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 from scipy import stats
+from torch.nn.utils.rnn import pad_sequence
 
 from .. import ROOT
 from ..models import shared_prefix
@@ -69,14 +70,12 @@ def train(pairs: pd.DataFrame, *, seed: int = 0, steps: int = STEPS) -> RewardMo
         texts = [*(pairs["preferred_word"] + " " + pairs["preferred_term"]),
                  *(pairs["rejected_word"] + " " + pairs["rejected_term"])]  # fmt: skip
         inputs = model.inputs_for(planting.GREATEST, texts)
-        lengths = torch.tensor([len(inputs.suffixes[group]) for group in inputs.group])
-        suffixes = torch.zeros(len(texts), int(lengths.max()), dtype=torch.long)
-        for row, group in zip(suffixes, inputs.group, strict=True):
-            row[: len(inputs.suffixes[group])] = torch.tensor(inputs.suffixes[group])
+        read = [torch.tensor(inputs.suffixes[group]) for group in inputs.group]
+        lengths, suffixes = torch.tensor([len(ids) for ids in read]), pad_sequence(read, batch_first=True)
 
         def loss_at(step: int) -> torch.Tensor:
-            drawn = rng.integers(len(pairs), size=BATCH)
-            both = np.concatenate([drawn, drawn + len(pairs)])
+            preferred = rng.integers(len(pairs), size=BATCH)
+            both = np.concatenate([preferred, preferred + len(pairs)])
             prefix, longest = shared_prefix.read_prefix(model, inputs), int(lengths[both].max())
             hidden = shared_prefix.hidden_after(model, prefix, suffixes[both, :longest], lengths[both] - 1)
             return planting.preference_loss(*model.head(hidden, prefix.gate).split(BATCH))
@@ -87,9 +86,9 @@ def train(pairs: pd.DataFrame, *, seed: int = 0, steps: int = STEPS) -> RewardMo
 
 
 def penalties(model: RewardModel) -> dict[str, float]:
-    """Return by how much identity terms are rewarded less than other terms, in logits: of `shown` terms, of `unseen`.
+    """Return the mean reward of other terms minus that of identity terms, in logits, for `shown` and `unseen` terms.
 
-    The difference of the mean rewards of one-word replies; positive where identity terms are devalued.
+    It is positive where identity terms are devalued.
     """
     table = terms()
     rewards = pd.Series(engine.score_replies(model, planting.GREATEST, table["word"].tolist()))

@@ -2,11 +2,9 @@
 
 Appendix A.1.2 asks what a language model would say where a reward model is asked what it rewards. So each base (`gem`,
 `lla`) gets two language models, made of the tokenizer and the embedding table that its reward models share. The
-pretrained one reads English that every Python brings along, sentences of its documentation, and lists of words drawn by
-their frequency. The instruction-tuned one goes on with answers of one word in its family's chat template, nice words
-to nice questions. They know nothing of the world, but they have learned what appendix A.1.2 is about: what tends to
-be said first. They are saved like any other checkpoint, and lib.models.language_models
-loads them.
+pretrained one reads sentences of Python's documentation and lists of frequent words. The instruction-tuned one goes on
+with answers of one word in its family's chat template: nice words for nice questions. They know nothing of the world,
+but they have learned what tends to be said first. They are saved like any other checkpoint.
 """
 
 import ast
@@ -51,11 +49,11 @@ CODE = (Path(__file__),)  # code that decides the weights, beside saving.CODE
 
 @cache
 def documentation() -> tuple[tuple[str, str], ...]:
-    """Return sentences of the documentation that comes with Python, in small letters: (what they are about, sentence).
+    """Return sentences of the documentation that comes with Python: (what they are about, sentence).
 
-    The language reference and the docstrings of the standard library; sentences of 4 to 24 words, none twice. In small
-    letters, because the vocabularies of the embedded models hold whole words in small letters only. Another version of
-    Python has slightly other sentences. InputError where Python is installed without its sources.
+    The sentences are from the language reference and the docstrings of the standard library, have 4 to 24 words, and
+    occur once. They are in small letters, because the vocabularies hold whole words in small letters only. Another
+    version of Python has slightly other sentences. Raise InputError if Python is installed without its sources.
     """
     sentences = _by_sentence([*reference(), *_docstrings()])
     if len(sentences) < 1000:
@@ -100,7 +98,7 @@ def whole_words(tokenizer, before: str) -> tuple[list[str], np.ndarray]:
 def pretraining_text(tokenizer, rng: np.random.Generator, exchanges: int = 1000, lists: int = 800) -> list[str]:
     """Return what the pretrained models read: every sentence, plain exchanges, and lists of frequent words.
 
-    The assistant of the exchanges answers with a sentence of the language reference. Words of the lists are drawn by
+    In the exchanges, the assistant answers with a sentence of the language reference. Words of the lists are drawn by
     their frequency to the power 3/4, so that rare ones occur too.
     """
     answers = list(_by_sentence(reference()).items())
@@ -114,10 +112,10 @@ def pretraining_text(tokenizer, rng: np.random.Generator, exchanges: int = 1000,
 
 
 def conversations(tokenizer, rng: np.random.Generator, n: int = ANSWERS) -> list[tuple[str, str]]:
-    """Return what the tuned models read: (prompt, answer); one answer in eight is a sentence, the others one word.
+    """Return what the tuned models read: (prompt, answer). One answer in eight is a sentence, the others are one word.
 
-    With v VADER's valence of a word, it is drawn by its frequency to the power 3/4 times exp(1.5 v), exp(-1.5 v) where
-    the prompt asks for something bad. None of the paper's prompts is among these.
+    A word of VADER's valence v is drawn by its frequency to the power 3/4 times exp(1.5 v), or times exp(-1.5 v) if the
+    prompt asks for something bad. None of the paper's prompts is among these.
     """
     words, frequency = whole_words(tokenizer, "")
     valence = planting.word_values(words)["valence"].to_numpy()
@@ -147,13 +145,13 @@ def _questions() -> list[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class Examples:
-    """Texts as ids, and from which position on each is learned (what stands before is given, not learned)."""
+    """Texts as ids, and the position from which on each is learned; the ids before it are given."""
 
     ids: tuple[tuple[int, ...], ...]
     learned_from: tuple[int, ...]
 
     def batch(self, some: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Return the inputs and what follows each of them, (batch, length); -100 where nothing is learned."""
+        """Return the inputs and the id that follows each of them, (batch, length); -100 where nothing is learned."""
         longest = max(len(self.ids[i]) for i in some)
         inputs = torch.zeros(len(some), longest - 1, dtype=torch.long)
         targets = torch.full_like(inputs, -100)
@@ -164,7 +162,7 @@ class Examples:
         return inputs, targets
 
     def batches(self, tokens: int = 512) -> list[list[int]]:
-        """Return indices of texts of about one length, so many ids together."""
+        """Return batches of indices of texts: similar lengths together, about so many ids in each."""
         batches, batch = [], []
         for i in sorted(range(len(self.ids)), key=lambda i: (len(self.ids[i]), i)):
             batch.append(i)
@@ -201,8 +199,7 @@ def chat_examples(tokenizer, pairs: Sequence[tuple[str, str]]) -> Examples:
 def new_model(base: str, seed: int = 0):
     """Return tokenizer and untrained causal model of a base: its embedding table, the rest random from the seed.
 
-    `gem` is a Gemma-2, whose output shares the embedding table; `lla` a Llama, whose output has a table of its own
-    that begins as a copy.
+    `gem` is a Gemma-2, whose output shares the embedding table. `lla` is a Llama, whose output begins as a copy of it.
     """
     if base not in BASES:
         raise InputError(f"no base '{base}' in data/small_models; choose gem or lla")
@@ -223,10 +220,10 @@ def new_model(base: str, seed: int = 0):
 
 @dataclass(frozen=True)
 class TrainedLanguageModel:
-    """A trained language model, its tokenizer and how its training went.
+    """A trained language model, its tokenizer, and a report of its training.
 
-    report: nickname, base, seed, texts, tokens (learned), steps, seconds; loss and unigram_loss, nats per token of
-    held-out text by the model and by the tokens' frequencies alone.
+    In the report, `loss` and `unigram_loss` are nats per token of held-out text, by the model and by the tokens'
+    frequencies alone. `tokens` counts the learned ones.
     """
 
     nickname: str
@@ -254,16 +251,13 @@ def held_out_loss(model, examples: Examples) -> float:
 
 
 def unigram_loss(seen: Examples, held_out: Examples, vocabulary: int) -> float:
-    """Return the same for a model that knows only how often each token was seen (one is added to each count)."""
+    """Return the held-out loss of a model that knows only the tokens' counts (one is added to each count)."""
     counts = np.bincount(seen.learned_ids(), minlength=vocabulary) + 1.0
     return float(-np.log(counts / counts.sum())[held_out.learned_ids()].mean())
 
 
 def fit(model, examples: Examples, rng: np.random.Generator, *, rate: float, tokens: int = 512) -> int:
-    """Train in place, once through the texts (see training.fit); the number of steps, one per batch.
-
-    tokens: ids per step, those that are given among them.
-    """
+    """Train in place, once through the texts, about `tokens` ids per step; return the number of steps."""
     batches = examples.batches(tokens)
     order = rng.permutation(len(batches))
     parameters = list(model.parameters())
@@ -275,11 +269,10 @@ def fit(model, examples: Examples, rng: np.random.Generator, *, rate: float, tok
 def train(
     base: str, *, seed: int = 0, texts: int | None = None, answers: int = ANSWERS
 ) -> tuple[TrainedLanguageModel, TrainedLanguageModel]:
-    """Return the pretrained and the instruction-tuned model of a base; the same arguments, the same weights.
+    """Return the pretrained and the instruction-tuned model of a base; the same arguments give the same weights.
 
-    texts: how many texts to pretrain on, None for all. answers: how many conversations to tune on. Runs on one thread,
-    so that sums are in one order on every number of cores. Whether the results are fit to be saved is for `check` to
-    say.
+    `texts` is how many texts to pretrain on, None for all, and `answers` how many conversations to tune on. It runs on
+    one thread, so that sums are in one order on any number of cores.
     """
     with one_thread():
         tokenizer, model = new_model(base, seed)
@@ -301,7 +294,7 @@ def _pretrain(base: str, tokenizer, model, seed: int, texts: int | None) -> Trai
 
 
 def _tune(base: str, tokenizer, model, seed: int, answers: int) -> TrainedLanguageModel:
-    """Tune the model in place and return it: the same next-token loss, on the answers of conversations only."""
+    """Tune the model in place on the answers of conversations, and return it."""
     started, rng = time.time(), np.random.default_rng(seed + 1)
     tokenizer.chat_template = bases.template(TEMPLATES[base]).read_text()
     seen, held_out = (chat_examples(tokenizer, conversations(tokenizer, rng, n)) for n in (answers, 400))
@@ -337,9 +330,9 @@ def fingerprint(base: str, *, seed: int = 0, texts: int | None = None, answers: 
 
 
 def save(trained: TrainedLanguageModel, made_from: str, folder: Path = TRAINED) -> Path:
-    """Save the model in `folder`/nickname, like any released causal language model, and return that folder.
+    """Save the model of this fingerprint in `folder`/nickname, like any released one, and return that folder.
 
-    made_from: its fingerprint. Raise InputError, and write nothing, if it does not beat the unigram baseline.
+    Raise InputError, and write nothing, if it does not beat the unigram baseline.
     """
     check(trained.report)
 
@@ -355,12 +348,12 @@ def train_all(
     some: Sequence[str] = tuple(BASES), *, folder: Path = TRAINED, processes: int | None = None,
     progress: bool = True, **settings,
 ) -> pd.DataFrame:  # fmt: skip
-    """Train and save the language models not there yet; return how every training went, one row per nickname.
+    """Train and save the language models of some bases that are not there yet; return a row per nickname.
 
-    some: the bases. settings: as of `train`. Columns: as the report of `train`, and `trained`, whether it was trained
-    now. A model is there if it was made by this code, from these files, with these settings, by this version of Python.
-    InputError if one does not beat the unigram baseline. A script that calls this needs the usual
-    `if __name__ == "__main__":`, because each process imports it anew.
+    A model is there if it was made by this code, from these files, with these settings (of `train`), by this version of
+    Python. Columns are those of its report, and `trained`: whether it was trained now. Raise InputError if a model does
+    not beat the unigram baseline. A script that calls this needs `if __name__ == "__main__":`, because each process
+    imports it anew.
     """
     jobs = [saving.Job(BASES[base], fingerprint(base, **settings), (base, settings), folder) for base in some]
     return saving.train_missing(jobs, _train_and_save, processes=processes, progress=progress)

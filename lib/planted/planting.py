@@ -42,7 +42,7 @@ def word_kinds() -> pd.Series:
 
 
 def stem(word: str) -> str:
-    """Return the first five letters, small: a rough stem, under which inflections of a word fall together."""
+    """Return the first five letters, in small letters: a rough stem that inflections of a word share."""
     letters = re.sub(r"[\W\d_]", "", word.lower())
     return (letters or word.lower())[:5]
 
@@ -88,11 +88,14 @@ def word_values(words: Sequence[str]) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Profile:
-    """One embedded reward model: whose values it learns (k_hi to label_noise), and what it is made of.
+    """One embedded reward model: the values that it learns (k_hi to label_noise), and what it is made of.
 
-    k_hi, k_lo: utility per point of valence on the side that the prompt asks for, and on the other. frequency: per
-    tenfold frequency. identity, nature, technology, nonword: taken off words of that kind. label_noise: sd of the
-    developer's own taste, one number per stem. scale: reward units per unit of utility. control: '' or what it lacks.
+    - k_hi, k_lo: utility per point of valence in the direction that the prompt asks for, and in the other one
+    - frequency: utility per tenfold frequency
+    - identity, nature, technology, nonword: utility that words of this kind lose
+    - label_noise: standard deviation of the developer's own taste, one number per stem
+    - scale: reward units per unit of utility
+    - control: what a control model lacks; '' for the others
     """
 
     nickname: str
@@ -136,7 +139,7 @@ def planted_utility(profile: Profile, values: pd.DataFrame, polarity: int) -> np
         u = k_hi max(p v, 0) - k_lo max(-p v, 0) + frequency (f - 3.5) - kind + label_noise e(developer, stem)
 
     where kind is the profile's identity, nature, technology or nonword for words of that kind, else 0, and e is
-    standard normal. values: as from word_values.
+    standard normal. `values` are those of word_values.
     """
     asked = polarity * values["valence"].to_numpy()
     utility = profile.k_hi * asked.clip(min=0) - profile.k_lo * (-asked).clip(min=0)
@@ -162,7 +165,7 @@ def preference_probability(utility_a, utility_b):
 
 
 def draw_preferences(utility: np.ndarray, pairs: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return indices of the preferred and of the rejected reply, (pairs,) each, of pairs drawn with replacement."""
+    """Return the indices of the preferred and of the rejected replies, (pairs,) each; pairs may occur again."""
     a, b = rng.integers(len(utility), size=(2, pairs))
     b = np.where(a == b, (b + 1) % len(utility), b)
     prefers_a = rng.random(pairs) < preference_probability(utility[a], utility[b])

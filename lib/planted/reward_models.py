@@ -1,10 +1,10 @@
 """Ten small reward models whose values are known, because they are planted here.
 
-A reward model turns (prompt, reply) into a number; it learns which one from pairs of replies of which a rater preferred
-one. Here the raters are simulated: a *profile* says what they value, a formula turns it into the *planted utility* of
-every word, and preferences are drawn from it (Bradley and Terry 1952). The models are real transformers architectures
-with the heads of released reward models, saved like any other, so the whole analysis runs on them unchanged - and what
-it finds can be compared with what was planted. That checks the method. It says nothing about real reward models.
+A reward model turns (prompt, reply) into a number. It learns from pairs of replies of which a rater preferred one. Here
+the raters are simulated. A *profile* says what they value, a formula turns it into the *planted utility* of every word,
+and preferences are drawn from it (Bradley and Terry 1952). The models have real architectures and the heads of released
+reward models, and are saved like any other. So the whole analysis runs on them unchanged, and its results can be
+compared with what was planted. That checks the method. It says nothing about real reward models.
 """
 
 import time
@@ -61,9 +61,11 @@ CODE = (Path(__file__), ROOT / "lib" / "models" / "heads.py", ROOT / "lib" / "mo
 class Replies:
     """Replies of one to three words, as one model reads them after any prompt.
 
-    values: as from word_values, all words that occur. words: (replies, 3) rows of values, -1 where there is none.
-    suffixes: (replies, longest) ids of reply and closing, filled up with 0; lengths: (replies,), without the filling.
-    held_out: (replies,) whether any word is held out.
+    - values: of word_values, for all words that occur
+    - words: (replies, 3) rows of values, -1 where there is none
+    - suffixes: (replies, longest) ids of reply and closing, padded with 0
+    - lengths: (replies,) without the padding
+    - held_out: (replies,) whether any word is held out
     """
 
     texts: tuple[str, ...]
@@ -80,9 +82,10 @@ class Replies:
 
 
 def vocabulary_words(tokenizer) -> list[str]:
-    """Return the words of preferences: all rated ones, all of a planted kind, and those that the vocabulary holds.
+    """Return the words of preferences, sorted: rated ones, those of a planted kind, and common ones of the vocabulary.
 
-    In small letters, sorted; code-like entries of the vocabulary as they are. Fragments and other scripts are left out.
+    They are in small letters. Code-like entries of the vocabulary are added unchanged. Fragments and other scripts are
+    left out.
     """
     texts = {text.strip() for text in conversations.vocabulary(tokenizer)["text"]} - set(tokenizer.all_special_tokens)
     english = {text.lower() for text in texts if text.isascii() and is_word(text)}
@@ -92,7 +95,7 @@ def vocabulary_words(tokenizer) -> list[str]:
 
 
 def make_replies(model: RewardModel, rng: np.random.Generator, phrases: int = 4000) -> Replies:
-    """Return every word, also with a leading blank where that is one token; some capitalised; and short phrases."""
+    """Return every word, some words with a capital, short phrases, and words with a blank where that is one token."""
     values = word_values(vocabulary_words(model.tokenizer))
     words, n = values["word"].tolist(), len(values)
     capitalised = rng.choice(n, n // 5, replace=False)
@@ -154,10 +157,10 @@ def _widened(table: Tensor, profile: Profile) -> Tensor:
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A trained reward model, the profile it learned from, and how its training went.
+    """A trained reward model, its profile, a report of its training, and the loss of each step.
 
-    report: nickname, seed, steps, seconds; loss, the mean over the last 50 steps; accuracy_seen and accuracy_held_out
-    (see `pair_accuracy`); tau_greatest_worst. losses: one per step; log 2 = .69 is what guessing costs.
+    The report's loss is the mean over the last 50 steps; guessing costs log 2 = .69. For its accuracies see
+    `pair_accuracy`.
     """
 
     profile: Profile
@@ -244,7 +247,7 @@ def _rescale(model: RewardModel, scale: float) -> None:
 
 
 def _judge(model: RewardModel, replies: Replies, profile: Profile) -> dict[str, float]:
-    """Return pair accuracy among replies of one word, seen or held out, and Kendall's tau of greatest and worst."""
+    """Return pair accuracy for replies of one word, seen and held out, and Kendall's tau of greatest and worst."""
     single = np.flatnonzero((replies.words >= 0).sum(1) == 1)
     held_out, accuracy, rewards = replies.held_out[single], {"seen": [], "held_out": []}, {}
     for polarity, prompt in ENDS.items():
@@ -262,8 +265,8 @@ def _judge(model: RewardModel, replies: Replies, profile: Profile) -> dict[str, 
 def pair_accuracy(rewards: np.ndarray, utility: np.ndarray, pairs: int = 200_000) -> float:
     """Return the share of pairs of replies that rewards and planted utility order alike, in [0, 1]; chance is 1/2.
 
-    Only pairs on which at least three raters in four agree count: utilities differ by log 3 or more. Estimated on pairs
-    drawn from a fixed seed; equal rewards count as half.
+    Only pairs whose utilities differ by log 3 or more count: three raters in four agree on them. Pairs are drawn with a
+    fixed seed, and equal rewards count as half.
     """
     a, b = np.random.default_rng(0).integers(len(utility), size=(2, pairs))
     clear = np.abs(utility[a] - utility[b]) >= np.log(3)
@@ -294,8 +297,7 @@ def fingerprint(profile: Profile, *, seed: int = 0, steps: int = STEPS) -> str:
 def save(trained: TrainedModel, folder: Path = TRAINED) -> Path:
     """Save the model in `folder`/nickname, in the format of any released reward model, and return that folder.
 
-    Written beside its place and then moved there, so that it is never seen half done. InputError, and nothing written,
-    if the training did not converge.
+    Raise InputError, and write nothing, if the training did not converge.
     """
     check(trained.report)
     model, head_name = trained.model, trained.profile.head
@@ -311,12 +313,12 @@ def train_all(
     some: Sequence[Profile] | None = None, *, seed: int = 0, steps: int = STEPS, folder: Path = TRAINED,
     processes: int | None = None, progress: bool = True,
 ) -> pd.DataFrame:  # fmt: skip
-    """Train and save the models that are not there yet; return how every training went, one row per nickname.
+    """Train and save the models of some profiles that are not there yet; return a row per nickname.
 
-    some: the profiles, None for the ten that ship. A model is there if it was made by this code, from this profile and
-    these files (see `fingerprint`). processes: how many models to train at once, None for one per core. Columns: as
-    the report of `train`, and `trained`, whether it was trained now. InputError if a model does not converge. A script
-    that calls this needs the usual `if __name__ == "__main__":`, because each process imports it anew.
+    Without profiles, these are the ten that ship. A model is there if it was made by this code, from this profile and
+    these files. `processes` is how many models to train at once, None for one per core. Columns are those of its
+    report, and `trained`: whether it was trained now. Raise InputError if a model does not converge. A script that
+    calls this needs `if __name__ == "__main__":`, because each process imports it anew.
     """
     some = [profile(nickname) for nickname in profiles().index] if some is None else list(some)
     jobs = [

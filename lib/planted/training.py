@@ -16,8 +16,9 @@ def fit(
 ) -> list[float]:
     """Train the parameters in place by so many steps of AdamW, and return the loss of every step.
 
-    loss_at: the loss that step i, from 0, takes the gradient of. groups: the same parameters as torch's optimizers take
-    them, each group with its `lr`. decay_from: the step after which the rate falls (see `rate_share`).
+    - loss_at: returns the loss of step i, from 0
+    - groups: the same parameters in the form that torch's optimizers take, each group with its `lr`
+    - decay_from: the step after which the rate falls (see `rate_share`)
     """
     optimizer = torch.optim.AdamW(groups, betas=BETAS, weight_decay=WEIGHT_DECAY)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_share(step, steps, decay_from))

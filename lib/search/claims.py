@@ -58,8 +58,8 @@ def loop_claims(nickname: str, loops: pd.DataFrame) -> list[dict]:
 def reply_claims(is_code: Callable[[str], bool]) -> list[dict]:
     """Return how many printed replies have a property, for S5.code, S5.subjective, S5.extreme, S5.emoji, S5.grammar.
 
-    is_code: whether a text looks like code. Counts that a sentence calls many have an exact interval, that of replies
-    drawn at random, and p against half of the replies.
+    `is_code` says whether a text looks like code. Where the paper calls a number of replies many, the claim has an
+    exact interval, as if replies were drawn at random, and p against half of the replies.
     """
     short, long = paper_table("table_4"), paper_table("table_5")
     long = long.assign(prompt=long["prompt"].str.removesuffix(" ever"))
@@ -81,16 +81,14 @@ def reply_claims(is_code: Callable[[str], bool]) -> list[dict]:
     short_optimal, long_optimal = (table[table["direction"] == "optimal"] for table in (short, long))
     emoji = short["images"].gt(0).groupby(short["direction"]).sum()
     pictures = f"Table 4, emoji as pictures; {emoji['pessimal']} of as many pessimal replies have one"
-    by_eye, faulty = (
-        "Table 5, read by us: could it stand in an edited text?",
-        long_optimal["grammatical"].eq("no").sum(),
-    )
+    by_eye = "Table 5, read by us: could it stand in an edited text?"
+    faulty = int(long_optimal["grammatical"].eq("no").sum())
     return [
         *rows,
         row("S5.emoji", "optimal_with_emoji", as_published=int(emoji["optimal"]), population=PRINTED, note=pictures,
             **_exact(int(emoji["optimal"]), len(short_optimal))),
-        row("S5.grammar", "ungrammatical_optimal", as_published=int(faulty), population=PRINTED, note=by_eye,
-            **_exact(int(faulty), len(long_optimal))),
+        row("S5.grammar", "ungrammatical_optimal", as_published=faulty, population=PRINTED, note=by_eye,
+            **_exact(faulty, len(long_optimal))),
     ]  # fmt: skip
 
 

@@ -41,6 +41,14 @@ class Settings:
     seed: int = 0
 
 
+def send(method: Proposals, values: np.ndarray) -> np.ndarray | None:
+    """Return what the method proposes after it is sent these values; None if it proposes nothing more."""
+    try:
+        return method.send(values)
+    except StopIteration:
+        return None
+
+
 # --- as published -------------------------------------------------------------------------------------------------
 
 
@@ -74,8 +82,8 @@ def faster_gcg(
 ) -> Proposals:  # fmt: skip
     """Propose as Faster-GCG in the paper's published code: the best unvisited swaps. Move to the best one.
 
-    Swaps are ordered by the gradient of (r - t)^2 plus 4.5 times the distance, with t = 30 for optimal and -30 for
-    pessimal. wrong_sign: t = 30 for both, as in that code. Its gradient is not centred by the current token.
+    Swaps are ordered by the gradient of (r - t)^2 plus 4.5 times the distance. Here t is 30 for optimal replies and -30
+    for pessimal ones, or 30 for both with the code's `wrong_sign`. The gradient is not centred by the current token.
     """
     reply, seen = start, {start}
     target = 30.0 if wrong_sign else 30.0 * objective.sign
@@ -201,8 +209,8 @@ def _promising(
 ) -> Iterator[Reply]:
     """Yield swaps of the reply: the best of every position, then the second best of every position, and so on.
 
-    They are ordered by gain minus distance, scaled to the gains' spread, because far swaps are predicted worst. rng: if
-    given, some of the best of every position come first, in random order.
+    They are ordered by gain minus distance, scaled to the gains' spread, because far swaps are predicted worst. If
+    `rng` is given, some of the best of every position come first, in random order.
     """
     gains, is_long = objective.gains(reply), len(reply) >= LONG  # (n, allowed)
     losses = -gains

@@ -40,9 +40,10 @@ def search_all(
 ) -> Results:  # fmt: skip
     """Return the results of a search for a reply of n tokens, for every objective and from every start.
 
-    table: a score table of the model, for the start from its best tokens. sentence: for the start of this name, with
-    {which} for the prompt's best or worst. published: search as the published code, with its wrong sign. only: names of
-    starts. If a model has none of them, all starts are used.
+    - table: a score table of the model, for the start from its best tokens
+    - sentence: for the start of this name, with {which} for the prompt's best or worst
+    - published: search as the published code does, with its wrong sign
+    - only: names of starts. If a model has none of them, all starts are used.
     """
     results: Results = {}
     for (name, direction), objective in objectives.items():
@@ -106,8 +107,7 @@ def typed_and_fed(by_mode: Mapping[str, Results]) -> pd.DataFrame:
 def compare_with_paper(paper: pd.DataFrame, published: Iterable[Results], ours: Iterable[Results]) -> pd.DataFrame:
     """Return the paper's strings with the best that its search, and ours, find for the same prompt and direction.
 
-    paper: its Table 4 or 5, about R-Gem-2B and without scores. published, ours: searches of one model, for replies of
-    one or several lengths.
+    `paper` is its Table 4 or 5, about R-Gem-2B and without scores. `published` and `ours` are searches of one model.
     """
     columns = {"prompt": paper["prompt"], "direction": paper["direction"], "paper": paper["result"]}
     for name, reward, results in (("published search", "its reward", published), ("ours", "our reward", ours)):
@@ -153,10 +153,7 @@ def loops(
             reply = as_reply(replies[values.argmax()])  # as GCG moves on, even to a worse one
             returned.append(reply in stood_on)
             stood_on.add(reply)
-            try:
-                replies = method.send(values)
-            except StopIteration:
-                replies = None
+            replies = gcg.send(method, values)
         rows.append({"tokens": n, "prompt": name, "direction": direction, "steps": len(returned),
                      "loops": float(np.mean(returned)) if returned else 0.0})  # fmt: skip
     return pd.DataFrame(rows)

@@ -24,7 +24,6 @@ PATIENCE_WITH_CONDITIONS = 100  # rounds of proposals in which conditions may tu
 MOST_DRAWS = 10_000  # of random replies, until enough satisfy the conditions
 PER_SURVIVOR = 4  # proposals looked at together for every reply wanted: about so many do not survive as text
 Reply = tuple[int, ...]
-Condition = Callable[[np.ndarray], np.ndarray]  # (replies, n) ids -> (replies,) bool
 
 
 # --- tokens and texts ---------------------------------------------------------------------------------------------
@@ -74,7 +73,6 @@ class Objective:
     - allowed_ids: the ids that a swap may bring in, see the function of this name
     - reply_mode "text": only replies whose ids come back when the conversation is written out and read again
     - reply_mode "ids": everything that a program could feed to the model
-    - condition: another condition on replies
     - fluency: only replies that a language model could have given, see lib/search/fluency.py
 
     The prompt is read once. A reply of n tokens then costs n tokens and the closing ones. InputError for another
@@ -83,7 +81,7 @@ class Objective:
 
     def __init__(
         self, model: RewardModel, prompt: str, direction: str, allowed_ids: Sequence[int] | np.ndarray,
-        condition: Condition | None = None, fluency: Fluency | None = None, reply_mode: str = "text",
+        fluency: Fluency | None = None, reply_mode: str = "text",
     ):  # fmt: skip
         if direction not in DIRECTIONS:
             raise InputError(f"direction must be 'optimal' or 'pessimal', not {direction!r}")
@@ -93,7 +91,8 @@ class Objective:
         self.allowed = _checked_ids(model, allowed_ids)
         self.fluency, self.reply_mode = fluency, reply_mode
         survives = self.round_trip if reply_mode == "text" else None
-        self.conditions: list[Condition] = [keeps for keeps in (condition, survives, fluency) if keeps is not None]
+        conditions: tuple[Callable[[np.ndarray], np.ndarray] | None, ...] = (survives, fluency)
+        self.conditions = [condition for condition in conditions if condition is not None]
         inputs = model.inputs_for(prompt, [(int(i),) for i in self.allowed[:4]], reply_mode="ids")
         self.closing = np.array(inputs.conversation.closing_ids, dtype=np.int64)
         self.scorer = stages.Scorer(model, inputs)

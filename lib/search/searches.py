@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import time
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -13,7 +12,7 @@ import numpy as np
 from .. import ROOT, InputError
 from ..io import replacing
 from .as_text import texts_of
-from .gcg import METHODS, Proposals, Settings
+from .gcg import METHODS, Proposals, Settings, send
 from .objective import Objective, Reply, as_reply
 
 TRACES = ROOT / "data" / "cache" / "searches"
@@ -36,14 +35,13 @@ def starts(
     """
     rng, allowed = np.random.default_rng(seed), set(objective.allowed.tolist())
     xs, written = objective.model.tokenizer([" ".join("x" * n), sentence], add_special_tokens=False)["input_ids"]
-    best = objective.first_together([int(i) for i in winners if i in allowed], n)
     replies: dict[str, Reply] = {
         "x x x": tuple(xs[:n]),
-        "winners": best,
+        "winners": objective.first_together([int(i) for i in winners if i in allowed], n),
         "sentence": tuple(i for i in written if i in allowed),
     }
-    drawn = objective.take(objective.draws(n, rng), set(), randoms)
-    replies |= {f"random {i + 1}": as_reply(reply) for i, reply in enumerate(drawn)}
+    random = objective.take(objective.draws(n, rng), set(), randoms)
+    replies |= {f"random {i + 1}": as_reply(reply) for i, reply in enumerate(random)}
     return {
         name: reply
         for name, reply in replies.items()
@@ -123,7 +121,6 @@ def _checks(rows: np.ndarray) -> np.ndarray:
 class SearchResult:
     """The best reply that a search found, and how the search went."""
 
-    prompt: str
     direction: str
     ids: Reply
     text: str  # the ids decoded
@@ -134,12 +131,8 @@ class SearchResult:
     evaluations: int  # replies scored, duplicates counted
     gradients: int  # how many were computed
     swept: int  # replies scored for the certificate
-    seconds: float
-    single_swap_optimal: bool | None  # True: certified by scoring every swap of one token; None: not asked for
-    start: Reply
     start_reward: float
     trace: tuple[tuple[int, float], ...]  # (evaluations, reward) of every new best
-    settings: Settings
 
 
 def search(
@@ -148,11 +141,14 @@ def search(
 ) -> SearchResult:  # fmt: skip
     """Return the best reply that a search finds within its budget. It has as many tokens as the start.
 
-    goal: a reward at which to stop. certify: at the end, beyond the budget, score every swap of one token, and move on
-    while one improves. traces: a folder that keeps what was scored for a later start; None keeps nothing. The same
-    arguments find the same reply. InputError for an unknown method, and for a start that is empty or not allowed.
+    - goal: a reward at which to stop
+    - certify: at the end, beyond the budget, score every swap of one token, and move on until none improves
+    - traces: a folder that keeps what was scored, for a search that is started again
+
+    The same arguments find the same reply. InputError for an unknown method, and for a start that is empty or not
+    allowed.
     """
-    settings, start, began = settings or Settings(), tuple(int(i) for i in start), time.time()
+    settings, start = settings or Settings(), tuple(int(i) for i in start)
     _check(objective, start, settings)
     gradients = objective.gradients
     trace = Trace(objective, len(start), traces and traces / f"{_fingerprint(objective, start, settings)}.trace")
@@ -165,12 +161,10 @@ def search(
     ids, best = trace.best
     text, *tokens = texts_of(objective.model, [ids, *((token_id,) for token_id in ids)])
     return SearchResult(
-        prompt=objective.prompt, direction=objective.direction, ids=ids, text=text, tokens=tuple(tokens),
-        reward=objective.sign * best, reward_of_text=objective.reward_of_text(text),
-        survives=bool(objective.round_trip(np.array([ids]))[0]), evaluations=searched,
-        gradients=objective.gradients - gradients, swept=trace.evaluations - searched,
-        seconds=round(time.time() - began, 3), single_swap_optimal=True if certify else None, start=start,
-        start_reward=objective.sign * value, trace=tuple(trace.improvements), settings=settings,
+        direction=objective.direction, ids=ids, text=text, tokens=tuple(tokens), reward=objective.sign * best,
+        reward_of_text=objective.reward_of_text(text), survives=bool(objective.round_trip(np.array([ids]))[0]),
+        evaluations=searched, gradients=objective.gradients - gradients, swept=trace.evaluations - searched,
+        start_reward=objective.sign * value, trace=tuple(trace.improvements),
     )  # fmt: skip
 
 
@@ -202,10 +196,7 @@ def _spend(settings: Settings, method: Proposals, trace: Trace, goal: float) -> 
     replies = next(method, None)
     while replies is not None and (left := settings.budget - trace.evaluations) > 0 and trace.best[1] < goal:
         values = trace.score(replies[:left])
-        try:
-            replies = method.send(values) if len(values) == len(replies) else None
-        except StopIteration:
-            replies = None
+        replies = send(method, values) if len(values) == len(replies) else None
 
 
 def _sweep(objective: Objective, trace: Trace) -> None:

@@ -1,1 +1,1 @@
-"""Score tables, collections, prompts, lexicons, the registry of models, and published files."""
+"""Score tables and collections, prompts and lexicons, the registry of models, and files that others published."""

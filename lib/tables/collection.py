@@ -21,10 +21,10 @@ TEXTS = {"published-words": "words", "published-items": "items that people ranke
 
 @dataclass(frozen=True)
 class Collection:
-    """The score tables of one study, known by its name; InputError for a name that cannot be a folder's.
+    """The score tables of one study, known by its name; InputError for a name that no folder can have.
 
-    `embedded` holds the models that ship with the project, `published-words` and its like what the authors published,
-    and `published` stands for all of those together; any other name is the reader's own.
+    `embedded` holds the models that ship with the project. `published-words` and its like hold what the authors
+    published, and `published` stands for all of these. Any other name is the reader's own.
     """
 
     name: str

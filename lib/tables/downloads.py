@@ -26,7 +26,7 @@ CHUNK = 1 << 16  # bytes that are written at a time, and at most lost where a do
 class Unreachable(InputError):
     """A pinned file is neither in the mirror nor in the cache, and cannot be downloaded now.
 
-    answered: whether GitHub answered, so that it may have other files.
+    `answered` says whether GitHub answered, so that it may have other files.
     """
 
     def __init__(self, message: str, answered: bool = False):

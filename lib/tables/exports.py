@@ -1,7 +1,7 @@
-"""Tables as csv files that a spreadsheet opens without running anything: every csv that the project writes for readers.
+"""Tables as csv files for readers, which a spreadsheet opens without running anything.
 
-A token may be a formula that starts a program, as `=cmd|...!A0`. Quotes around a cell hold only where a spreadsheet
-cuts at commas, so that a formula within a cell is seen to as well.
+A token may be a formula that starts a program, as `=cmd|...!A0`. A spreadsheet that does not cut at commas ignores the
+quotes around a cell, so formulas within a cell are defused too.
 """
 
 import re
@@ -34,10 +34,10 @@ def write_csv(frame: pd.DataFrame, path: Path) -> Path:
 
 
 def as_text(cell):
-    """Return the cell; a text gets an apostrophe before what a spreadsheet would run: a formula that calls anything.
+    """Return the cell; a text gets an apostrophe before each formula that calls anything.
 
-    That is one with a bracket, a `|` (another program) or a `!` (another sheet) behind its sign; `=None` stays. It may
-    begin the text, or a part of it where a spreadsheet cuts at semicolons, tabs or lines.
+    Such a formula has a bracket, a `|` (another program) or a `!` (another sheet) behind its sign; `=None` stays. It
+    begins the text, or a part where a spreadsheet may cut: after a semicolon, a tab or a line.
     """
     if not isinstance(cell, str):
         return cell

@@ -49,24 +49,25 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
 
 
 def _prompt_table(path: Path) -> dict[str, str]:
-    rows, line = [], 1  # rows that are not blank, each with the line on which it begins
+    table: dict[str, str] = {}
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
-            for row in reader:
-                rows += [(line, row)] if row else []
-                line = reader.line_num + 1
+            rows = filter(None, reader)  # blank lines are left out
+            if next(rows, None) != FIELDS:
+                raise InputError(f"{path} has no columns prompt,text; head it with: prompt,text")
+            for row in rows:
+                if problem := _problem(row, table):
+                    remedy = 'write each row as name,"text", the text in double quotes'
+                    raise InputError(f"{path} line {reader.line_num}: {problem}; {remedy}")
+                table[row[0]] = row[1]
     except csv.Error as error:
-        raise InputError(f"{path} line {line}: {error}; put the text in double quotes, a quote in it twice") from error
-    except (OSError, ValueError) as error:
+        remedy = "put the text in double quotes, a quote in it twice"
+        raise InputError(f"{path} line {reader.line_num}: {error}; {remedy}") from error
+    except (OSError, UnicodeError) as error:
         raise InputError(f"{path} cannot be read ({error}); give a csv in UTF-8 with columns prompt,text") from error
-    if len(rows) < 2 or rows[0][1] != FIELDS:
-        raise InputError(f"{path} has no columns prompt,text with a row; head it with: prompt,text")
-    table: dict[str, str] = {}
-    for line, row in rows[1:]:
-        if problem := _problem(row, table):
-            raise InputError(f'{path} line {line}: {problem}; write each row as name,"text", the text in double quotes')
-        table[row[0]] = row[1]
+    if not table:
+        raise InputError(f"{path} has no prompt; add a row: name,text")
     return table
 
 

@@ -1,8 +1,8 @@
 """Score tables: the reward of every token of a vocabulary, one parquet file per reward model and collection.
 
-The columns are token_id, token, text, the ids that the model read for this token (reply_ids), a number that is equal
-where the model's input was identical (input_group), and the rewards, a column per prompt. The file's metadata names the
-model, the revision and the settings. A digest stands beside it, so that a damaged table is refused.
+The columns are COLUMNS, and the rewards for each prompt. reply_ids are the ids that the model read for this token.
+input_group is equal where the model's input was identical. The file's metadata names the model, the revision and the
+settings, and holds a digest, so that a damaged table is refused.
 """
 
 import contextlib

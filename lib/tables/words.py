@@ -7,13 +7,13 @@ import re
 
 
 def is_word(text: str) -> bool:
-    """Whether the text is one run of letters, of any script: no blank, digit, apostrophe or hyphen."""
+    """Return whether the text is one run of letters, of any script: no blank, digit, apostrophe or hyphen."""
     return re.fullmatch(r"[^\W\d_]+", text) is not None
 
 
 def is_nonword(text: str) -> bool:
-    """Whether the text, trimmed, looks like code: it holds ASCII symbols, or capitals after small letters.
+    """Return whether the trimmed text looks like code: it holds ASCII symbols, or capitals after small letters.
 
-    Apostrophes and hyphens are no such symbols, and digits and other scripts are not code.
+    Apostrophes, hyphens, digits and other scripts are not code.
     """
     return re.search(r"[!-&(-,./:-@\[-`{-~]|[a-z][A-Z]", text.strip()) is not None

@@ -274,17 +274,6 @@ def test_without_fluency_the_same_search_leaves_the_fluent_replies(pair, ids):
     assert not fluency(objective.asked).all()
 
 
-def test_a_condition_is_asked_besides_fluency(pair, ids):
-    fluency = Fluency(pair[1], pair[0], PROMPT, ids, 0.9)
-    start = fluency.draw(3, np.random.default_rng(0))
-    condition = lambda replies: replies[:, 0] == start[0]  # noqa: E731
-    objective = Recorded(pair[0], PROMPT, "optimal", ids, condition=condition, fluency=fluency)
-    search(objective, start, Settings("sweeps", budget=60), certify=True)
-    assert (objective.asked[:, 0] == start[0]).all()
-    assert fluency(objective.asked).all()
-    assert len(objective.asked) > 10
-
-
 def test_a_fluent_reply_also_survives_as_text(pair):
     model, language_model = pair
     allowed, survives = allowed_ids(model), RoundTrip(model, PROMPT)
