@@ -222,17 +222,14 @@ def preparing_inputs(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.D
         some, _ = processor_seconds(lambda model=model: engine.tokens_of(model, engine.sample(model, 1000)))
         texts = tokens["text"].tolist()
         apart = [processor_seconds(partial(model.inputs_for, prompt, texts))[0] for prompt in prompts[:3]]
-        with tempfile.TemporaryDirectory() as folder:
-            together = Preparation(model, texts, Path(folder))
-            took = [processor_seconds(partial(together.inputs, prompt))[0] for prompt in prompts]
-            again = Preparation(model, texts, Path(folder))
-            kept, inputs = processor_seconds(partial(again.inputs, prompts[0]))
+        together = Preparation(model, texts)
+        took = [processor_seconds(partial(together.inputs, prompt))[0] for prompt in prompts]
+        inputs = together.inputs(prompts[0])
         rows.append({"tokenizer": name, "tokens": len(tokens), "distinct inputs": len(inputs.suffixes),
                      "decode, s": decode, "decode a sample of 1,000, s": some,
                      "one prompt, s": decode + took[0], "54 prompts, s": decode + sum(took),
                      "54 / one": (decode + sum(took)) / (decode + took[0]),
-                     "before: 54 prompts, s (18 x 3)": decode + 18 * sum(apart),
-                     "from the file of an earlier run, s": kept})  # fmt: skip
+                     "before: 54 prompts, s (18 x 3)": decode + 18 * sum(apart)})  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -301,7 +298,7 @@ def against_rivals(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.Dat
         alone = [whole.suffixes[i] for i in rng.choice(len(whole.suffixes), 512, replace=False)]
         for what, suffixes in {"subtrees": subtrees, "random": alone}.items():
             inputs = replace(whole, suffixes=suffixes, reply_ids=[])
-            blocks = [stages.block_of(inputs, pieces) for pieces in engine.shards_of(inputs)]
+            blocks = engine.blocks_of(inputs)
             pieces = [piece for block in blocks for piece in block.pieces]
             ways = {"ours": partial(ours, model, blocks)}
             ways |= {rival: partial(way, model, inputs, pieces) for rival, way in RIVALS.items()}

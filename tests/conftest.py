@@ -129,7 +129,7 @@ def place_project_in(monkeypatch) -> Callable[[Path], None]:
     """Makes a folder the project's: here, and for the kernels of its notebooks, which import its copy of lib."""
 
     def place(folder: Path) -> None:
-        for module in ("tables.collection", "claims.claims", "tables.downloads", "show.figures", "tables.prompts"):
+        for module in ("tables.collection", "claims.claims", "tables.downloads", "tables.prompts"):
             monkeypatch.setattr(f"lib.{module}.ROOT", folder)
         for module in ("notebooks.jobs", "notebooks.pages", "notebooks.runs", "notebooks.workers", "run"):
             monkeypatch.setattr(f"lib.{module}.ROOT", folder)

@@ -32,7 +32,7 @@ def rewards_by_layer(
         )
     inputs, norm = model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos), model.layers.final_norm()
     rewards = np.empty((model.layers.count, len(inputs.suffixes)), dtype=np.float32)
-    blocks = stages.as_read(model, [stages.block_of(inputs, pieces) for pieces in engine.shards_of(inputs)])
+    blocks = stages.as_read(model, engine.blocks_of(inputs))
     reading = Reading(model, blocks[0].inputs)
     for number, layer in model.layers.each():
         reading.enter(layer)

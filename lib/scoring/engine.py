@@ -10,8 +10,8 @@ import hashlib
 import json
 import platform
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -45,8 +45,7 @@ def score_replies(
     head with several outputs gives (replies, outputs).
     """
     inputs = model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos)
-    blocks = [stages.block_of(inputs, pieces) for pieces in shards_of(inputs)]
-    scored = [(block.shard, rewards) for block, rewards in stages.score(model, blocks, tokens_per_batch)]
+    scored = [(block.shard, rewards) for block, rewards in stages.score(model, blocks_of(inputs), tokens_per_batch)]
     order = np.argsort(np.concatenate([shard for shard, _ in scored]))
     return np.concatenate([rewards for _, rewards in scored])[order][inputs.group]
 
@@ -69,11 +68,65 @@ def score_vocabulary(
     if collection := scores.collection_of(path):  # here, where all ways meet: a notebook opened by hand too
         refuse_foreign(collection, {model.nickname: model.hub_id})
     tokens = tokens_of(model, token_ids)
+    settings = settings_of(model, tokens, **how)
+    folder = path.with_name(f"{path.stem}.{_hash_of(settings)}.shards")
     with lock(path):
-        begun = begin_table(path, settings_of(model, tokens, **how), tokens, prompts, overwrite)
-        silent, scaled = not (progress and begun.missing), model.layers is not None
-        with tqdm(unit=" replies", desc=model.nickname, unit_scale=scaled, disable=silent) as bar:
-            return finish_table(begun, _score_missing(model, begun, bar, **how), about_run(model), started)
+        table, scored = _read_table(path, settings, prompts, overwrite)
+        missing = {name: prompt for name, prompt in prompts.items() if name not in scored}
+        silent, columns = not (progress and missing), {}
+        bar = tqdm(unit=" replies", desc=model.nickname, unit_scale=model.layers is not None, disable=silent)
+        with bar:
+            for name, inputs, rewards in _score_prompts(model, missing, tokens, folder, bar, how):
+                table = with_inputs(table if len(table) else tokens, inputs)
+                columns[name] = rewards[inputs.group]
+        if columns:
+            table = pd.concat([table, pd.DataFrame(columns, index=table.index)], axis=1)
+            start = datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(timespec="seconds")
+            when = {"prompts": scored | missing, "start": start, "seconds": round(time.time() - started, 1)}
+            scores.write(table, path, settings | about_run(model) | when)
+        shards.remove(folder, (scored | missing).values())
+        return scores.read(path) if columns else table
+
+
+def _read_table(
+    path: Path, settings: dict, prompts: dict[str, str], overwrite: bool
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Return the table at `path` and its prompts, name -> prompt; both empty if it is not there, or is overwritten.
+
+    InputError where the table is of other settings or damaged, unless `overwrite`.
+    """
+    try:
+        table = scores.read(path) if path.exists() else None
+    except InputError as error:
+        if not overwrite:
+            raise
+        tqdm.write(f"scored again, because {error}")
+        table = None
+    if table is None:
+        return pd.DataFrame(), {}
+    metadata = table.attrs["metadata"]
+    scored = metadata.get("prompts", {})
+    differ = [key for key, value in settings.items() if metadata.get(key) != value]
+    differ += [name for name, prompt in scored.items() if prompts.get(name, prompt) != prompt]
+    differ += ["prompts"] * (set(scored) != set(scores.prompt_names(table)))
+    if differ and not overwrite:
+        raise InputError(
+            f"{path} holds scores of other settings ({', '.join(differ)}); score into another collection, or delete it"
+        )
+    return (pd.DataFrame(), {}) if differ else (table, scored)
+
+
+def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
+    """Return the table with `reply_ids` and `input_group`: what is fed for each token, the same for every prompt.
+
+    InputError if a prompt merges other replies than the first did; no template that ends in control tokens does.
+    """
+    if "input_group" in table:
+        if not np.array_equal(table["input_group"], inputs.group):
+            raise InputError(f"the prompt {inputs.conversation.prompt!r} merges other replies; score it by itself")
+        return table
+    reply_ids = [np.array(inputs.reply_ids[group], dtype=np.int32) for group in inputs.group]
+    return table.assign(reply_ids=reply_ids, input_group=inputs.group)
 
 
 # --- tokens, shards and settings ----------------------------------------------------------------------------------
@@ -112,9 +165,9 @@ def replies_of(tokens: pd.DataFrame, reply_mode: str = "text") -> list:
     return tokens["text"].tolist() if reply_mode == "text" else [(i,) for i in tokens["token_id"].tolist()]
 
 
-def shards_of(inputs: Inputs) -> list[list[np.ndarray]]:
-    """Return the inputs in shards, in pieces of one length, by their indices: the same wherever they are scored."""
-    return shards.split(inputs.suffixes, REPLIES_PER_SHARD)
+def blocks_of(inputs: Inputs) -> list[Block]:
+    """Return the inputs in blocks of at most REPLIES_PER_SHARD: the same wherever they are scored."""
+    return [stages.block_of(inputs, pieces) for pieces in shards.split(inputs.suffixes, REPLIES_PER_SHARD)]
 
 
 def settings_of(model: RewardModel, tokens: pd.DataFrame, reply_mode: str = "text", bos: str = "single") -> dict:
@@ -153,148 +206,54 @@ def _hash_of(value: object) -> str:
 # --- rewards of shards --------------------------------------------------------------------------------------------
 
 
-def score_shards(
-    model: RewardModel, blocks: list[Block], tokens: pd.DataFrame, bar: tqdm | None = None
-) -> Iterator[tuple[Block, np.ndarray]]:
-    """Yield each shard and its rewards, (inputs,) float32. InputError where one is not finite: it names the token."""
-    for block, rewards in stages.score(model, blocks, bar=bar, report=True):
-        bad = np.flatnonzero(~np.isfinite(rewards))
-        if len(bad):
-            token = tokens.iloc[int(np.flatnonzero(block.inputs.group == block.shard[bad[0]])[0])]
-            # In float32 the weights themselves are the likely cause, not their dtype.
-            wider = {"float16": "'bfloat16' or 'float32'", "bfloat16": "'float32'"}.get(model.dtype)
-            damaged = f"its weights may be damaged, since it is computed in {model.dtype}: download the checkpoint"
-            raise InputError(
-                f"the reward of token {token['token_id']} ({token['token']!r}) for the prompt {block.prompt!r} is "
-                f"{rewards[bad[0]]}; {f'load the model with dtype={wider}' if wider else f'{damaged} again'}"
-            )
-        yield block, rewards
-
-
-def _score_missing(
-    model: RewardModel, begun: "BegunTable", bar: tqdm, **how: str
-) -> Iterator[tuple[str, Inputs, np.ndarray]]:
-    """Yield each missing prompt's name, inputs and rewards, (inputs,) float32. Finished shards are read, not scored."""
-    prompts = list(begun.missing.items())
-    replies = replies_of(begun.tokens, how.get("reply_mode", "text"))
-    preparation = Preparation(model, replies, begun.path.parent, **how)
-    prepared: Inputs | None = None
+def _score_prompts(
+    model: RewardModel, prompts: dict[str, str], tokens: pd.DataFrame, folder: Path, bar: tqdm, how: dict[str, str]
+) -> Iterator[tuple[str, Inputs, np.ndarray]]:  # fmt: skip
+    """Yield each prompt's name, inputs and rewards, (inputs,) float32. Finished shards are read, not scored."""
+    preparation = Preparation(model, replies_of(tokens, how.get("reply_mode", "text")), **how)
+    names, prepared = list(prompts), None
     # Weights that stay in files are read once for all prompts; else one prompt's inputs at a time are held in memory.
-    at_once = max(1, len(prompts)) if model.layers else 1
-    for first in range(0, len(prompts), at_once):
-        together = prompts[first : first + at_once]
+    at_once = max(1, len(names)) if model.layers else 1
+    for first in range(0, len(names), at_once):
+        together = {name: prompts[name] for name in names[first : first + at_once]}
         inputs_of: dict[str, Inputs] = {}
         rewards_of: dict[str, np.ndarray] = {}
         blocks: list[Block] = []
-        for _, prompt in together:
+        for prompt in together.values():
             inputs = preparation.inputs(prompt)
-            if prepared is None or prepared.suffixes is not inputs.suffixes:  # as for the prompt before, if they can be
-                prepared, unscored = inputs, [stages.block_of(inputs, pieces) for pieces in shards_of(inputs)]
+            if prepared is None or prepared.suffixes is not inputs.suffixes:  # they are one list for prompts read alike
+                prepared, unscored = inputs, blocks_of(inputs)
             bar.total = bar.total or bar.n + len(inputs.suffixes) * len(prompts)
             rewards = rewards_of[prompt] = np.empty(len(inputs.suffixes), dtype=np.float32)
             for number, block in enumerate(unscored):
-                file = shards.path_of(begun.folder, prompt, number)
-                finished = shards.read(file, len(block.shard))
-                if finished is None:
-                    some = replace(inputs, suffixes=block.inputs.suffixes, reply_ids=[])
-                    blocks.append(replace(block, inputs=some, file=file))
-                else:
+                file = shards.path_of(folder, prompt, number)
+                finished = np.empty(len(block.shard), dtype=np.float32)
+                if shards.read(file, finished):
                     rewards[block.shard] = finished
                     bar.update(len(finished))
+                else:
+                    some = replace(inputs, suffixes=block.inputs.suffixes, reply_ids=[])
+                    blocks.append(replace(block, inputs=some, file=file))
             # What is fed for each token stands in the table once, from the first prompt
             inputs_of[prompt] = replace(inputs, suffixes=[], reply_ids=[]) if inputs_of else inputs
-        for block, of_block in score_shards(model, blocks, begun.tokens, bar):
+        for block, of_block in stages.score(model, blocks, bar=bar, report=True):
+            _refuse_not_finite(model, block, of_block, tokens)
             assert block.file is not None
             shards.write(block.file, of_block)
             rewards_of[block.prompt][block.shard] = of_block
-        for name, prompt in together:
+        for name, prompt in together.items():
             yield name, inputs_of[prompt], rewards_of[prompt]
 
 
-# --- the table ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class BegunTable:
-    """A score table that may lack prompts.
-
-    settings: as from settings_of. tokens: the replies, as from tokens_of. table: what is there already, empty if
-    nothing. scored: its prompts, name -> prompt; missing: the others that are wanted.
-    """
-
-    path: Path
-    settings: dict
-    tokens: pd.DataFrame
-    table: pd.DataFrame
-    scored: dict[str, str]
-    missing: dict[str, str]
-
-    @property
-    def folder(self) -> Path:
-        """The folder for shards of the missing prompts: beside the table, named by its settings."""
-        return self.path.with_name(f"{self.path.stem}.{_hash_of(self.settings)}.shards")
-
-
-def begin_table(
-    path: Path, settings: dict, tokens: pd.DataFrame, prompts: dict[str, str], overwrite: bool
-) -> BegunTable:
-    """Return what the table at `path` holds and lacks of these prompts. The caller holds lock(path).
-
-    InputError where the table is of other settings or damaged, unless `overwrite`.
-    """
-    held, table, scored = None, pd.DataFrame(), {}
-    try:
-        held = scores.read(path) if path.exists() else None
-    except InputError as error:
-        if not overwrite:
-            raise
-        tqdm.write(f"scored again, because {error}")
-    if held is not None:
-        metadata = held.attrs["metadata"]
-        of_file = metadata.get("prompts", {})
-        differ = [key for key, value in settings.items() if metadata.get(key) != value]
-        differ += [name for name, prompt in of_file.items() if prompts.get(name, prompt) != prompt]
-        differ += ["prompts"] * (set(of_file) != set(scores.prompt_names(held)))
-        if not differ:
-            table, scored = held, of_file
-        elif not overwrite:
-            differing = ", ".join(differ)
-            raise InputError(
-                f"{path} holds scores of other settings ({differing}); score into another collection, or delete it"
-            )
-    missing = {name: prompt for name, prompt in prompts.items() if name not in scored}
-    return BegunTable(path, settings, tokens, table, scored, missing)
-
-
-def finish_table(
-    begun: BegunTable, parts: Iterable[tuple[str, Inputs, np.ndarray]], about: dict, started: float
-) -> pd.DataFrame:
-    """Return the table with what it lacked, written, and remove its shards. The caller holds the lock of its path.
-
-    parts: each missing prompt's name, inputs and rewards, (inputs,) float32. about: as from about_run. started: when
-    the run began, in seconds of the clock.
-    """
-    table, columns, prompts = begun.table, {}, begun.scored | begun.missing
-    for name, inputs, rewards in parts:
-        table = with_inputs(table if len(table) else begun.tokens, inputs)
-        columns[name] = rewards[inputs.group]
-    if columns:
-        table = pd.concat([table, pd.DataFrame(columns, index=table.index)], axis=1)
-        start = datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(timespec="seconds")
-        when = {"prompts": prompts, "start": start, "seconds": round(time.time() - started, 1)}
-        scores.write(table, begun.path, begun.settings | about | when)
-    shards.remove(begun.folder, prompts.values())
-    return scores.read(begun.path) if columns else table
-
-
-def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
-    """Return the table with `reply_ids` and `input_group`: what is fed for each token, the same for every prompt.
-
-    InputError if a prompt merges other replies than the first did; no template that ends in control tokens does.
-    """
-    if "input_group" in table:
-        if not np.array_equal(table["input_group"], inputs.group):
-            raise InputError(f"the prompt {inputs.conversation.prompt!r} merges other replies; score it by itself")
-        return table
-    reply_ids = [np.array(inputs.reply_ids[group], dtype=np.int32) for group in inputs.group]
-    return table.assign(reply_ids=reply_ids, input_group=inputs.group)
+def _refuse_not_finite(model: RewardModel, block: Block, rewards: np.ndarray, tokens: pd.DataFrame) -> None:
+    """Raise InputError, which names the token, if a reward is not finite."""
+    bad = np.flatnonzero(~np.isfinite(rewards))
+    if len(bad):
+        token = tokens.iloc[int(np.flatnonzero(block.inputs.group == block.shard[bad[0]])[0])]
+        # In float32 the weights themselves are the likely cause, not their dtype.
+        wider = {"float16": "'bfloat16' or 'float32'", "bfloat16": "'float32'"}.get(model.dtype)
+        damaged = f"its weights may be damaged, since it is computed in {model.dtype}: download the checkpoint again"
+        raise InputError(
+            f"the reward of token {token['token_id']} ({token['token']!r}) for the prompt {block.prompt!r} is "
+            f"{rewards[bad[0]]}; {f'load the model with dtype={wider}' if wider else damaged}"
+        )

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -30,56 +29,46 @@ def split(suffixes: Sequence[tuple[int, ...]], most: int) -> list[list[np.ndarra
 
 
 def path_of(folder: Path, prompt: str, number: int) -> Path:
-    """Where a shard is kept. By a hash of the prompt: its name may be anything, and its text is what is scored."""
-    return folder / f"{_prompt_hash(prompt)}-tree-{number:05d}.npy"  # earlier versions sorted replies otherwise
+    """Return where a shard is kept: by a hash of the prompt, since its name may be anything."""
+    return folder / f"{_prompt_hash(prompt)}-{number:05d}.rewards"
 
 
-def write(file: Path, rewards: np.ndarray) -> None:
-    """Write the rewards, and after them a digest. InputError when the disk is full or the folder cannot be written."""
-    array = io.BytesIO()
-    np.save(array, rewards)
-    content = array.getvalue() + digest_of(file, array.getvalue())
-    with replacing(file, size=len(content), durable=False) as part:  # thousands of them for many prompts, and a digest
-        part.write_bytes(content)
+def write(file: Path, array: np.ndarray) -> None:
+    """Write an array's numbers, and after them a digest. InputError if the disk is full or the folder not writable."""
+    content = array.data.cast("B")
+    with replacing(file, size=array.nbytes, durable=False) as part, part.open("wb") as out:  # a digest shows damage
+        out.write(content)
+        out.write(_digest_of(file, content))
 
 
-def read(file: Path, length: int) -> np.ndarray | None:
-    """The rewards that an earlier run finished, (length,) float32; None if there are none, or not what was written.
+def read(file: Path, array: np.ndarray) -> bool:
+    """Fill the array with what an earlier run wrote; return whether it is there, whole and of this size.
 
-    The latter is told; they are then to be scored again. InputError for what cannot be read, such as a folder.
+    Damage is told in a line. InputError for what cannot be read, such as a folder.
     """
-    if (shard := open_kept(file)) is None:
-        return None
-    with shard:
-        content = shard.read()
-    saved, digest = content[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
-    if digest_of(file, saved) == digest:
-        rewards = np.load(io.BytesIO(saved), allow_pickle=False)
-        if rewards.shape == (length,) and rewards.dtype == np.float32 and np.isfinite(rewards).all():
-            return rewards
-    tqdm.write(f"{file} is damaged, or of another size; its {length} replies are scored again")
-    return None
-
-
-def digest_of(file: Path, content: bytes | memoryview) -> bytes:
-    """Return the digest of what is written to a file of shards, and of what it is for: settings, prompt and number.
-
-    These are what the names of the file and of its folder stand for, so that a file that was renamed is not accepted.
-    """
-    return hashlib.sha256(f"{file.parent.name}/{file.name}\0".encode() + hashlib.sha256(content).digest()).digest()
-
-
-def open_kept(file: Path) -> io.BufferedReader | None:
-    """Return a file of an earlier run, open for reading; None if it is not there. InputError if it cannot be opened."""
     try:
-        return file.open("rb")
+        with file.open("rb") as shard:
+            is_filled = shard.readinto(array.data.cast("B")) == array.nbytes
+            digest = shard.read(DIGEST_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return False
     except OSError as error:
         raise InputError(
             f"{file} cannot be read ({error.strerror}), where a run keeps what it has scored; remove it and run the "
             "same command again"
         ) from error
+    is_whole = is_filled and _digest_of(file, array.data.cast("B")) == digest
+    if not is_whole:
+        tqdm.write(f"{file} is damaged, or of another size; its replies are scored again")
+    return is_whole
+
+
+def _digest_of(file: Path, content: memoryview) -> bytes:
+    """Return the digest of what is written to a file of shards, and of what it is for: settings, prompt and number.
+
+    These are what the names of the file and of its folder stand for, so that a file that was renamed is not accepted.
+    """
+    return hashlib.sha256(f"{file.parent.name}/{file.name}\0".encode() + hashlib.sha256(content).digest()).digest()
 
 
 def remove(folder: Path, prompts: Iterable[str]) -> None:

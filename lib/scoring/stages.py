@@ -25,15 +25,14 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from .. import InputError
-from ..io import is_of_memory, replacing
+from ..io import is_of_memory
 from ..models import checkpoints, hardware, shared_prefix
 from ..models.conversations import Inputs
 from ..models.hardware import one_thread
 from ..models.layers import WORKING_MEMORY, Layers
 from ..models.reward_models import RewardModel
 from ..models.shared_prefix import Prefix
-from . import trees
-from .shards import DIGEST_BYTES, digest_of, open_kept
+from . import shards, trees
 
 TOKENS_PER_BATCH = {"cpu": 2048, "mps": 8192, "cuda": 32768}  # tokens of replies that go through a stage together
 SMALL = 10_000_000  # parameters; a model with fewer computes on one thread
@@ -324,12 +323,12 @@ class Block:
             yield part.view(*piece.shape, -1)
 
 
-def block_of(inputs: Inputs, pieces: list[np.ndarray], file: Path | None = None) -> Block:
+def block_of(inputs: Inputs, pieces: list[np.ndarray]) -> Block:
     """Return the replies of a shard as a block. pieces: indices of inputs of one length, as from shards.split."""
     ids = [torch.tensor([inputs.suffixes[i] for i in piece]) for piece in pieces]
     # Without the lists of all replies, of which many prompts would fill the memory
     some = [tuple(suffix) for piece in ids for suffix in piece[:COMPARED].tolist()]
-    return Block(replace(inputs, suffixes=some, reply_ids=[]), np.concatenate(pieces), ids, file)
+    return Block(replace(inputs, suffixes=some, reply_ids=[]), np.concatenate(pieces), ids)
 
 
 def score(
@@ -342,10 +341,12 @@ def score(
     states it saved. report: whether to print how the conversations are read, where that is not as usual. InputError
     where a model that is read layer by layer has a sliding window shorter than a conversation.
     """
+    if not blocks:
+        return
     layers, bar = model.layers, bar if bar is not None else tqdm(disable=True)
     kind = Reading if layers else getattr(model, "reader", Scorer)
     passes, folder = _plan(model, blocks, report and not bar.disable) if layers else ([blocks], None)
-    for together in passes if blocks else []:
+    for together in passes:
         inputs = {block.prompt: block.inputs for block in together}
         readings = {prompt: kind(model, each, tokens_per_batch) for prompt, each in inputs.items()}
         if report and together is passes[0]:
@@ -479,15 +480,11 @@ def _existing(folder: Path) -> Path:
 
 
 def _save_states(block: Block) -> None:
-    """Write the block's states to a file, with a digest, and remove those of fewer layers. InputError: full disk."""
+    """Write the block's states to a file, and remove those of fewer layers. InputError: full disk."""
     before = _saved_states(block)
     if block.file is None or block.hidden is None or block.passed in before:
         return
-    content = _bytes_of(block.hidden)
-    file = block.file.with_suffix(f".{block.passed:04d}.states")
-    with replacing(file, size=block.hidden.nbytes) as part, part.open("wb") as out:
-        out.write(content)
-        out.write(digest_of(file, content))
+    shards.write(block.file.with_suffix(f".{block.passed:04d}.states"), block.hidden.view(torch.uint8).numpy())
     for old in before.values():
         old.unlink(missing_ok=True)
 
@@ -496,20 +493,9 @@ def _load_states(block: Block, model: RewardModel) -> None:
     """Give the block the states that were saved after the most layers and are whole, if there are any."""
     for passed, file in sorted(_saved_states(block).items(), reverse=True):
         hidden = torch.empty(block.tokens, model.backbone.config.hidden_size, dtype=model.backbone.dtype)
-        if (content := open_kept(file)) is None:
-            continue
-        with content:
-            whole = content.readinto(_bytes_of(hidden)) == hidden.nbytes
-            digest = content.read(DIGEST_BYTES + 1)
-        if whole and digest_of(file, _bytes_of(hidden)) == digest:
+        if shards.read(file, hidden.view(torch.uint8).numpy()):
             block.hidden, block.passed = hidden, passed
             return
-        tqdm.write(f"{file} is damaged, or of another size; its {len(block.shard)} replies begin again")
-
-
-def _bytes_of(hidden: Tensor) -> memoryview:
-    """Return the tensor's own memory: a block may be large, so that nothing is copied."""
-    return hidden.view(torch.uint8).numpy().data.cast("B")
 
 
 def _saved_states(block: Block) -> dict[int, Path]:

@@ -252,7 +252,7 @@ def scorers() -> list[psutil.Process]:
 
 
 def shards_in(folder: Path) -> list[Path]:
-    return list(folder.glob("*.shards/*-0*.npy"))
+    return list(folder.glob("*.shards/*-0*.rewards"))
 
 
 def test_killed_workers_and_a_killed_node_leave_the_same_tables(project, models, alone, nodes):

@@ -218,9 +218,9 @@ def test_blocks_are_planned_so_that_the_weights_are_read_as_seldom_as_memory_all
     assert planned(model, monkeypatch, [3, 4, 5], 11)[0] == [[3, 4], [5]]
     assert planned(model, monkeypatch, [3, 4, 5], -1)[0] == [[3], [4], [5]]  # at least one at a time
     # States are also saved where the disk has room for those of one pass
-    assert planned(model, monkeypatch, [3], 12, file=tmp_path / "new/a.npy")[1] == tmp_path / "new"
+    assert planned(model, monkeypatch, [3], 12, file=tmp_path / "new/a.rewards")[1] == tmp_path / "new"
     monkeypatch.setattr(stages, "SPARE", 2**60)
-    assert planned(model, monkeypatch, [3], 12, file=tmp_path / "a.npy") == ([[3]], None)
+    assert planned(model, monkeypatch, [3], 12, file=tmp_path / "a.rewards") == ([[3]], None)
 
 
 # --- interrupted --------------------------------------------------------------------------------------------------
@@ -411,16 +411,16 @@ def test_a_file_that_goes_away_midway_is_one_line_and_nothing_is_lost(tmp_path, 
 def test_a_disk_that_fills_up_is_one_line_and_nothing_is_lost(both, tmp_path, monkeypatch, small_shards):
     held, streamed = both()
     monkeypatch.setattr(stages, "SAVE_EVERY", -1)
-    path, written, plain = tmp_path / "table.parquet", [], io.os.fsync
+    path, written, plain = tmp_path / "table.parquet", [], io.os.replace
 
-    def full(descriptor):
-        written.append(descriptor)
+    def full(part, place):
+        written.append(place)
         if len(written) > 30:
             raise OSError(errno.ENOSPC, "No space left on device")
-        plain(descriptor)
+        plain(part, place)
 
     with monkeypatch.context() as patch:
-        patch.setattr(io.os, "fsync", full)
+        patch.setattr(io.os, "replace", full)
         with pytest.raises(InputError, match="the disk is full, so .*states was not written: .*; free some space"):
             engine.score_vocabulary(streamed, PROMPTS, path, progress=False)
     assert len(list(tmp_path.glob("table.*.shards/*.states"))) == 30
