@@ -23,9 +23,8 @@ MOMENTS = ["mean", "variance", "skewness"]
 def comparable(tables: Mapping[str, pd.DataFrame], prompt: str, least: int = 2) -> tuple[dict[str, pd.DataFrame], str]:
     """Return the score tables whose rewards can be compared, and why others, or all, cannot ('' where all can).
 
-    tables: as from scores.read_all, with this prompt. They come back in the order of the registry. A model whose
-    rewards are all equal is left out. No table is left where fewer than `least` models remain, or where they share
-    fewer than ten texts: then the claims about the collection are undecided, for the reason that is given.
+    Tables come back in the order of the registry, without models whose rewards are all equal. None is left where fewer
+    than `least` models remain, or where they share fewer than ten texts.
     """
     known = [name for name in registry.reward_models().index if name in tables]
     tables = {name: tables[name] for name in [*known, *tables]}
@@ -46,12 +45,11 @@ def comparable(tables: Mapping[str, pd.DataFrame], prompt: str, least: int = 2) 
 
 
 def moments(rewards: Mapping[str, np.ndarray], resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
-    """Return mean, variance and skewness of each model's rewards with 95% bootstrap intervals (Table 3).
+    """Return mean, variance and skewness of each model's rewards with 95% bootstrap intervals over tokens (Table 3).
 
-    One row per model. rewards: model -> rewards of its tokens; pass distinct inputs, because copies of one observation
-    narrow the intervals. Columns: n, then each moment and its `_ci_low` and `_ci_high`. Variance divides by n (ddof 0)
-    and skewness is the third standardised moment without a correction for bias, as in the paper. Percentile intervals
-    over tokens. Raises InputError for fewer than three rewards, or rewards that are all equal.
+    rewards: model -> rewards of distinct inputs, because copies narrow the intervals. As in the paper, variance divides
+    by n and skewness has no correction for bias. InputError for fewer than three rewards, or rewards that are all
+    equal.
     """
     rows = {}
     for name, values in rewards.items():
@@ -70,7 +68,7 @@ def moments(rewards: Mapping[str, np.ndarray], resamples: int = 1000, seed: int 
 def _resampled_moments(z: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     """Return mean, variance and skewness of each resample of tokens, (resamples, models, 3).
 
-    z: (n, models), standardised; powers of raw rewards would lose digits where their mean is far from 0.
+    z: (n, models), standardised, because powers of raw rewards would lose digits where their mean is far from 0.
     """
     n = len(z)
     powers = np.stack([z, z**2, z**3], axis=2).reshape(n, -1)  # (n, models x 3)
@@ -87,11 +85,10 @@ def skews(
 ) -> pd.DataFrame:  # fmt: skip
     """Return in how many models rewards are skewed to the right, and the mean skewness: one row per prompt.
 
-    Both: prompt -> rewards, texts x models, none missing. as_published: the texts as the paper takes them, in which
-    ` love` and `love` are two. distinct: trimmed, so that no observation is counted twice.
-    Columns: as_published (the count over the first), n_positive (the count over the second) with ci_low and ci_high
-    (95%; texts are sampled, the models are these), models, others (those that are not skewed to the right), n (texts);
-    mean (over models) with mean_low, mean_high (for other texts and models), p, and new_low, new_high (a new model).
+    Both: prompt -> rewards, texts x models, none missing. as_published: texts as the paper takes them, where ` love`
+    and `love` are two; its count is the column as_published. distinct: trimmed texts; the other columns are about
+    these. n_positive has an interval over texts (ci_low, ci_high). mean has one over texts and models (mean_low,
+    mean_high), and one for a new model (new_low, new_high). others: the models that are not skewed to the right.
     """
     rows = {}
     for prompt, rewards in distinct.items():
@@ -108,10 +105,7 @@ def skews(
 
 
 def mean_skewness(rewards: pd.DataFrame) -> Crossed:
-    """Return the mean over models of the skewness of their rewards, crossed: texts and models are both sampled.
-
-    rewards: texts x models, none missing.
-    """
+    """Return the mean over models of the skewness of their rewards, crossed: texts and models are both sampled."""
     skewness = pd.Series(stats.skew(rewards.to_numpy(dtype=float)), rewards.columns)
     return crossed(skewness, skewness_influence(rewards))
 
@@ -135,24 +129,20 @@ def spearman_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
 
 
 def rbo_matrix(rewards: pd.DataFrame, p: float = 0.98) -> pd.DataFrame:
-    """Return the rank-biased overlap between each two models' rankings, in [0, 1], models x models (Fig A1).
-
-    The highest rewards weigh most; negate the rewards to weigh the lowest most.
-    """
+    """Return the rank-biased overlap between each two models' rankings, in [0, 1], models x models (Fig A1)."""
     return matrix_of_pairs(rewards.columns, lambda a, b: rank_biased_overlap(rewards[a], rewards[b], p))
 
 
 def rank_biased_overlap(first: np.ndarray, second: np.ndarray, p: float = 0.98) -> float:
     """Return the extrapolated rank-biased overlap of two rankings of the same n items, in [0, 1]; 1 = the same ranking.
 
-    first, second: the items' rewards, in one order of items; the highest reward is at rank 1. A reader goes from the
-    top of both lists and on to the next rank with probability p; the overlap is the agreement that she expects where
-    she stops, so that with p = .98 the first 50 ranks carry 86% of the weight. With A_d = 2 |S_d & T_d| / (|S_d| +
-    |T_d|), where S_d holds the items of rank d or better and tied items share the best rank (their equation 28),
+    first, second: the items' rewards, in one order of items; the highest reward is at rank 1. A reader goes on to the
+    next rank with probability p. The overlap is the agreement that she expects where she stops: with p = .98 the first
+    50 ranks carry 86% of the weight. S_d holds the items of rank d or better, and tied items share the best rank:
 
-        RBO_EXT = A_n p^n + (1 - p) / p * (A_1 p + A_2 p^2 + ... + A_n p^n),
+        A_d = 2 |S_d & T_d| / (|S_d| + |T_d|)                                    (their equation 28)
+        RBO_EXT = A_n p^n + (1 - p) / p * (A_1 p + A_2 p^2 + ... + A_n p^n)      (32, for lists of one length)
 
-    their equation 32 for lists of one length. Here both lists hold all items, so A_n = 1 and nothing is estimated.
     Source: Webber, Moffat and Zobel (2010), A similarity measure for indefinite rankings, ACM TOIS 28(4), 20.
     """
     if not 0 < p < 1:
@@ -176,11 +166,10 @@ def wordings_against_models(
 ) -> pd.DataFrame:
     """Return whether another wording or another model changes a ranking more: columns tau, ci_low, ci_high (95%).
 
-    first, second: rewards of the same texts and models (three at least) under two wordings of one question. Rows:
-    `other wording`, the mean tau of a model with itself under the other wording; `other model`, that of two models
-    under the first wording; `difference`. Texts and models are both sampled: the variance is that of the bootstrap over
-    texts (m = most of n and scaled, as in rankings.tau_resamples) plus that over models, with models - 1 degrees of
-    freedom; the interaction is not taken off, so that intervals are rather too wide.
+    first, second: rewards of the same texts and three or more models under two wordings of one question. `other
+    wording` is the mean tau of a model with itself under the other wording. `other model` is that of two models under
+    the first. The variance is that of the bootstrap over texts (m = most of n, scaled) plus that over models. Their
+    interaction is not subtracted, so intervals are too wide rather than too narrow.
     """
     ranks = np.stack([frame.rank(method="dense").to_numpy(dtype=int) for frame in (first, second)])  # (2, texts, k)
     n, models = ranks.shape[1:]
@@ -220,11 +209,9 @@ def correlation(first: pd.DataFrame, second: pd.DataFrame) -> float:
 def dimension(rewards: Mapping[str, pd.DataFrame], components: int = 2, groups: int = 20) -> pd.DataFrame:
     """Return how much of the variance of rewards the first principal components explain, in [0, 1].
 
-    rewards: model -> texts x prompts. Texts that a model lacks are left out for all. Rewards of each prompt are
-    standardised. One row per model, `all together` (a column per prompt of a model), and the `mean of models`.
-    Columns: prompts (columns), first, explained (by `components`), with ci_low and ci_high for other texts (95%,
-    jackknife over `groups` of texts), effective (how many uncorrelated columns would spread the variance as much:
-    1 / the sum of squared shares).
+    rewards: model -> texts x prompts; texts that a model lacks are left out for all. One row per model, `all together`
+    (a column per prompt of a model), and the `mean of models`. explained: by `components`, with a 95% interval by the
+    jackknife over `groups` of texts. effective: 1 / the sum of squared shares.
     """
     together = pd.concat(rewards, axis=1).dropna()
     z, texts = together.to_numpy(dtype=float), np.arange(len(together))
@@ -255,8 +242,7 @@ def dimension(rewards: Mapping[str, pd.DataFrame], components: int = 2, groups: 
 class ModelMap:
     """Models as points of the plane whose distances come near 1 - similarity.
 
-    positions: models x (x, y), centred, the longest spread along x. stress: Kruskal's stress-1, 0 = distances exact,
-    from about .2 on poor (Kruskal 1964).
+    positions: models x (x, y). stress: Kruskal's stress-1, 0 = distances exact, from about .2 on poor (Kruskal 1964).
     """
 
     positions: pd.DataFrame
@@ -273,8 +259,7 @@ class ModelMap:
 def model_map(matrix: pd.DataFrame, starts: int = 50, seed: int = 0) -> ModelMap:
     """Return the multidimensional scaling of 1 - similarity to two dimensions (Fig 2B), best of many random starts.
 
-    matrix: symmetric, ones on its diagonal. Only distances mean something: the plane is turned so that the widest
-    spread lies along x, and mirrored so that the first model has no negative coordinate.
+    The plane is turned so that the widest spread lies along x, and the first model has no negative coordinate.
     """
     names = matrix.index
     refuse_malformed(matrix)

@@ -34,8 +34,8 @@ PUBLISHED = "#737373"  # the colour of what is as published
 def draw_matrices(frames: Mapping[str, pd.DataFrame], *, title: str, measure: str, numbers: bool = True) -> Chart:
     """Draw models x models matrices side by side, a panel each: the pairs below the diagonal, on one scale.
 
-    frames: panel title -> matrix, models in its order; '' leaves the title out. measure: what the numbers are.
-    numbers: print each, and shade from the lowest to the highest entry of all panels; False shades from 0 to 1.
+    frames: panel title -> matrix. measure: what the numbers are. numbers: print each, and shade from the lowest to the
+    highest entry of all panels; False shades from 0 to 1.
     """
     most = max(map(len, frames.values()))
     wide = max(7.0, (2.4 + 0.56 * most) * len(frames)) if numbers else 2.2 + 3.2 * len(frames)
@@ -57,9 +57,8 @@ def draw_matrices(frames: Mapping[str, pd.DataFrame], *, title: str, measure: st
 def draw_violins(rewards: Mapping[str, np.ndarray], *, title: str, printed: Mapping[str, float] | None = None) -> Chart:
     """Draw the reward distribution of each model as a horizontal violin, in sd from the model's own mean (Fig 1).
 
-    rewards: model -> rewards, in any number, of one prompt. A line marks the mean, a dot the median; mean, sd and
-    skewness in the model's own units stand at the right, and beside them the skewness that is `printed`, by model.
-    Raises InputError for a model whose rewards are all equal.
+    rewards: model -> rewards of one prompt. Mean, sd and skewness in the model's own units stand at the right, beside
+    the skewness that is `printed`, by model. InputError for a model whose rewards are all equal.
     """
     rewards = {name: np.asarray(values, dtype=float) for name, values in rewards.items()}  # a frame will do
     for name, values in rewards.items():
@@ -86,7 +85,7 @@ def draw_violins(rewards: Mapping[str, np.ndarray], *, title: str, printed: Mapp
 
 
 def _write_moments(axes: Axes, rewards: Mapping[str, np.ndarray], printed: Mapping[str, float]) -> None:
-    """Write columns of numbers, in the model's own units, a row per violin; the last only if something was printed."""
+    """Write columns of numbers, a row per violin; `printed` only if something was."""
     columns = {"mean": {name: f"{values.mean():.4g}" for name, values in rewards.items()},
                "sd": {name: f"{values.std():.4g}" for name, values in rewards.items()},
                "skewness": {name: f"{stats.skew(values):+.2f}" for name, values in rewards.items()}}  # fmt: skip
@@ -103,7 +102,6 @@ def draw_maps(maps: Mapping[str, agreement.ModelMap], models: pd.DataFrame, *, t
     """Draw maps of models side by side, names beside their points, a marker per developer (Fig 2B).
 
     maps: panel title -> map. models: rows of the registry for all models of the maps; developers may be blank.
-    Distances alone mean something, so the axes carry the scale of 1 - tau and no names; panels share a scale.
     """
     figure = new_chart(9 if len(maps) == 1 else 6.6 * len(maps), 7, title)
     panels = figure.subplots(1, len(maps), squeeze=False)[0]
@@ -132,8 +130,8 @@ def draw_coefficients(
 ) -> Chart:  # fmt: skip
     """Draw regression coefficients with their 95% intervals, a panel per table, a row per predictor; p at the right.
 
-    tables: panel title -> b, ci_low, ci_high, p; with b_published and p_published, as from rsa.rsa, the published
-    coefficient stands above the corrected one. With p_holm, as from rsa.section_effects, it stands below p.
+    tables: panel title -> as from rsa.effects. The published coefficient of rsa.rsa stands above the corrected one, and
+    p_holm of rsa.section_effects below p.
     """
     figure = new_chart(12, 2.4 + 0.62 * max(map(len, tables.values())), title)
     figure.get_layout_engine().set(wspace=0.06)
@@ -167,10 +165,7 @@ def _p_value(p: float) -> str:
 
 @styled
 def draw_wordings(means: Mapping[str, Crossed], *, title: str) -> Chart:
-    """Draw the mean skewness of rewards by wording of the question, with crossed intervals, good and bad apart.
-
-    means: wording -> as from agreement.mean_skewness, in any order; drawn from the least to the greatest.
-    """
+    """Draw the mean skewness of rewards by wording, from the least to the greatest, good and bad apart."""
     figure = new_chart(11, 5.2, title)
     axes = figure.subplots()
     ordered = sorted(means, key=lambda wording: (prompts.polarity(wording) < 0, means[wording].estimate))
@@ -189,10 +184,7 @@ def draw_wordings(means: Mapping[str, Crossed], *, title: str) -> Chart:
 
 @styled
 def draw_kinds(kinds: pd.DataFrame, *, title: str) -> Chart:
-    """Draw how many texts of each kind there are, a row per model, and their mean length; kinds: as from ends.kinds.
-
-    The kind `other` is the rest, so it is not drawn.
-    """
+    """Draw how many texts of each kind there are, a row per model, and their mean length. kinds: as from ends.kinds."""
     counts = kinds.drop(columns=["mean length", "other"], errors="ignore")
     figure, [axes] = charts.row_of_panels([""], height=2.1 + 0.42 * len(kinds), title=title, width=7.5, margin=2)
     charts.heat_map(axes, counts.astype(float), numbers=".0f", are_models=False)

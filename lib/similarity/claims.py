@@ -21,8 +21,6 @@ TABLE_3 = "tables/output/table_3_distribution_moments.csv"
 PRINTED = "Fig 2A as printed"
 SKEW_CLAIMS = {"greatest": "S2.skew", "GW": "S2.skew", "best": "S3.skew.best", "worst": "S3.skew.worst"}
 NEAR = ("base", "developer", "parameters")  # what models near each other on the map are said to share
-CI = {"ci_low": "ci_low", "ci_high": "ci_high"}  # field of a row of claims -> column of a table
-B = CI | {"corrected": "b", "p": "p"}
 # What a collection that cannot be compared leaves undecided: ids of claims begin so.
 SKEWNESS = ("S2.skew", "S3.skew", "S2.moments")
 SIMILARITY = ("S2.tau", "S2.mds", "S2.rsa.m", "S2.rsa.f", "S2.rsa.b", "S2.rsa.si", "S2.developer")
@@ -56,11 +54,10 @@ def distribution_claims(
     here: Scope, skews: pd.DataFrame, wordings: Mapping[str, Crossed], moments: pd.DataFrame,
     table_3: pd.DataFrame | None,
 ) -> list[dict]:  # fmt: skip
-    """Return S2.skew, S2.moments and S3.skew.*; none where the prompt is one about which the section says nothing.
+    """Return S2.skew, S2.moments and S3.skew.*; none for a prompt about which the section says nothing.
 
     skews: as from agreement.skews. wordings: wording of the published grid -> mean skewness; may be empty. moments: of
-    each model by the paper's recipe. table_3: these against Table 3, as from `table_3_cells`; None where the collection
-    is not the paper's own, where the authors' released table is read instead.
+    each model by the paper's recipe. table_3: as from `table_3_cells`, for the paper's own collection.
     """
     if here.prompt not in PROMPTS:
         return []
@@ -91,10 +88,7 @@ def skew_claims(here: Scope, skews: pd.DataFrame) -> list[dict]:
 
 
 def wording_claims(means: Mapping[str, Crossed], here: Scope) -> list[dict]:
-    """Return S3.skew.*: in how many wordings of a question the mean skewness is surely positive.
-
-    means: wording -> as from agreement.mean_skewness.
-    """
+    """Return S3.skew.*: for how many wordings of a question the interval of the mean skewness lies above 0."""
     rows = []
     for claim, polarity in {"S3.skew.best": 1, "S3.skew.worst": -1}.items():
         asked = [mean for wording, mean in means.items() if prompts.polarity(wording) == polarity]
@@ -131,20 +125,21 @@ def released_claims() -> list[dict]:
 def moment_claims(moments: pd.DataFrame, here: Scope, note: str) -> list[dict]:
     """Return S2.moments, one row per cell of Table 3. moments: model -> mean, variance, skewness."""
     printed, rows = paper_table("table_3").set_index("nickname"), []
-    for name, of_model in printed.iterrows():
-        for moment in agreement.MOMENTS:
-            bounded = moment == "variance" and of_model["variance_relation"] == "<"
-            how = f"{note}; the bound that the paper prints" if bounded else note
-            rows.append(here.row("S2.moments", moment, name, how, as_published=float(moments.loc[name, moment]),
-                                 paper=float(of_model[moment])))  # fmt: skip
+    bounds = printed["variance_relation"].eq("<").map({True: "; the bound that the paper prints", False: ""})
+    for moment in agreement.MOMENTS:
+        table = pd.DataFrame({"as_published": moments[moment], "paper": printed[moment].astype(float)}).loc[
+            printed.index
+        ]
+        table["note"] = note + bounds if moment == "variance" else note
+        rows += here.rows("S2.moments", table, moment, model="{}")
     return rows
 
 
 def dimension_claims(here: Scope, table: pd.DataFrame) -> list[dict]:
     """Return S2.dimension: the share of variance that two components explain. table: as from agreement.dimension."""
-    table = table.assign(note=[f"{columns:.0f} columns, over texts" for columns in table["prompts"]])
-    fields = CI | {"corrected": "explained", "note": "note"}
-    return replace(here, prompt="").rows("S2.dimension", table, fields, "explained_by_two", model="{}", n=here.texts)
+    table = table.rename(columns={"explained": "corrected"})
+    table["note"] = [f"{columns:.0f} columns, over texts" for columns in table["prompts"]]
+    return replace(here, prompt="").rows("S2.dimension", table, "explained_by_two", model="{}", n=here.texts)
 
 
 # --- agreement ----------------------------------------------------------------------------------------------------
@@ -152,19 +147,14 @@ def dimension_claims(here: Scope, table: pd.DataFrame) -> list[dict]:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Hold a matrix of agreement between models with all that section 2.2 makes of it.
-
-    models: rows of the registry. model_map: None for fewer than three models. traits: what the models share, as from
-    factors.theoretical. analyses: the regressions, as from rsa.analyses; empty where the factors are unknown or cannot
-    be told apart. lineages: coding of lineage -> as from lineage.lineage_effects, for codings known here.
-    """
+    """Hold a matrix of agreement between models with all that section 2.2 makes of it."""
 
     matrix: pd.DataFrame
-    models: pd.DataFrame
-    model_map: agreement.ModelMap | None
-    traits: Mapping[str, pd.DataFrame]
-    analyses: Mapping[str, pd.DataFrame]
-    lineages: Mapping[str, pd.DataFrame]
+    models: pd.DataFrame  # rows of the registry
+    model_map: agreement.ModelMap | None  # None for fewer than three models
+    traits: Mapping[str, pd.DataFrame]  # what the models share, as from factors.theoretical
+    analyses: Mapping[str, pd.DataFrame]  # as from rsa.analyses; empty where the factors cannot be told apart
+    lineages: Mapping[str, pd.DataFrame]  # coding of lineage -> as from lineage.lineage_effects
 
     @property
     def pairs(self) -> int:
@@ -173,7 +163,7 @@ class Agreement:
 
 
 def analyse(matrix: pd.DataFrame, permutations: int = 10_000) -> Agreement:
-    """Return all analyses of section 2.2 of a matrix of agreement, and those of lineage."""
+    """Return all analyses of section 2.2 of a matrix of agreement, and the effects of lineage."""
     models = registry.rows_of(matrix.index)
     traits = factors.theoretical(models)
     known = pair_model.can_be_told_apart(matrix, traits)
@@ -194,9 +184,8 @@ def similarity_claims(
 ) -> list[dict]:
     """Return the claims of section 2.2 on agreement; none for a prompt about which the section says nothing.
 
-    taus: the first five arguments of `tau_claims`; None where the collection's models cannot be compared. matrices: by
-    name; that of PRINTED is left out where the collection is not the paper's, or asks otherwise. figures: Figs 2A and
-    A1 cell by cell, as from `figure_cells`; they are stated where the collection is the paper's own.
+    taus: the first five arguments of `tau_claims`; None where the models cannot be compared. matrices: by name.
+    figures: as from `figure_cells`, for the paper's own collection.
     """
     if here.prompt not in PROMPTS:
         return []
@@ -229,12 +218,12 @@ def tau_claims(
 ) -> list[dict]:  # fmt: skip
     """Return S2.tau over pairs of models: mean, min, max, range, a new pair, and another wording against another model.
 
-    published, tau: the matrix as published and corrected; pairs, draws: as from rankings.tau_resamples; wordings: as
-    from agreement.wordings_against_models, None without a second wording.
+    published, tau: the matrix as published and corrected. pairs, draws: as from rankings.tau_resamples. wordings: as
+    from agreement.wordings_against_models.
     """
-    ours, n, ends_of = _values(published), len(pairs), ["ci_low", "ci_high"]
+    ours, n, rows = _values(published), len(pairs), []
     low, high = (pairs.loc[place] for place in (pairs["tau"].idxmin(), pairs["tau"].idxmax()))
-    mean, rows = _once(ours.mean(), pairs["tau"].mean()), []
+    mean = {"n": n} | _once(ours.mean(), pairs["tau"].mean())
     if n > 2:  # the variance of models by REML and that of texts, a standard error, added
         model = pair_model.fit(tau, {})
         reach = stats.t.ppf(0.975, len(tau) - 1) * float(draws.mean(axis=1).std())
@@ -244,34 +233,30 @@ def tau_claims(
                          ci_low=model.new_low, ci_high=model.new_high, n=n)]  # fmt: skip
         if wordings is not None:
             each = ", ".join(f"{name} {value:.2f}" for name, value in wordings["tau"].drop("difference").items())
-            rows += here.rows("S2.tau", wordings.loc[["difference"]], CI | {"corrected": "tau"},
-                              "other_wording_minus_other_model", note=f"mean tau: {each}", n=here.texts)  # fmt: skip
-    spread = dict(zip(ends_of, resampling.interval(draws.max(axis=1) - draws.min(axis=1)), strict=True))
-    return [
-        *rows,
-        here.row("S2.tau", "mean", n=n, **mean),
-        here.row("S2.tau", "min", note=f"{low['model_a']} and {low['model_b']}; over texts", n=n,
-                 **_once(ours.min(), low["tau"]), **low[ends_of]),
-        here.row("S2.tau", "max", note=f"{high['model_a']} and {high['model_b']}; over texts", n=n,
-                 **_once(ours.max(), high["tau"]), **high[ends_of]),
-        here.row("S2.tau", "range", note="highest less lowest tau; over texts", n=n,
-                 **_once(np.ptp(ours), high["tau"] - low["tau"]), **spread),
-    ]  # fmt: skip
+            difference = wordings.loc[["difference"]].rename(columns={"tau": "corrected"})
+            rows += here.rows("S2.tau", difference, "other_wording_minus_other_model", note=f"mean tau: {each}",
+                              n=here.texts)  # fmt: skip
+    rows.append(here.row("S2.tau", "mean", **mean))
+    for quantity, number, pair in (("min", ours.min(), low), ("max", ours.max(), high)):
+        rows.append(here.row("S2.tau", quantity, note=f"{pair['model_a']} and {pair['model_b']}; over texts", n=n,
+                             **_once(number, pair["tau"]), **pair[["ci_low", "ci_high"]]))  # fmt: skip
+    spread = dict(zip(["ci_low", "ci_high"], resampling.interval(draws.max(axis=1) - draws.min(axis=1)), strict=True))
+    note, spread = "highest minus lowest tau; over texts", spread | _once(np.ptp(ours), high["tau"] - low["tau"])
+    return [*rows, here.row("S2.tau", "range", note=note, n=n, **spread)]
 
 
 def printed_tau_claims() -> list[dict]:
-    """Return S2.tau by Fig 2A as printed; the intervals of the lowest tau and of the range are those of rounding."""
+    """Return S2.tau by Fig 2A as printed; the intervals of the lowest tau and of the range come from rounding."""
     values, page = _values(factors.printed_matrix()), papers_scope(FIGURES)
-    low, high, same = float(values.min()), float(values.max()), {"n": len(values)}
+    low, high = float(values.min()), float(values.max())
     rounding = f"{PRINTED}; judged by its rounding"
-    return [
-        page.row("S2.tau", "mean", note=PRINTED, as_published=float(values.mean()), **same),
-        page.row("S2.tau", "min", note=f"{rounding}: over a vocabulary texts move it less", as_published=low,
-                 judged=(low - 0.005, low + 0.005), **same),
-        page.row("S2.tau", "max", note=PRINTED, as_published=high, **same),
-        page.row("S2.tau", "range", note=rounding, as_published=high - low,
-                 judged=(high - low - 0.01, high - low + 0.01), **same),
-    ]  # fmt: skip
+    table = pd.DataFrame(
+        {"mean": [values.mean(), None, PRINTED], "max": [high, None, PRINTED],
+         "min": [low, (low - 0.005, low + 0.005), f"{rounding}: over a vocabulary texts move it less"],
+         "range": [high - low, (high - low - 0.01, high - low + 0.01), rounding]},
+        index=["as_published", "judged", "note"],
+    )  # fmt: skip
+    return page.rows("S2.tau", table.T, n=len(values))
 
 
 def map_claims(name: str, agreed: Agreement, here: Scope) -> list[dict]:
@@ -281,29 +266,32 @@ def map_claims(name: str, agreed: Agreement, here: Scope) -> list[dict]:
     alone = [{trait: agreed.traits[trait]} for trait in NEAR if trait in agreed.traits]
     closeness = agreed.model_map.closeness
     effects = [_effects(closeness, one) for one in alone if pair_model.can_be_told_apart(closeness, one)]
-    return [row for table in effects for row in here.rows("S2.mds", table, B, "b_{}", note=name, n=agreed.pairs)]
+    return [row for table in effects for row in here.rows("S2.mds", table, "b_{}", note=name, n=agreed.pairs)]
 
 
 def rsa_claims(name: str, agreed: Agreement, here: Scope) -> list[dict]:
     """Return S2.rsa.*: each factor alone, all together, base and rank, and what each of these two adds to the other.
 
-    b: over pairs, with its interval by REML; p of b and of the p rows: by the exact relabelling test, because the tail
-    of REML's p is not reliable with ten models. As published: over all entries.
+    b is over pairs, with its interval by REML; as published it is over all entries. p is from the exact relabelling
+    test, because the tail of REML's p is not reliable with ten models.
     """
     if not agreed.analyses:
         return []
-    alone, together, final = (agreed.analyses[way] for way in ("alone", "together", "final"))
-    p, b = {"as_published": "p_published", "corrected": "p"}, B | {"as_published": "b_published"}
-    rows, same = [], {"n": agreed.pairs}
-    both = [factor for factor in rsa.FINAL if factor in together.index]  # of the others the sentence says p > .10 only
-    tables = [("S2.rsa.simple", alone, p, "p_{}"), ("S2.rsa.simple", alone, b, "b_{}"),
-              ("S2.rsa.multiple", together, p, "p_{}"), ("S2.rsa.multiple", together.loc[both], b, "b_{}")]  # fmt: skip
-    if set(final.index) == set(rsa.FINAL):
-        tables += [("S2.rsa.final", final, b, "b_{}"), ("S2.rsa.beyond", final, B, "b_{}")]
-        two = {factor: agreed.traits[factor] for factor in final.index}
+    b = {way: table.rename(columns={"b": "corrected", "b_published": "as_published"})
+         for way, table in agreed.analyses.items()}  # fmt: skip
+    p = {way: table[["p", "p_published"]].set_axis(["corrected", "as_published"], axis=1)
+         for way, table in agreed.analyses.items()}  # fmt: skip
+    both = b["together"].loc[b["together"].index.isin(rsa.FINAL)]  # of the others the paper says p > .10 only
+    tables = [("S2.rsa.simple", p["alone"], "p_{}"), ("S2.rsa.simple", b["alone"], "b_{}"),
+              ("S2.rsa.multiple", p["together"], "p_{}"), ("S2.rsa.multiple", both, "b_{}")]  # fmt: skip
+    same, rows = {"note": name, "n": agreed.pairs}, []
+    if set(b["final"].index) == set(rsa.FINAL):
+        beyond = b["final"].drop(columns="as_published")
+        tables += [("S2.rsa.final", b["final"], "b_{}"), ("S2.rsa.beyond", beyond, "b_{}")]
+        two = {factor: agreed.traits[factor] for factor in rsa.FINAL}
         r2 = {entries: float(rsa.regress(agreed.matrix, two, entries).rsquared) for entries in ("all", "pairs")}
-        rows = [here.row("S2.rsa.final", "r2", note=name, as_published=r2["all"], corrected=r2["pairs"], **same)]
-    return rows + [row for table in tables for row in here.rows(*table, note=name, **same)]
+        rows = [here.row("S2.rsa.final", "r2", as_published=r2["all"], corrected=r2["pairs"], **same)]
+    return rows + [row for table in tables for row in here.rows(*table, **same)]
 
 
 def developer_claims(name: str, agreed: Agreement, here: Scope) -> list[dict]:
@@ -314,60 +302,52 @@ def developer_claims(name: str, agreed: Agreement, here: Scope) -> list[dict]:
     two = {trait: agreed.traits[trait] for trait in ("base", "developer") if trait in agreed.traits}
     if len(two) < 2 or not pair_model.can_be_told_apart(agreed.matrix, two):
         return []
-    alone, same = {"developer": two["developer"]}, {"n": agreed.pairs}
+    alone, same = {"developer": two["developer"]}, {"note": name, "n": agreed.pairs}
     more = pair_model.contrast(pair_model.fit(agreed.matrix, two), *two)[:3]
     # b_base x + b_developer y = (b_base - b_developer) x + b_developer (x + y), whose first p is that of the contrast.
     p = p_of(agreed.matrix, {"base": two["base"], "sum": two["base"] + two["developer"]}, "base")
-    rows = [here.row("S2.developer", "base_minus_developer", note=name, p=p, **same,
+    rows = [here.row("S2.developer", "base_minus_developer", p=p, **same,
                      **dict(zip(["corrected", "ci_low", "ci_high"], more, strict=True))),
-            *here.rows("S2.developer", _effects(agreed.matrix, alone), B, "b_{}", note=name, **same)]  # fmt: skip
+            *here.rows("S2.developer", _effects(agreed.matrix, alone), "b_{}", **same)]  # fmt: skip
     for how, predictors in {"alone": alone, "with_base": two}.items():
         least = rsa.smallest_margin(agreed.matrix, predictors, "developer")
         note = f"{name}; b {least['b']:.3f}, 90% interval by relabelling {least['low']:.3f} to {least['high']:.3f}"
-        rows.append(here.row("S2.equivalence", f"margin_{how}", note=note, corrected=least["margin"], **same))
+        rows.append(here.row("S2.equivalence", f"margin_{how}", note=note, corrected=least["margin"], n=agreed.pairs))
     return rows
 
 
 def lineage_claims(name: str, agreed: Agreement, here: Scope) -> list[dict]:
-    """Return S2.lineage: the effect of lineage in each regression, and the effects of base and rank with lineage held.
-
-    Also how few independent models there are. No rows where no two models are of one line.
-    """
+    """Return S2.lineage: effects of lineage, base and rank in each regression, and the number of independent models."""
     rows = []
     for coding, table in agreed.lineages.items():
         note, end = f"{name}; {coding}", "" if coding == lineage.SKYWORK else "_every_line"
-        some = table[table["factor"].isin([lineage.LINEAGE, *rsa.FINAL])]
+        some = table[table["factor"].isin([lineage.LINEAGE, *rsa.FINAL])].rename(columns={"b": "corrected"})
         some = some.set_index(some["factor"] + "_" + some["regression"].str.replace(" ", "_"))
-        rows += here.rows("S2.lineage", some, B, "b_{}" + end, note=note, n=agreed.pairs)
-        counts = lineage.effective_models(agreed.matrix, agreed.models, coding)
-        counts = pd.DataFrame({"models": counts}).rename(index=lambda how: how.replace(" ", "_"))
-        rows += here.rows("S2.lineage", counts, {"corrected": "models"}, "effective_models_{}" + end, note=note,
-                          n=len(agreed.matrix))  # fmt: skip
+        rows += here.rows("S2.lineage", some, "b_{}" + end, note=note, n=agreed.pairs)
+        for how, count in lineage.effective_models(agreed.matrix, agreed.models, coding).items():
+            quantity = f"effective_models_{how.replace(' ', '_')}{end}"
+            rows.append(here.row("S2.lineage", quantity, note=note, corrected=count, n=len(agreed.matrix)))
     return rows
 
 
 def measure_claims(traits: Mapping[str, pd.DataFrame]) -> list[dict]:
-    """Return A1.correlations: whether the printed matrices of other measures say what tau says of base and rank.
-
-    Also how each goes with tau over pairs: the standardised coefficient, which is the correlation, with its interval.
-    """
+    """Return A1.correlations: effects of base and rank on other printed measures, and their correlation with tau."""
     tau, page, rows = factors.printed_matrix(), papers_scope(FIGURES), []
     both = {trait: traits[trait] for trait in rsa.FINAL}
     for name in ("spearman", "rbo"):
         matrix = factors.printed_matrix(f"figa1_{name}")
-        same = {"note": f"{name} as printed in Fig A1", "n": len(_values(matrix))}
-        rows += page.rows("A1.correlations", _effects(matrix, both), B, name + "_b_{}", **same)
+        note, n = f"{name} as printed in Fig A1", len(_values(matrix))
+        rows += page.rows("A1.correlations", _effects(matrix, both), name + "_b_{}", note=note, n=n)
         scaled = [(each - _values(each).mean()) / _values(each).std() for each in (tau, matrix)]
-        effect = _effects(scaled[0], {name: scaled[1]}).assign(r=agreement.correlation(tau, matrix))
-        same["note"] += ", with Fig 2A"
-        rows += page.rows("A1.correlations", effect, CI | {"as_published": "r", "p": "p"}, "r_{}_tau", **same)
+        effect = _effects(scaled[0], {name: scaled[1]}).drop(columns="corrected")
+        effect["as_published"] = agreement.correlation(tau, matrix)
+        rows += page.rows("A1.correlations", effect, "r_{}_tau", note=f"{note}, with Fig 2A", n=n)
     return rows
 
 
 def _effects(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return b, ci_low, ci_high (REML) and p (relabelling) of each factor in a joint regression, a row per factor."""
-    table = pair_model.fit(matrix, predictors).table[["b", "ci_low", "ci_high"]]
-    return table.assign(p=[p_of(matrix, predictors, factor) for factor in table.index])
+    """Return rsa.effects as fields of rows."""
+    return rsa.effects(matrix, predictors).rename(columns={"b": "corrected"})
 
 
 def _once(as_published: float, corrected: float) -> dict[str, float]:

@@ -1,7 +1,6 @@
 """The optimal and pessimal texts of models: how many are code, harm or groups of people (section 2.1).
 
-A grid of texts has the form of rankings.side_by_side: index (end, position), a column per model. The paper's Tables 2,
-A6 and A7 have it too (cells.printed_lists).
+A grid of texts has the form of rankings.side_by_side: index (end, position), a column per model.
 """
 
 import re
@@ -30,9 +29,9 @@ HARM = re.compile(r"kill|massacr|murder|hitler|nazi|ransom|tortur|suicid|terror"
 
 
 def is_code(text: str) -> bool:
-    """Return whether a token looks like code: `.assertFalse`, `_headers`, `(struct`, `/****`, `${`, `setText`.
+    """Return whether the form of a token looks like code: `.assertFalse`, `_headers`, `(struct`, `${`, `setText`.
 
-    Its form alone decides (CODE), by a rule fixed before any table was counted. `'s`, `-Nazi` and `N.Y.` are not code.
+    The rule (CODE) was fixed before any table was counted. `'s`, `-Nazi` and `N.Y.` are not code.
     """
     return bool(CODE.search(text.strip()))
 
@@ -44,7 +43,7 @@ def _groups() -> frozenset[str]:
 
 
 def names_a_group(text: str) -> bool:
-    """Return whether a token names a group of people: a term of data/identity_terms.csv, or its plural, in any case."""
+    """Return whether a token is a term of data/identity_terms.csv, or its plural, in any case."""
     word = text.strip().casefold()
     return word in _groups() or word.removesuffix("s") in _groups()
 
@@ -57,8 +56,7 @@ def is_harm(text: str) -> bool:
 def kinds(grid: pd.DataFrame, end: str = "pessimal") -> pd.DataFrame:
     """Return what kinds of texts a grid has at one end: a row per model, a count per kind, and the mean length.
 
-    Each text counts as the first that fits of: offensive (a slur, a profanity or sexual violence), harm, a group of
-    people, code, other. So a reader learns what stands there without reading it. length: in characters, trimmed.
+    Each text counts as the first that fits of: offensive, harm, a group of people, code, other.
     """
     tests = {"offensive": is_offensive, "harm": is_harm, "a group": names_a_group, "code": is_code,
              "other": lambda text: True}  # fmt: skip
@@ -74,10 +72,8 @@ def kinds(grid: pd.DataFrame, end: str = "pessimal") -> pd.DataFrame:
 def table_2(nickname: str, table: pd.DataFrame, prompt: str, name: str) -> pd.DataFrame:
     """Return Table 2 of one of its two models, with the optimal and pessimal texts of another model: 44 rows.
 
-    nickname: R-Gem-2B or R-Lla-3B. table: the score table of the other model, whose texts stand in the column `name`.
-    Columns: end, position, paper (the printed token), paper's reward, published words (the same model's texts among
-    moral words; left out where that table is not here, or is the same), the column `name`, its reward. The middle is
-    blank for a table of fewer than 44 tokens.
+    nickname: R-Gem-2B or R-Lla-3B. table, name: the score table of the other model, and the column of its texts.
+    `published words` are the same model's texts among moral words, where that table is here and is another one.
     """
     scores_of = cells.printed_lists("2", "score")[nickname].map("{:.3f}".format)  # as printed
     shown = pd.DataFrame({"paper": cells.printed_lists("2")[nickname], "paper's reward": scores_of})
@@ -94,8 +90,8 @@ def table_2(nickname: str, table: pd.DataFrame, prompt: str, name: str) -> pd.Da
 def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return the cells of Tables 2, A6 and A7 and those of these score tables for `greatest`; see lib.claims.cells.
 
-    Table 2 is compared by token id, because its texts are printed without their spaces. As published: every token, and
-    texts as they are decoded; corrected: one row per distinct input, and trimmed texts.
+    Table 2 is compared by token id, because its texts are printed without their spaces. Corrected: one row per distinct
+    input, and trimmed texts.
     """
     by_id = cells.printed_lists("2", "token_id").astype(int).astype(str)
     ids = {name: pd.Series(own["greatest"].to_numpy(), own["token_id"].astype(str)) for name, own in tables.items()}
@@ -119,7 +115,7 @@ def highest_scores(model: str) -> pd.Series:
 def count(texts: Sequence[str], is_counted: Callable[[str], bool]) -> tuple[int, float, float, int]:
     """Return how many texts are counted, with the exact 95% interval of the count (Clopper-Pearson), and of how many.
 
-    The interval says how many there might have been in a list of the same length from the same region of the ranking.
+    The interval is for lists of the same length from the same region of the ranking.
     """
     hits = sum(map(is_counted, texts))
     share = stats.binomtest(hits, len(texts)).proportion_ci(0.95, method="exact")
@@ -129,8 +125,7 @@ def count(texts: Sequence[str], is_counted: Callable[[str], bool]) -> tuple[int,
 def counts(grid: pd.DataFrame) -> pd.DataFrame:
     """Return, per model of a grid, how many of its pessimal texts are code, and how many name groups of people.
 
-    Columns: of (how many texts), code, code_low, code_high, groups, groups_low, groups_high (95% intervals), named (the
-    groups, as texts, or `none`).
+    Both counts have 95% intervals. of: how many texts there are. named: the groups.
     """
     rows = {}
     for name, texts in grid.loc["pessimal"].sort_index().items():
@@ -142,11 +137,7 @@ def counts(grid: pd.DataFrame) -> pd.DataFrame:
 
 
 def code_against_others(grid: pd.DataFrame, model: str) -> dict[str, float]:
-    """Return how the odds of code among pessimal texts differ between a model and all others.
-
-    Keys: as_published (the odds ratio), ci_low, ci_high (exact conditional interval, infinite where none of the others'
-    texts is code), p (Fisher's exact test).
-    """
+    """Return the odds ratio of code among pessimal texts of a model against all others, with interval and p (exact)."""
     is_one = grid.loc["pessimal"].map(is_code)
     own, others = is_one[model], is_one.drop(columns=model).to_numpy()
     table = [[int(some.sum()), int((~some).sum())] for some in (own, others)]
@@ -202,7 +193,7 @@ def end_claims(here: Scope, rewards: pd.DataFrame) -> list[dict]:
 def _places_above(texts: pd.Series, first: str, second: str) -> int:
     """Return how many places the first form of a word stands above the first form of another, in any case.
 
-    texts: a column of a grid. Words that are not listed stand behind the list; 0 if neither is.
+    texts: a column of a grid. Words that are not listed stand behind the list.
     """
     words = texts["optimal"].str.strip().str.casefold().tolist()
     place = [words.index(word) if word in words else len(words) for word in (first, second)]
@@ -210,10 +201,7 @@ def _places_above(texts: pd.Series, first: str, second: str) -> int:
 
 
 def _count_claims(page: Scope, grid: pd.DataFrame, table: str, suffix: str) -> list[dict]:
-    """Return the shares of code and the numbers of groups of people among the pessimal texts of Table 2's models.
-
-    A released table says of LLAMA alone that its texts are code.
-    """
+    """Return the share of code and the number of groups of people among the pessimal texts of Table 2's models."""
     rows = []
     for name, row in counts(grid[[GEMMA, LLAMA]]).iterrows():
         n = int(row["of"])

@@ -1,7 +1,7 @@
 """What models have in common: pairs, the theoretical matrices of section 2.2, and scores on RewardBench.
 
-The benchmark's scores are those that the leaderboards published (RewardBench, RewardBench 2), as collected in the
-repository evaleval/every_eval_ever. All ten models of the paper are on the first, eight on the second.
+The scores are those of the leaderboards (RewardBench, RewardBench 2), as collected in evaleval/every_eval_ever. All ten
+models of the paper are on the first, eight on the second.
 """
 
 import json
@@ -26,19 +26,13 @@ SECTIONS = {
 
 
 def pairs(matrix: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per pair of different models: model_a, model_b, and value, the matrix's entry.
-
-    The diagonal and the mirrored triangle are not observations, so they are left out.
-    """
+    """Return one row per pair of different models: model_a, model_b, and value, the matrix's entry."""
     a, b = np.triu_indices(len(matrix), 1)
     return pd.DataFrame({"model_a": matrix.index[a], "model_b": matrix.index[b], "value": matrix.to_numpy()[a, b]})
 
 
 def printed_matrix(name: str = "fig2a_tau") -> pd.DataFrame:
-    """Return a models x models matrix as the paper prints it, two decimals, ones on its diagonal.
-
-    name: fig2a_tau (Kendall's tau, Fig 2A), figa1_spearman or figa1_rbo (Fig A1).
-    """
+    """Return the models x models matrix of Fig 2A or Fig A1 (figa1_spearman, figa1_rbo) as the paper prints it."""
     return paper_table(name).set_index("nickname").rename_axis(None)
 
 
@@ -50,12 +44,10 @@ def theoretical(
 ) -> dict[str, pd.DataFrame]:
     """Return the theoretical similarity matrices of section 2.2: trait -> models x models, in [0, 1], diagonal 1.
 
-    base and developer: 1 where two models share it, else 0. parameters (billions; millions if no model has .1 billion)
-    and rank (on RewardBench): as `nearness` codes them, by 1 / (1 + |a - b|) as published. A trait that is blank for a
-    model, or the same for all pairs, is left out.
-
     models: rows of the registry. base: "family" (Gemma or Llama), which reproduces the published regression, or
-    "release" (Llama 3 is not Llama 3.1), which Table 1 prints. parameters, rank: a name of CODINGS.
+    "release" (Llama 3 is not Llama 3.1), which Table 1 prints. parameters, rank: a name of CODINGS for the size, in
+    billions or millions, and the rank on RewardBench. A trait that is blank for a model, or the same for all pairs, is
+    left out.
     """
     if base not in ("family", "release"):
         raise InputError(f"base must be 'family' or 'release', not {base!r}")
@@ -67,10 +59,7 @@ def theoretical(
 
 
 def shared_traits(models: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return whether two models share a base (release), a developer or a size: trait -> models x models, 1 or 0.
-
-    A trait that is blank for a model, or the same for all pairs, is left out.
-    """
+    """Return whether two models share a base (release), a developer or a size: trait -> models x models, 1 or 0."""
     return varied({trait: same_label(models[trait]) for trait in TRAITS})
 
 
@@ -106,11 +95,7 @@ CODINGS = {
 
 
 def nearness(numbers: pd.Series, coding: str = "inverse") -> pd.DataFrame | None:
-    """Return how near each two models are in a number, models x models, 1 for equal ones; None if one is missing.
-
-    coding: a name of CODINGS. `inverse`, 1 / (1 + |a - b|), depends on little but the nearest neighbours; `linear` is
-    1 - |a - b| over the largest difference; `log` and `place` are the same of logarithms and of places among models.
-    """
+    """Return how near each two models are in a number, models x models, 1 for equal ones; None if one is missing."""
     if coding not in CODINGS:
         raise InputError(f"a coding must be one of {', '.join(CODINGS)}, not {coding!r}")
     values = pd.to_numeric(numbers, errors="coerce").to_numpy(dtype=float)
@@ -123,26 +108,24 @@ def nearness(numbers: pd.Series, coding: str = "inverse") -> pd.DataFrame | None
 def rewardbench(models: pd.DataFrame) -> pd.DataFrame:
     """Return published benchmark scores, models x (benchmark, section), each in [0, 1], NaN where a model has none.
 
-    models: rows of the registry, with hub_id. The files are downloaded, or read from a mirror.
+    models: rows of the registry. The files are downloaded, or read from a mirror.
     """
     pinned = downloads.registry()
     paths = pinned.loc[pinned["repository"] == REPOSITORY, "path"]
     scores = {}
     for name, hub_id in models["hub_id"].items():
         start = f"{FOLDER}{hub_id}/".casefold()  # the leaderboard spells some names in another case
-        scores[name] = {}
-        for path in paths[paths.str.casefold().str.startswith(start)]:
-            scores[name] |= read_scores(json.loads(downloads.fetch(REPOSITORY, path).read_text()))
+        files = (downloads.fetch(REPOSITORY, path) for path in paths[paths.str.casefold().str.startswith(start)])
+        scores[name] = {
+            key: score for file in files for key, score in read_scores(json.loads(file.read_text())).items()
+        }
     columns = pd.MultiIndex.from_tuples([(name, section) for name in SECTIONS for section in SECTIONS[name]])
     table = pd.DataFrame.from_dict(scores, orient="index", dtype=float)
     return table.reindex(index=models.index, columns=columns).rename_axis(columns=["benchmark", "section"])
 
 
 def read_scores(evaluation: dict) -> dict[tuple[str, str], float]:
-    """Return (benchmark, section) -> score of one file of the repository, without sections that SECTIONS lacks.
-
-    Raises InputError for a benchmark that SECTIONS lacks.
-    """
+    """Return (benchmark, section) -> score of one file of the repository, for the sections of SECTIONS."""
     benchmark = evaluation["source_metadata"]["source_name"]
     if benchmark not in SECTIONS:
         raise InputError(f"'{benchmark}' is no benchmark that is read here; choose {' or '.join(SECTIONS)}")

@@ -1,8 +1,8 @@
 """Lineage: whether models that descend from one published reward model agree more, whatever else they share.
 
 Six of the paper's ten models belong to two lines: the Skywork reward models, and models whose pages say that they were
-built on a Skywork reward model. The grouping (data/reward_models.csv, each entry with its source) is ours, and later
-than the data, so that what is found here is an observation and not a test that was planned.
+built on a Skywork reward model. We made this grouping (data/reward_models.csv, with sources) after we saw the data.
+What it shows is an observation and not a test that was planned.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from ..stats import pair_model
-from ..stats.relabelling import p_of
 from . import factors
+from .rsa import effects
 
 SKYWORK, EVERY = CODINGS = ("Skywork line", "every line")
 LINEAGE = "lineage"
@@ -23,9 +23,9 @@ HELD = {"alone": (), "with base": ("base",), "with rank": ("rank",), "with base 
 def shared_lineage(models: pd.DataFrame, coding: str = SKYWORK) -> pd.DataFrame | None:
     """Return 1 where two models are of one line and 0 elsewhere, models x models; None where no two are, or all are.
 
-    models: rows of the registry. coding: "Skywork line" counts the two lines of weights alone, that of the 27B Gemma
-    models and that of the 8B Llama models. "every line" counts each line that has a source; there the three GRM models
-    share a recipe and no weights. A model whose line is unknown shares it with no other.
+    models: rows of the registry. coding: "Skywork line" counts only the two lines of shared weights (27B Gemma models
+    and 8B Llama models). "every line" counts each line that has a source. There the three GRM models share a recipe and
+    no weights.
     """
     lines = models[LINEAGE]
     counted = lines.ne("") if coding == EVERY else lines.str.startswith("Skywork")
@@ -36,26 +36,25 @@ def shared_lineage(models: pd.DataFrame, coding: str = SKYWORK) -> pd.DataFrame 
 def lineage_effects(
     matrix: pd.DataFrame, traits: Mapping[str, pd.DataFrame], lineage: pd.DataFrame, permutations: int = 10_000
 ) -> pd.DataFrame:
-    """Return what lineage adds to agreement, alone and beside other factors, and what is left of these.
+    """Return the effects (rsa.effects) of lineage and of the factors held constant, a row per regression and factor.
 
-    traits: as from factors.theoretical. One row per regression (HELD) and factor in it: regression, factor, b
-    with ci_low, ci_high and p_reml (REML), p (relabelling, exact up to ten models). A regression whose factors are
-    unknown here, or cannot be told apart, is left out.
+    traits: as from factors.theoretical. A regression (HELD) whose factors are unknown here, or cannot be told apart, is
+    left out.
     """
     rows = []
     for name, held in HELD.items():
         predictors = {LINEAGE: lineage} | {trait: traits[trait] for trait in held if trait in traits}
         if len(predictors) <= len(held) or not pair_model.can_be_told_apart(matrix, predictors):
             continue
-        table = pair_model.fit(matrix, predictors).table.rename(columns={"p": "p_reml"})
-        table["p"] = [p_of(matrix, predictors, factor, permutations) for factor in predictors]
-        rows.append(table.rename_axis("factor").reset_index().assign(regression=name))
+        table = effects(matrix, predictors, permutations).rename_axis("factor").reset_index()
+        table.insert(0, "regression", name)
+        rows.append(table)
     columns = ["regression", "factor", "b", "ci_low", "ci_high", "p_reml", "p"]
-    return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
+    return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=columns)
 
 
 def leave_one_out(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], factor: str = LINEAGE) -> pd.DataFrame:
-    """Return the factor's b, ci_low, ci_high (REML) and exact p in the joint regression without each model in turn.
+    """Return the effect (rsa.effects) of a factor in the joint regression without each model in turn.
 
     Index: the model that is left out. A model without which the factors cannot be told apart has no row.
     """
@@ -65,17 +64,15 @@ def leave_one_out(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], 
         some = {trait: theory.loc[left, left] for trait, theory in predictors.items()}
         among = matrix.loc[left, left]
         if pair_model.can_be_told_apart(among, some):
-            row = pair_model.fit(among, some).table.loc[factor, ["b", "ci_low", "ci_high"]]
-            rows[name] = row.to_dict() | {"p": p_of(among, some, factor)}
+            rows[name] = effects(among, some).loc[factor, ["b", "ci_low", "ci_high", "p"]]
     return pd.DataFrame.from_dict(rows, orient="index", columns=["b", "ci_low", "ci_high", "p"])
 
 
 def effective_models(matrix: pd.DataFrame, models: pd.DataFrame, coding: str = SKYWORK) -> dict[str, float]:
     """Return how many independent models the models of a matrix amount to, between 1 and their number.
 
-    by agreement: (sum of eigenvalues)^2 / sum of squared eigenvalues of the matrix, the participation ratio; it is the
-    number of models where none agree, and 1 where all agree wholly. by lineage: n^2 / sum of squared sizes of the
-    lines, in which a model without a known line stands for itself.
+    by agreement: the participation ratio, (sum of eigenvalues)^2 / sum of squared eigenvalues. by lineage: n^2 / sum of
+    squared sizes of the lines. A model without a known line stands for itself.
     """
     values = np.linalg.eigvalsh(matrix.to_numpy(dtype=float))
     same = shared_lineage(models.loc[matrix.index], coding)

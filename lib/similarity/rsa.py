@@ -11,7 +11,7 @@ from statsmodels.stats.multitest import multipletests
 
 from ..stats import pair_model, relabelling
 from ..stats.pair_model import observations
-from ..stats.relabelling import mrqap, p_of, size_of_mantel
+from ..stats.relabelling import p_of, size_of_mantel
 from .factors import OVERALL, SECTIONS, nearness
 
 FINAL = ("base", "rank")  # what the paper's stepwise regression keeps
@@ -24,21 +24,32 @@ def regress(
 ) -> RegressionResults:  # fmt: skip
     """Return the least-squares fit of a similarity matrix on theoretical ones, with an intercept (statsmodels).
 
-    entries: "all" takes all k² entries for observations, diagonal and both triangles, as published; its p-values are
-    wrong, because k of the entries are 1 by definition, half of the others are copies, and those that are left share
-    models. "pairs" takes the k (k - 1) / 2 pairs of different models: b and R² of it mean what they say;
-    `relabelling.mrqap` gives p-values and `pair_model.fit` intervals.
+    entries: "all" takes all k² entries for observations, as published. Its p-values are wrong: the k entries of the
+    diagonal are 1 by definition, half of the others are copies, and pairs share models. "pairs" takes the pairs of
+    different models; see `effects` for their intervals and p-values.
     """
     outcome, design = observations(matrix, predictors, entries)
     return sm.OLS(outcome, pd.DataFrame(design, columns=list(predictors)).assign(intercept=1.0)).fit()
 
 
-def shares_of_r2(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], entries: str = "pairs") -> pd.Series:
-    """Return how much of R² each predictor contributes, in [0, 1], together 1; predictor -> share.
+def effects(
+    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], permutations: int = 10_000, seed: int = 0
+) -> pd.DataFrame:  # fmt: skip
+    """Return the effect of each predictor in a joint regression over pairs: b, ci_low, ci_high, p_reml and p.
 
-    What a predictor adds to R², averaged over all orders in which the predictors can enter (Lindeman, Merenda and Gold
-    1980, by pingouin), so that what correlated predictors explain together is divided between them. entries: "pairs"
-    of different models, or "all", as for `regress`.
+    The interval and p_reml are of a model in which models are sampled (pair_model.fit). p is from a permutation test
+    that only shuffles their names (relabelling.p_of).
+    """
+    table = pair_model.fit(matrix, predictors).table.rename(columns={"p": "p_reml"})
+    p = [p_of(matrix, predictors, factor, permutations, seed) for factor in predictors]
+    return table[["b", "ci_low", "ci_high", "p_reml"]].assign(p=p)
+
+
+def shares_of_r2(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], entries: str = "pairs") -> pd.Series:
+    """Return the share of R² that each predictor contributes, in [0, 1], together 1.
+
+    It is what a predictor adds to R², averaged over all orders in which the predictors can enter (Lindeman, Merenda and
+    Gold 1980, by pingouin).
     """
     outcome, design = observations(matrix, predictors, entries)
     fit = pingouin.linear_regression(pd.DataFrame(design, columns=list(predictors)), outcome, relimp=True)
@@ -50,7 +61,7 @@ def stepwise(
 ) -> tuple[list[str], pd.DataFrame]:
     """Return the predictors that stepwise regression keeps, in order of entry, and its steps (step, aic).
 
-    From none on, the one predictor is added or removed that lowers Akaike's criterion most, until none does.
+    Each step adds or removes the predictor that lowers Akaike's criterion most, until none does.
     """
 
     def aic(names: list[str]) -> float:
@@ -77,19 +88,16 @@ def rsa(
 ) -> pd.DataFrame:  # fmt: skip
     """Return the regression of section 2.2 twice: as published, over all entries, and corrected, over pairs.
 
-    One row per predictor: b_published, p_published (OLS over all entries), share_published (of R²); b, its 95%
-    interval ci_low, ci_high and p_reml (`pair_model.fit`, where the models are sampled), p (permutation, where only
-    their names are dealt anew) and share (of R²) over pairs. jointly: all predictors in one model (MRQAP), or each
-    alone (Mantel), with all of R² for its share.
+    One row per predictor: b_published, p_published and share_published (of R²), then the columns of `effects` and
+    share. jointly: all predictors in one model, or each alone.
     """
     rows = []
     for group in [predictors] if jointly else [{name: theory} for name, theory in predictors.items()]:
         published = regress(matrix, group, "all")
         columns = {"b_published": published.params[list(group)], "p_published": published.pvalues[list(group)]}
         columns |= {"share_published": shares_of_r2(matrix, group, "all")}
-        corrected = pair_model.fit(matrix, group).table[["b", "ci_low", "ci_high", "p"]].rename(columns={"p": "p_reml"})
-        p, share = mrqap(matrix, group, permutations, seed), shares_of_r2(matrix, group)
-        rows.append(pd.DataFrame(columns).join(corrected).assign(p=p, share=share))
+        corrected = effects(matrix, group, permutations, seed).assign(share=shares_of_r2(matrix, group))
+        rows.append(pd.DataFrame(columns).join(corrected))
     return pd.concat(rows)
 
 
@@ -104,8 +112,7 @@ def r2_as_rounded(
 ) -> pd.DataFrame:  # fmt: skip
     """Return R² of the published regression for matrices that round to the printed one: columns r2, adjusted_r2.
 
-    One row per draw: each pair's entry is drawn from within half a unit of its last printed digit, all places there as
-    likely; both triangles hold the same, and the diagonal is 1. All entries are observations, as published.
+    In each draw, a row, each pair's entry is uniform within half a unit of its last printed digit.
     """
     _, design = observations(matrix, predictors, "all")
     left = np.eye(len(design)) - sm.add_constant(design) @ np.linalg.pinv(sm.add_constant(design))  # of what is fitted
@@ -121,9 +128,9 @@ def r2_as_rounded(
 def analyses(
     matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], permutations: int = 10_000, seed: int = 0
 ) -> dict[str, pd.DataFrame]:
-    """Return the regressions that section 2.2 reports, as from `rsa`: each factor alone, all together, and final.
+    """Return the regressions of section 2.2, as from `rsa`: each factor alone, all together, and final (base and rank).
 
-    final: base and rank where both are there; else all that is there.
+    Without base or rank, the final one has all factors.
     """
     final = {name: predictors[name] for name in FINAL} if set(FINAL) <= set(predictors) else predictors
     return {"alone": rsa(matrix, predictors, False, permutations, seed),
@@ -137,8 +144,7 @@ def shuffled_control(
 ) -> pd.DataFrame:  # fmt: skip
     """Return how often each predictor alone is significant (p < .05) once models' names are shuffled; 5% is right.
 
-    One row per predictor, in [0, 1]: published, over `shuffles` shuffles of the theoretical matrix; corrected, Mantel's
-    test, over all of them (up to 10 models). Less than 5% where a predictor takes few values, and never more.
+    Columns: published, over `shuffles` shuffles; corrected, by Mantel's test over all shuffles (up to 10 models).
     """
     random = np.random.default_rng(seed)
     hits = []
@@ -157,8 +163,7 @@ def smallest_margin(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]
     """Return the smallest margin within which the data show, at the 5% level, that a factor makes no difference.
 
     Two one-sided tests (Schuirmann 1987, Journal of Pharmacokinetics and Biopharmaceutics 15, 657-680) accept a margin
-    if the 90% interval lies within it, so that the smallest is the end of that interval that is farther from 0. Keys:
-    b (least squares over pairs), low, high (the 90% interval of relabelling.interval), margin; in units of the matrix.
+    if the 90% interval lies within it. Keys: b (over pairs), low and high (that interval), margin.
     """
     low, high = relabelling.interval(matrix, predictors, factor, 0.9)
     b = float(regress(matrix, predictors).params[factor])
@@ -171,12 +176,9 @@ def smallest_margin(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]
 def section_effects(matrix: pd.DataFrame, scores: pd.DataFrame, permutations: int = 10_000) -> pd.DataFrame:
     """Return how far the similarity of models goes with the nearness of their scores: a row per benchmark and section.
 
-    scores: as from `factors.rewardbench`; a benchmark is tested over the models that have all of its sections, if they
-    are five or more. Nearness is linear, 1 - |a - b| over the largest difference, so that sections are alike in unit.
-    Columns: models; r, the correlation over pairs; p, Mantel's (exact), p_holm over all sections that were tried, the
-    overall scores among them; b with ci_low, ci_high (REML): what the similarity gains from the farthest to equal
-    scores; of a section together with its benchmark's overall score, p_beyond (exact), and more with more_low,
-    more_high: b of the section minus b of the overall score (REML); NaN for the overall score itself.
+    scores: as from `factors.rewardbench`. A benchmark is tested over models that have all of its sections, if they are
+    five or more. p_holm corrects for all sections. p_beyond holds the overall score constant. more: b of the section
+    minus b of the overall score.
     """
     rows = []
     for benchmark in [name for name in SECTIONS if name in scores]:
@@ -189,13 +191,13 @@ def section_effects(matrix: pd.DataFrame, scores: pd.DataFrame, permutations: in
             theory, both = {section: near[section]}, {section: near[section], OVERALL: near[OVERALL]}
             outcome, design = observations(among, theory, "pairs")
             row = {"benchmark": benchmark, "section": section, "models": len(some)}
-            row |= {"r": np.corrcoef(outcome, design[:, 0])[0, 1], "p": p_of(among, theory, section, permutations)}
-            row |= pair_model.fit(among, theory).table.loc[section, ["b", "ci_low", "ci_high"]].to_dict()
-            beyond = [np.nan] * 4
+            row |= {"r": np.corrcoef(outcome, design[:, 0])[0, 1]}
+            row |= effects(among, theory, permutations).loc[section, ["p", "b", "ci_low", "ci_high"]].to_dict()
             if section != OVERALL:
                 more = pair_model.contrast(pair_model.fit(among, both), section, OVERALL)[:3]
-                beyond = [p_of(among, both, section, permutations), *more]
-            rows.append(row | dict(zip(["p_beyond", "more", "more_low", "more_high"], beyond, strict=True)))
+                row |= {"p_beyond": p_of(among, both, section, permutations)}
+                row |= dict(zip(["more", "more_low", "more_high"], more, strict=True))
+            rows.append(row)
     table = pd.DataFrame(rows)
     if len(table):
         table.insert(5, "p_holm", multipletests(table["p"], method="holm")[1])

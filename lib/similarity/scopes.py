@@ -1,10 +1,10 @@
 """What a number of section 2 is about: a prompt, and the texts that it was computed on.
 
-What is made of the paper's printed pages and released tables is about its vocabularies, and is judged where the
-collection holds the paper's models and asks as the paper does. All else is about the collection's own texts.
+Numbers of the paper's printed pages and released tables are about its vocabularies. They are judged where the
+collection holds the paper's models and asks as the paper does.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import dataclass
 
 import pandas as pd
@@ -21,17 +21,13 @@ GEMMA, LLAMA = "R-Gem-2B", "R-Lla-3B"  # the two models of Table 2
 
 @dataclass(frozen=True)
 class Scope:
-    """Say what numbers are about: a prompt, and how many texts the models share, of what kind.
-
-    own: what of the paper's own the numbers rest on, as from papers_own. kind: what the texts are, in the
-    plural. population: what the numbers were computed on; empty: the collection's own texts.
-    """
+    """Say what numbers are about: a prompt, and how many texts the models share, of what kind."""
 
     prompt: str
     texts: int
-    own: Set[str]
-    kind: str = "texts"
-    population: str = ""
+    own: Set[str]  # what of the paper's own the numbers rest on, as from papers_own
+    kind: str = "texts"  # in the plural
+    population: str = ""  # what the numbers were computed on; empty: the collection's own texts
 
     @property
     def asks_as_the_paper(self) -> bool:
@@ -50,18 +46,14 @@ class Scope:
         about = {"own": self.own, "population": self.population, "note": note}
         return claims.row(claim, quantity, self.prompt, model, **about, **numbers)
 
-    def rows(
-        self, claim: str, table: pd.DataFrame, fields: Mapping[str, str], quantity: str = "{}", model: str = "", **same
-    ) -> list[dict]:  # fmt: skip
-        """Return a row of claims per row of a table. quantity, model: their names, in which {} is the table's index.
+    def rows(self, claim: str, table: pd.DataFrame, quantity: str = "{}", model: str = "", **same) -> list[dict]:
+        """Return a row of claims per row of a table, from its columns that are fields of claims (claims.FIELDS).
 
-        fields: field of a row of claims -> column of the table. same: fields that are the same in all rows.
+        quantity, model: in these names, {} stands for the table's index. same: fields that are the same in all rows.
         """
-        return [
-            self.row(claim, quantity.format(name), model.format(name), **same,
-                     **{field: each[column] for field, column in fields.items()})
-            for name, each in table.iterrows()
-        ]  # fmt: skip
+        table = table[[name for name in table if name in claims.FIELDS]]
+        return [self.row(claim, quantity.format(name), model.format(name), **same, **numbers)
+                for name, numbers in table.iterrows()]  # fmt: skip
 
 
 def scope(study: Collection, prompt: str, texts: int) -> Scope:

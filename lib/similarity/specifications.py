@@ -35,21 +35,20 @@ PAPERS = {
 def specifications(matrices: Mapping[str, pd.DataFrame], models: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the specifications of each sentence on the regression: claim -> table, as from multiverse.run.
 
-    matrices: name -> agreement of the same models. S2.rsa.simple: each factor alone; S2.rsa.multiple: rank, with the
-    base or all others held constant; S2.rsa.beyond: the base, with rank or all others held constant. A factor that is
-    not in the regression has no coding ("-"), so that no specification is counted twice. A claim is left out where its
-    factors are unknown; all are where the models are too few, or too alike, to tell the factors apart.
+    matrices: name -> agreement of the same models. S2.rsa.simple is about each factor alone; the others (BEYOND) are
+    about one factor, with another or all others held constant. A factor that is not in the regression has no coding
+    ("-"). A claim is left out where its factors are unknown, and all are where the models are too few to tell the
+    factors apart.
     """
     known = theoretical(models)
     if not pair_model.can_be_told_apart(next(iter(matrices.values())), known):
         return {}
 
     def run(claim: str, choices: dict) -> pd.DataFrame:
-        def fit(chosen: dict) -> Specification:
-            traits = _traits(claim, chosen, models)
-            return FITS[chosen["test"]](matrices[chosen["matrix"]], traits, next(iter(traits)))
+        def estimate(chosen: dict) -> Specification:
+            return _estimate(chosen["test"], matrices[chosen["matrix"]], _traits(claim, chosen, models))
 
-        return multiverse.run(choices, fit, claim=claim)
+        return multiverse.run(choices, estimate, claim=claim)
 
     tables = {"S2.rsa.simple": [
         run("S2.rsa.simple", {"matrix": tuple(matrices), "factor": (factor,),
@@ -80,7 +79,7 @@ def marked(claim: str, table: pd.DataFrame, test: str) -> dict[str, str] | None:
 def summaries(
     tables: Mapping[str, pd.DataFrame], matrices: Mapping[str, pd.DataFrame], models: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return one row per claim, as from multiverse.summary. matrices, models: what the specifications were made of."""
+    """Return one row per claim, as from multiverse.summary."""
     joint = {claim: joint_test(claim, table, matrices, models) for claim, table in tables.items()}
     ours = {claim: marked(claim, table, REML) for claim, table in tables.items()}
     papers = {claim: marked(claim, table, PUBLISHED) for claim, table in tables.items()}
@@ -93,8 +92,8 @@ def joint_test(
 ) -> float:  # fmt: skip
     """Return the p of all specifications of a claim together (multiverse.joint_p), by shuffling the names of models.
 
-    Every specification is the standardised least-squares coefficient over pairs; tests that differ only in their
-    interval are one. The same shuffled order is used for all of them, so that they stay as related as they are.
+    Every specification is the standardised least-squares coefficient over pairs. All of them use the same shuffled
+    orders, so that they stay as related as they are.
     """
     orders = resampling.orders(len(models), draws, seed)
     first, second = np.triu_indices(len(models), 1)
@@ -110,46 +109,33 @@ def joint_test(
 
 def _traits(claim: str, chosen: Mapping[str, str], models: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the factors of a specification as it codes them, the one that is asked about first."""
-    factor, held = (chosen["factor"], "") if claim == "S2.rsa.simple" else (BEYOND[claim][0], chosen["held constant"])
-    coded = {name: chosen.get(choice, "-") for name, choice in CHOICES.items()}
-    if claim == "S2.rsa.simple" and factor in CHOICES and chosen["coding"] != "as published":
-        coded[factor] = chosen["coding"]
-    coded = {name: CODINGS[name][0] if code == "-" else code for name, code in coded.items()}
-    known = theoretical(models, coded["base"], coded["parameters"], coded["rank"])
+    codes = {name: chosen.get(choice) for name, choice in CHOICES.items()}
+    if claim == "S2.rsa.simple":
+        factor, held = chosen["factor"], ""
+        codes[factor] = chosen["coding"]
+    else:
+        factor, held = BEYOND[claim][0], chosen["held constant"]
+    # A factor that is not in the regression, or is coded "as published", has the paper's coding.
+    coded = {name: codes[name] if codes[name] in CODINGS[name] else CODINGS[name][0] for name in CHOICES}
+    known = theoretical(models, **coded)
     return {name: known[name] for name in _names(factor, held, known)}
 
 
-# --- tests --------------------------------------------------------------------------------------------------------
+def _estimate(test: str, matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]) -> Specification:
+    """Return the standardised coefficient of the first predictor, with the interval of one of TESTS.
 
-
-def by_reml(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], factor: str) -> Specification:
-    """Return the standardised coefficient over pairs with the interval of the multi-membership model."""
-    row = pair_model.fit(matrix, predictors).table.loc[factor, ["b", "ci_low", "ci_high"]]
-    return Specification(*map(float, row * _unit(regress(matrix, predictors), factor)))
-
-
-def by_permutation(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], factor: str) -> Specification:
-    """Return the standardised least-squares coefficient over pairs, with a test-based interval from its permutation p.
-
-    b (1 +- z / z_p), where z_p is the normal quantile of p: it leaves 0 out where p < .05 (Miettinen 1976).
+    REML is the multi-membership model of pairs. The exact permutation test gives b (1 +- z / z_p), where z_p is the
+    normal quantile of its p (Miettinen 1976). As published, all entries count, and the interval is the usual one.
     """
-    fit = regress(matrix, predictors)
-    b = float(fit.params[factor] * _unit(fit, factor))
-    p = min(p_of(matrix, predictors, factor), 0.999)
-    reach = abs(b) * stats.norm.ppf(0.975) / stats.norm.isf(p / 2)
-    return Specification(b, b - reach, b + reach)
-
-
-def as_published(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], factor: str) -> Specification:
-    """Return the standardised coefficient over all entries, diagonal and mirror included, with its usual interval."""
-    fit = regress(matrix, predictors, "all")
-    unit = _unit(fit, factor)
-    return Specification(*(float(value * unit) for value in (fit.params[factor], *fit.conf_int().loc[factor])))
-
-
-def _unit(fit, factor: str) -> float:
-    """Return what a coefficient is multiplied with to be in standard deviations of both."""
-    return fit.model.exog[:, fit.model.exog_names.index(factor)].std() / fit.model.endog.std()
-
-
-FITS = {EXACT: by_permutation, REML: by_reml, PUBLISHED: as_published}
+    factor = next(iter(predictors))
+    fit = regress(matrix, predictors, "all" if test == PUBLISHED else "pairs")
+    if test == REML:
+        interval = pair_model.fit(matrix, predictors).table.loc[factor, ["b", "ci_low", "ci_high"]]
+    elif test == PUBLISHED:
+        interval = [fit.params[factor], *fit.conf_int().loc[factor]]
+    else:
+        b, p = fit.params[factor], min(p_of(matrix, predictors, factor), 0.999)
+        reach = abs(b) * stats.norm.ppf(0.975) / stats.norm.isf(p / 2)
+        interval = [b, b - reach, b + reach]
+    unit = fit.model.exog[:, fit.model.exog_names.index(factor)].std() / fit.model.endog.std()
+    return Specification(*(float(end * unit) for end in interval))
