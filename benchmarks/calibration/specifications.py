@@ -40,8 +40,8 @@ def of_similarity(shuffles: int = SHUFFLES, seed: int = 0) -> pd.DataFrame:
         some = {name: traits[name] for name in dict.fromkeys(names)}
         orders = [rng.permutation(len(tau)) for _ in range(shuffles)]
         shuffled = [pd.DataFrame(tau.to_numpy()[np.ix_(order, order)], tau.index, tau.columns) for order in orders]
-        for test, fit in specifications.FITS.items():
-            ends = [fit(matrix, some, names[0])[1:3] for matrix in shuffled]
+        for test in specifications.TESTS:
+            ends = [specifications.estimate(test, matrix, some)[1:3] for matrix in shuffled]
             size = np.mean([low > 0 or high < 0 for low, high in ends])
             rows.append([claim, f"test={test}; {choices}", round(float(size), 4), shuffles])
     return pd.DataFrame(rows, columns=["claim", "choices", "size", "n"])

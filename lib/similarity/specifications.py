@@ -45,10 +45,10 @@ def specifications(matrices: Mapping[str, pd.DataFrame], models: pd.DataFrame) -
         return {}
 
     def run(claim: str, choices: dict) -> pd.DataFrame:
-        def estimate(chosen: dict) -> Specification:
-            return _estimate(chosen["test"], matrices[chosen["matrix"]], _traits(claim, chosen, models))
+        def fit(chosen: dict) -> Specification:
+            return estimate(chosen["test"], matrices[chosen["matrix"]], _traits(claim, chosen, models))
 
-        return multiverse.run(choices, estimate, claim=claim)
+        return multiverse.run(choices, fit, claim=claim)
 
     tables = {"S2.rsa.simple": [
         run("S2.rsa.simple", {"matrix": tuple(matrices), "factor": (factor,),
@@ -121,7 +121,7 @@ def _traits(claim: str, chosen: Mapping[str, str], models: pd.DataFrame) -> dict
     return {name: known[name] for name in _names(factor, held, known)}
 
 
-def _estimate(test: str, matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]) -> Specification:
+def estimate(test: str, matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]) -> Specification:
     """Return the standardised coefficient of the first predictor, with the interval of one of TESTS.
 
     REML is the multi-membership model of pairs. The exact permutation test gives b (1 +- z / z_p), where z_p is the
