@@ -35,7 +35,6 @@ from lib.models.conversations import Inputs
 from lib.models.heads import new_head
 from lib.models.reward_models import RewardModel
 from lib.scoring import engine, stages
-from lib.scoring.preparation import Preparation
 from lib.scoring.tokenizers import open_tokenizer
 
 README = Path(__file__).parent / "README.md"
@@ -222,9 +221,9 @@ def preparing_inputs(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.D
         some, _ = processor_seconds(lambda model=model: engine.tokens_of(model, engine.sample(model, 1000)))
         texts = tokens["text"].tolist()
         apart = [processor_seconds(partial(model.inputs_for, prompt, texts))[0] for prompt in prompts[:3]]
-        together = Preparation(model, texts)
-        took = [processor_seconds(partial(together.inputs, prompt))[0] for prompt in prompts]
-        inputs = together.inputs(prompts[0])
+        together = engine.prepare(model, prompts, texts)
+        prepared = [processor_seconds(partial(next, together)) for _ in prompts]
+        took, inputs = [seconds for seconds, _ in prepared], prepared[0][1]
         rows.append({"tokenizer": name, "tokens": len(tokens), "distinct inputs": len(inputs.suffixes),
                      "decode, s": decode, "decode a sample of 1,000, s": some,
                      "one prompt, s": decode + took[0], "54 prompts, s": decode + sum(took),

@@ -1,4 +1,4 @@
-"""Checkpoints: fetched, opened and checked; weights from safetensors only, by key, and no remote code."""
+"""Checkpoints: how they are fetched, opened and checked. Weights come from safetensors, and no remote code runs."""
 
 import contextlib
 import copy
@@ -50,13 +50,13 @@ COMPUTED = ("rotary_emb.inv_freq", "attn.bias", "masked_bias")  # tensors of old
 def refusing(
     problem: str, remedy: str, errors: type[Exception] | tuple[type[Exception], ...] = Exception
 ) -> Iterator[None]:
-    """Turn these errors into an InputError of one line: the problem, the error's own first line and the remedy."""
+    """Turn these errors into an InputError of one line: the problem, the error and the remedy."""
     try:
         yield
     except InputError:
         raise
     except errors as error:
-        raise InputError(f"{problem} ({first_line(error)}); {remedy}") from error
+        raise InputError(f"{problem} ({type(error).__name__}: {first_line(error)}); {remedy}") from error
 
 
 def first_line(error: BaseException) -> str:
@@ -333,9 +333,7 @@ def _weight_files(folder: Path) -> list[Path]:
     for pattern, remedy in OTHER_WEIGHTS.items():
         if others := sorted(path.relative_to(folder).as_posix() for path in folder.glob(pattern)):
             raise InputError(f"{folder} holds {others[0]}, {remedy}")
-    raise InputError(
-        f"{folder} holds no weights in safetensors; download them again, or save them with save_pretrained"
-    )
+    raise InputError(f"{folder} holds no weights in safetensors; download them, or save them with save_pretrained")
 
 
 def soft_caps(config: PreTrainedConfig) -> bool:
@@ -363,8 +361,7 @@ def from_safetensors(
 ) -> tuple[PreTrainedModel, dict]:  # fmt: skip
     """Return the checkpoint as a model of this Auto class, without remote code, and the report of its loading.
 
-    attention: as from set_attention; None leaves it to the architecture. layout: as from layers.layout, None for all on
-    the host.
+    attention: as from set_attention; None leaves it to the architecture. layout: as from layers.layout.
     """
     how = {"dtype": getattr(torch, dtype), "attn_implementation": "eager" if attention == "uncapped" else attention}
     with quiet_transformers(), built_from(folder):
@@ -418,20 +415,14 @@ def read_each_length_anew(model: PreTrainedModel) -> PreTrainedModel:
 def built_from(folder: Path) -> Iterator[None]:
     """Turn a failure to build a model into one line: too little memory, or a config.json that is wrong."""
     gigabytes = sum(path.stat().st_size for path in folder.glob("*.safetensors")) / 1e9
-    memory = enough_memory(
-        line=f"{folder} does not fit into memory: its weights take {gigabytes:.1f} GB on disk, and twice that in "
-        "float32 if they are kept in half precision; use a GPU or a machine with more"
+    memory = (
+        f"{folder} does not fit into memory: its weights take {gigabytes:.1f} GB on disk, and twice that in float32 if "
+        "they are kept in half precision; use a GPU or a machine with more"
     )
-    try:
-        with memory:
-            yield
-    except InputError:
-        raise
-    except Exception as error:  # what a config may say wrong fails in as many ways as there are fields
-        raise InputError(
-            f"{folder}: no model can be built from config.json ({type(error).__name__}: {first_line(error)}); "
-            "correct it, or download the checkpoint again"
-        ) from error
+    # What a configuration may say wrong fails in as many ways as there are fields.
+    wrong = f"{folder}: no model can be built from config.json"
+    with refusing(wrong, "correct it, or download the checkpoint again"), enough_memory(line=memory):
+        yield
 
 
 def ready(model: PreTrainedModel, device: str) -> PreTrainedModel:
@@ -460,8 +451,7 @@ def refuse_unloaded(folder: Path, report: dict, extra: Iterable[str], head_name:
 def open_tensors(path: Path) -> safe_open:
     """Return a safetensors file, open to be read.
 
-    It is not mapped: what is mapped counts as this process's memory, and a mapped file that is cut short while it is in
-    use, or whose disk goes away, ends the process.
+    It is not mapped into memory, since a mapped file that is cut short while it is in use ends the process.
     """
     return safe_open(path, "pt", backend="pread")
 

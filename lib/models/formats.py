@@ -9,7 +9,7 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def unpickle(folder: Path) -> None:
     index = folder / "pytorch_model.bin.index.json"
     if index.is_file():
         named = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-        _write_json(folder / INDEX, _index({tensor: _renamed(file) for tensor, file in named.items()}))
+        _write_index(folder, {tensor: _renamed(file) for tensor, file in named.items()})
     tqdm.write(f"{folder}: its weights were pickled; they are written as safetensors beside, and read from there")
 
 
@@ -68,8 +68,8 @@ def _renamed(name: str) -> str:
     return name.replace("pytorch_model", "model").replace(".bin", ".safetensors")
 
 
-def _index(weight_map: Mapping[str, str]) -> dict:
-    return {"metadata": {}, "weight_map": weight_map}
+def _write_index(folder: Path, weight_map: dict[str, str]) -> None:
+    _write_json(folder / INDEX, {"metadata": {}, "weight_map": weight_map})
 
 
 def _write_json(path: Path, content: dict) -> None:
@@ -95,7 +95,7 @@ def _write(target: Path, files: list[Path], change: Change, sources: tuple[Path,
         for path in source.glob("*"):
             if path.suffix in (".json", ".jinja", ".model", ".txt") and "safetensors" not in path.name:
                 shutil.copy(path, target / path.name)
-    _write_json(target / INDEX, _index(weight_map))
+    _write_index(target, weight_map)
     _write_json(target / "config.json", config)
     return target
 
@@ -212,9 +212,7 @@ def adapter_of(folder: Path) -> dict:
         adapter = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
         base, rank = adapter["base_model_name_or_path"], int(adapter["r"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{folder}/adapter_config.json names no base model and rank; save the adapter again"
-        ) from error
+        raise InputError(f"{folder}/adapter_config.json names no base model and rank; save it again") from error
     unusual = [name for name, plain in PLAIN_LORA.items() if (adapter.get(name) or plain) != plain]
     if unusual or not base or rank < 1:
         raise InputError(
@@ -260,8 +258,8 @@ def _tensors_of_adapter(folder: Path) -> dict[str, Tensor]:
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise InputError(f"{folder} holds an adapter's configuration but no weights; download it again")
-    named = {name: tensor for path in files for name, tensor in load_file(path).items()}
+    tensors = {name: tensor for path in files for name, tensor in load_file(path).items()}
     return {
         name.removeprefix("base_model.model.").replace(".modules_to_save.", "."): tensor
-        for name, tensor in named.items()
+        for name, tensor in tensors.items()
     }

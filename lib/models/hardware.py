@@ -16,9 +16,7 @@ CGROUPS = Path("/sys/fs/cgroup")  # where Linux tells a container's limits, if i
 
 
 def free(device: str = "cpu") -> int:
-    """Return the bytes that this process can still take on the device: what is free, and within its container and
-    its limits.
-    """
+    """Return the bytes that this process can take on the device: free, and within its container and its limits."""
     if torch.device(device).type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return max(0, min([psutil.virtual_memory().available, *_left_by_limits()]))
@@ -39,9 +37,7 @@ def _left_by_limits() -> Iterator[int]:
 
 
 def _container_limits() -> Iterator[Path]:
-    """Yield the files that may hold the limit of its control group: of both versions, inside a container and
-    outside.
-    """
+    """Yield files that may hold the limit of its control group: of both versions, inside a container and outside."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -54,10 +50,10 @@ def _container_limits() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def one_thread(wanted: bool = True) -> Iterator[None]:
-    """While this lasts, torch computes on one thread, if that is wanted.
+    """Let torch compute on one thread while this lasts, if that is wanted.
 
-    Sums are then in one order on every number of cores. And threads that share short sums mostly wait for each other;
-    where other cores are busy they wait for a turn each time, which made searches on small models fifty times slower.
+    Sums are then in one order on every number of cores. Threads that share short sums also mostly wait for each other,
+    which made searches on small models fifty times slower where other cores were busy.
     """
     usual = torch.get_num_threads()
     torch.set_num_threads(1 if wanted else usual)
@@ -83,13 +79,13 @@ def each(function: Callable, jobs: list, processes: int) -> Iterator:
 
 
 def _begin() -> None:
-    """In each process at its start: one thread for torch, and an end when the process that started it ends."""
+    """Give torch one thread in a new process, and end this process when the one that started it ends."""
     torch.set_num_threads(1)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """A pool's processes would otherwise wait for work for ever when the process that gives it is killed."""
+    # A pool's processes would otherwise wait for work for ever when the process that gives it is killed.
     if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)

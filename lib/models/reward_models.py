@@ -353,9 +353,7 @@ def load_head(
             if name in tensors and name in expected and tensors[name].shape[1:] == expected[name].shape[1:]:
                 tensors[name] = tensors[name][_row_of(len(tensors[name]), label, names[name])]
     elif label is not None:
-        raise InputError(
-            f"a label is for classifiers with several, and head {head_name} gives one reward; leave it out"
-        )
+        raise InputError(f"a label is for classifiers with several, and head {head_name} has one; leave it out")
     both = tensors.keys() & expected.keys()
     report = {
         "missing_keys": expected.keys() - tensors.keys(),

@@ -4,6 +4,8 @@ Replies of one length form a batch without padding, and each attends to the prom
 copied, and to itself. All of it works on a whole backbone and on one of its layers alone (lib/models/layers.py).
 """
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,21 +13,34 @@ import torch
 from torch import Tensor
 from transformers import AttentionInterface, DynamicCache, PreTrainedModel
 
-from .. import InputError
-from .checkpoints import first_line
+from .checkpoints import refusing
 from .conversations import Inputs
 from .reward_models import RewardModel
 
 
 def shared_prefix_attention(
-    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, *,
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, **kwargs: Any
+) -> tuple[Tensor, None]:  # fmt: skip
+    """Return attention of replies to one prefix, not copied, and each to itself: (batch, length, heads, d).
+
+    query: (batch, heads, length, d); key, value: (batch, kv_heads, length, d), of the replies alone. The rest is as for
+    attend.
+    """
+    heads, length = query.shape[1:3]
+    later = torch.ones(length, length, dtype=torch.bool, device=query.device).triu(1)
+    unseen = later.repeat(heads // key.shape[1], 1)
+    return attend(module, query, key.transpose(0, 1), value.transpose(0, 1), unseen, **kwargs)
+
+
+def attend(
+    module: torch.nn.Module, query: Tensor, keys: Tensor, values: Tensor, unseen: Tensor, *,
     scaling: float, shared: list[tuple[Tensor, Tensor]], softcap: float | None = None, **kwargs: object,
 ) -> tuple[Tensor, None]:  # fmt: skip
-    """Return attention of many replies to one prefix and each to itself, the prefix not copied: (batch, length,
-    heads, d).
+    """Return attention of queries to one prefix and to keys of their own, (batch, length, heads, d).
 
-    query: (batch, heads, length, d); key, value: (batch, kv_heads, length, d), of the replies alone.
-    shared[layer]: the prefix keys and values, (kv_heads, prefix, d) each. softcap: Gemma-2's c in c tanh(score / c).
+    query: (batch, heads, length, d). keys, values: (kv_heads, batch, others, d). unseen: which others a query does not
+    see, to be broadcast to (batch, heads / kv_heads * length, others). shared[layer]: the prefix keys and values,
+    (kv_heads, prefix, d) each. softcap: Gemma-2's c in c tanh(score / c).
     """
     # An index, which torch's types take for a tensor
     prefix_key, prefix_value = shared[module.layer_idx]  # type: ignore[index]
@@ -35,15 +50,14 @@ def shared_prefix_attention(
     grouped = query.reshape(batch, kv_heads, -1, d).transpose(0, 1)
     rows = heads // kv_heads * length  # named, because -1 means nothing where the prefix has no tokens
     to_prefix = (grouped.reshape(kv_heads, -1, d) @ prefix_key.mT).view(kv_heads, batch, rows, prefix)
-    to_reply = grouped @ key.transpose(0, 1).mT  # (kv_heads, batch, group * length, length)
+    to_reply = grouped @ keys.mT  # (kv_heads, batch, group * length, others)
     attention = torch.cat([to_prefix, to_reply], dim=-1).float() * scaling
     if softcap is not None:
         attention = softcap * torch.tanh(attention / softcap)
-    later = torch.ones(length, length, dtype=torch.bool, device=query.device).triu(1)
-    attention[..., prefix:].masked_fill_(later.repeat(heads // kv_heads, 1), -torch.inf)
+    attention[..., prefix:].masked_fill_(unseen, -torch.inf)
     weights = attention.softmax(-1).to(query.dtype)
     from_prefix = weights[..., :prefix].reshape(kv_heads, batch * rows, prefix) @ prefix_value
-    out = from_prefix.view_as(grouped) + weights[..., prefix:] @ value.transpose(0, 1)
+    out = from_prefix.view_as(grouped) + weights[..., prefix:] @ values
     return out.transpose(0, 1).reshape(batch, heads, length, d).transpose(1, 2).contiguous(), None
 
 
@@ -71,20 +85,16 @@ def read_prefix(model: RewardModel, inputs: Inputs) -> Prefix:
 
 
 def states_and_keys(backbone: PreTrainedModel, ids: Tensor, length: int) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """Return the output at every position, (prefix, d), and the keys and values per layer at the first `length` of
-    them.
+    """Return the output at every position, (prefix, d), and the keys and values per layer at the first `length`.
 
     ids: (1, prefix) ids, or (1, prefix, d) embeddings or states between two layers. backbone: all layers or some.
     InputError if it cannot compute: this is the first that it is given to read.
     """
     cache = DynamicCache()  # without the config, so that sliding-window layers keep every key
-    try:
+    remedy = "config.json or tokenizer.json is not what it was trained with: download them again"
+    wrong = (KeyError, ValueError, TypeError, AttributeError, IndexError)
+    with refusing("the model cannot read a prompt", remedy, wrong):
         out = backbone(**{input_name(ids): ids}, past_key_values=cache, use_cache=True)
-    except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
-        raise InputError(
-            f"the model cannot read a prompt ({type(error).__name__}: {first_line(error)}); config.json or "
-            "tokenizer.json is not what it was trained with: download them again"
-        ) from error
     # Any: the caches that transformers has for other architectures hold no keys, and its types allow for those.
     layers: list[Any] = list(cache.layers)  # keys and values of each: (1, kv_heads, prefix, d)
     return out.last_hidden_state[0], [(layer.keys[0, :, :length], layer.values[0, :, :length]) for layer in layers]
@@ -93,8 +103,7 @@ def states_and_keys(backbone: PreTrainedModel, ids: Tensor, length: int) -> tupl
 def prefix_of(
     model: RewardModel, inputs: Inputs, hidden: Tensor, shared: list[tuple[Tensor, Tensor]] | None = None
 ) -> Prefix:
-    """Return what replies need of a prefix, given the backbone's output at every position of the conversation's,
-    (prefix, d).
+    """Return what replies need of a prefix, given the backbone's output at each of its positions, (prefix, d).
 
     shared: the keys and values; None where all that is left to do is to read rewards.
     """
@@ -121,13 +130,19 @@ def states_after(
     suffixes: as of hidden_after, or states between two layers. backbone, shared: all layers, or some and theirs.
     """
     positions = torch.arange(length, length + suffixes.shape[1], device=suffixes.device)[None]
-    usual = backbone.config._attn_implementation
-    backbone.config._attn_implementation = "shared_prefix"
-    try:
+    with attending(backbone, "shared_prefix"):
         out = backbone(**{input_name(suffixes): suffixes}, position_ids=positions, use_cache=False, shared=shared)
+    return out.last_hidden_state
+
+
+@contextlib.contextmanager
+def attending(backbone: PreTrainedModel, attention: str) -> Iterator[None]:
+    """Let the backbone compute attention in another of the registered ways."""
+    usual, backbone.config._attn_implementation = backbone.config._attn_implementation, attention
+    try:
+        yield
     finally:
         backbone.config._attn_implementation = usual
-    return out.last_hidden_state
 
 
 def input_name(suffixes: Tensor) -> str:

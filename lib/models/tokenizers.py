@@ -13,7 +13,7 @@ from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from .. import InputError
 from . import templates
-from .checkpoints import first_line
+from .checkpoints import first_line, refusing
 
 MOST_GROWTH = 1000  # times that a tokenizer may make a text longer before it cuts it
 
@@ -21,19 +21,14 @@ MOST_GROWTH = 1000  # times that a tokenizer may make a text longer before it cu
 def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
     """Return the checkpoint's tokenizer, its chat template confined.
 
-    BPE dropout, which cuts a text otherwise each time and is meant for training, is switched off and told. InputError
-    if transformers can open none, or if it may make a text more than MOST_GROWTH times as long.
+    BPE dropout, which is meant for training and cuts a text in another way each time, is switched off, and a line says
+    so. InputError if transformers can open none, or if it may make a text more than MOST_GROWTH times as long.
     """
     _refuse_growing_texts(folder / "tokenizer.json")
-    try:
-        with working_tokenizer(folder):
-            tokenizer = templates.confine(AutoTokenizer.from_pretrained(folder, trust_remote_code=False))
-    except InputError:
-        raise
-    except Exception as error:  # a broken file, or a class that is not there, fails in many ways
-        raise InputError(
-            f"{folder} holds no tokenizer that transformers can open ({first_line(error)}); save tokenizer.json there"
-        ) from error
+    # A broken file, or a class that is not there, fails in many ways.
+    unreadable = f"{folder} holds no tokenizer that transformers can open"
+    with refusing(unreadable, "save tokenizer.json there"), working_tokenizer(folder):
+        tokenizer = templates.confine(AutoTokenizer.from_pretrained(folder, trust_remote_code=False))
     if not isinstance(tokenizer.model_max_length, int | float):  # nothing is cut to it, but it is compared with lengths
         tokenizer.model_max_length = VERY_LARGE_INTEGER
     if tokenizer.is_fast and (dropout := getattr(tokenizer.backend_tokenizer.model, "dropout", None)):
@@ -44,15 +39,13 @@ def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
 
 @contextlib.contextmanager
 def working_tokenizer(where: Path | str) -> Iterator[None]:
-    """Turn what the tokenizers library raises where tokenizer.json contradicts itself into one line. where: it lies."""
+    """Turn what the tokenizers library raises where tokenizer.json contradicts itself into one line."""
     try:
         yield
     except BaseException as error:  # a panic of that library is no Exception, and its class cannot be imported
         if type(error).__name__ != "PanicException" and type(error) is not Exception:
             raise
-        raise InputError(
-            f"the tokenizer of {where} fails ({first_line(error)}); download its tokenizer.json again"
-        ) from error
+        raise InputError(f"the tokenizer of {where} fails ({first_line(error)}); download it again") from error
 
 
 def _refuse_growing_texts(file: Path) -> None:
@@ -62,10 +55,10 @@ def _refuse_growing_texts(file: Path) -> None:
     """
     try:
         state = json.loads(file.read_text(encoding="utf-8"))
-        grows = {part: _growth(state[part]) for part in ("normalizer", "pre_tokenizer", "decoder") if state.get(part)}
+        growths = {part: _growth(state[part]) for part in ("normalizer", "pre_tokenizer", "decoder") if state.get(part)}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return  # there is none, or it is refused when it is opened
-    for part, growth in grows.items():
+    for part, growth in growths.items():
         if growth > MOST_GROWTH:
             raise InputError(
                 f"{file}: its {part} may make a text {min(growth, 10**9):,} times as long; save the tokenizer that the "

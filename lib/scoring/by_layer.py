@@ -27,9 +27,7 @@ def rewards_by_layer(
     replies, reply_mode, bos: as for engine.score_replies. InputError unless the model was loaded with stream=True.
     """
     if model.layers is None:
-        raise InputError(
-            f"{model.nickname} is held in memory as a whole; load it with stream=True to look at its layers"
-        )
+        raise InputError(f"the layers of {model.nickname} are in memory together; load it with stream=True")
     inputs, norm = model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos), model.layers.final_norm()
     rewards = np.empty((model.layers.count, len(inputs.suffixes)), dtype=np.float32)
     blocks = stages.as_read(model, engine.blocks_of(inputs))

@@ -10,7 +10,7 @@ import hashlib
 import json
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -29,10 +29,10 @@ from ..models.tokenizers import working_tokenizer
 from ..tables import scores
 from ..tables.registry import refuse_foreign
 from . import shards, stages
-from .preparation import Preparation
 from .stages import Block
 
 REPLIES_PER_SHARD = 8192  # rewards that are written to disk together
+COMPARED = 64  # replies that are prepared again, evenly spaced, to see that a preparation holds for another prompt
 
 
 def score_replies(
@@ -203,6 +203,49 @@ def _hash_of(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
 
 
+# --- what is read under each prompt -------------------------------------------------------------------------------
+
+
+def prepare(
+    model: RewardModel, prompts: Iterable[str], replies: Sequence, *, reply_mode: str = "text", bos: str = "single"
+) -> Iterator[Inputs]:
+    """Yield the inputs of the same replies under each prompt, as from RewardModel.inputs_for.
+
+    Tokenizers cut at control tokens before all else. So the part of a conversation between the control tokens next to
+    the reply is read alike under every prompt (conversations.Between), and only the ids before it change.
+    """
+    first, how = None, {"reply_mode": reply_mode, "bos": bos}
+    for prompt in prompts:
+        inputs = _under(model, prompt, first, replies, how) if first else None
+        if inputs is None:
+            inputs = first = model.inputs_for(prompt, replies, **how)
+        yield inputs
+
+
+def _under(model: RewardModel, prompt: str, first: Inputs, replies: Sequence, how: dict[str, str]) -> Inputs | None:
+    """Return another prompt's inputs with this prompt before them; None where some are read otherwise."""
+    asked, conversation = first.conversation, model.conversation(prompt, how["bos"])
+    length = len(asked.prefix_ids) - len(first.prefix_ids)  # ids before the reply that a suffix begins with
+    end = len(conversation.prefix_ids) - length
+    if conversation.prefix_ids[end:] != asked.prefix_ids[len(asked.prefix_ids) - length :]:
+        return None
+    inputs = replace(first, conversation=conversation, prefix_ids=conversation.prefix_ids[:end])
+    some = range(0, len(replies), -(-len(replies) // COMPARED))
+    again = model.inputs_for(prompt, [replies[i] for i in some], **how)
+    expected = [again.prefix_ids + again.suffixes[group] for group in again.group]
+    same = [inputs.prefix_ids + inputs.suffixes[inputs.group[i]] for i in some] == expected
+    return inputs if same and _around_reply(model, prompt, how) == _around_reply(model, asked.prompt, how) else None
+
+
+def _around_reply(model: RewardModel, prompt: str, how: dict[str, str]) -> tuple:
+    """Return what the reply is read together with; the prompt itself where that cannot be said."""
+    plain = conversations.open_conversation(model.tokenizer, prompt, how["bos"])
+    if how["reply_mode"] == "ids":
+        return plain.closing_ids
+    between = conversations.between_control_tokens(model.tokenizer, plain)
+    return (between.opening, between.opening_ids, between.after, between.after_ids) if between else (prompt,)
+
+
 # --- rewards of shards --------------------------------------------------------------------------------------------
 
 
@@ -210,8 +253,8 @@ def _score_prompts(
     model: RewardModel, prompts: dict[str, str], tokens: pd.DataFrame, folder: Path, bar: tqdm, how: dict[str, str]
 ) -> Iterator[tuple[str, Inputs, np.ndarray]]:  # fmt: skip
     """Yield each prompt's name, inputs and rewards, (inputs,) float32. Finished shards are read, not scored."""
-    preparation = Preparation(model, replies_of(tokens, how.get("reply_mode", "text")), **how)
     names, prepared = list(prompts), None
+    inputs_in_order = prepare(model, prompts.values(), replies_of(tokens, how.get("reply_mode", "text")), **how)
     # Weights that stay in files are read once for all prompts; else one prompt's inputs at a time are held in memory.
     at_once = max(1, len(names)) if model.layers else 1
     for first in range(0, len(names), at_once):
@@ -220,7 +263,7 @@ def _score_prompts(
         rewards_of: dict[str, np.ndarray] = {}
         blocks: list[Block] = []
         for prompt in together.values():
-            inputs = preparation.inputs(prompt)
+            inputs = next(inputs_in_order)
             if prepared is None or prepared.suffixes is not inputs.suffixes:  # they are one list for prompts read alike
                 prepared, unscored = inputs, blocks_of(inputs)
             bar.total = bar.total or bar.n + len(inputs.suffixes) * len(prompts)

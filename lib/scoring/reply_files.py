@@ -40,9 +40,7 @@ def within(model: RewardModel, turns: Turns) -> RewardModel:
     if not turns:
         return model
     if model.gated and any(turn["role"] != "system" for turn in turns):
-        raise InputError(
-            f"the gate of {model.name} reads where the one turn of the user ends; give the last turn alone"
-        )
+        raise InputError(f"the gate of {model.name} reads where the user's one turn ends; give the last turn alone")
     if not model.tokenizer.chat_template:
         raise InputError(f"{model.name} reads pairs of a prompt and a reply; give no system turn and no earlier turns")
     tokenizer = copy.copy(model.tokenizer)

@@ -4,8 +4,8 @@ All conversations about one prompt share their beginning, so a stage reads that 
 its own tokens and the closing ones. Replies of one length form a batch without padding, and each attends to the keys
 and values of the prefix, which are never copied, and to itself.
 
-Where the weights fit into memory, the backbone is the only stage. Where they do not, every layer is a stage: it is read
-from its file, reads the prefixes of all prompts and all replies, and is dropped; the hidden states wait in memory.
+Where the weights fit into memory, the backbone is the only stage. Where they do not, every layer is a stage. A layer is
+read from its file, reads the prefixes of all prompts and all replies, and is dropped. The hidden states wait in memory.
 Replies whose states do not fit there together take turns, and each turn reads the weights again.
 """
 
@@ -132,7 +132,7 @@ class Reading:
         self.tokens_per_batch = max(1, self.tokens_per_batch // 2)
 
     def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
-        """Return rewards, (n,). suffixes: (n, length) ids, or (n, length, d) embeddings or states of these `ids`."""
+        """Return rewards, (n,). suffixes: ids, (n, length), or embeddings or states of these ids, (n, length, d)."""
         return self._read(self._after_prefix(suffixes), suffixes if ids is None else ids)
 
     def _read(self, states: Tensor, ids: Tensor, norm: Callable[[Tensor], Tensor] = lambda states: states) -> Tensor:
@@ -165,7 +165,7 @@ class Reading:
         return torch.cat(self._in_batches(ids, rewards)).cpu().numpy()
 
     def _gate(self, states: Tensor) -> Tensor | None:
-        """Return the gate of conversations that were read whole; they begin alike. states: (n, length, d)."""
+        """Return the gate of conversations that were read whole and begin alike, from their states, (n, length, d)."""
         position, head = self.inputs.conversation.gate_position, self.model.head
         return None if position is None or head is None else head.gate(states[0, position].float())
 
@@ -174,9 +174,9 @@ class Reading:
         return shared_prefix.states_after(self.stage, self.prefix.length, self.prefix.shared, suffixes)
 
     def _read_at(self, ids: Tensor) -> Tensor | None:
-        """Return which token each reward is read at, (n,) counted from the start of the suffix; None: the last one.
+        """Return which token of the suffix each reward is read at, (n,); None where it is the last one for all.
 
-        Negative where nothing but padding follows the prefix, in which the reward is then read.
+        A number is negative where nothing but padding follows the prefix; the reward is then read in the prefix.
         """
         pad = self.model.pad_token_id
         if pad is None or self.model.read_at != "last_not_pad" or not (ids[:, -1] == pad).any():
@@ -295,8 +295,8 @@ class Block:
     """Some of the replies to one prompt, which go through the stages together.
 
     inputs: the prompt's, with a few replies of each length only. shard: which of them these are. pieces: what follows
-    the prefix, replies of one length each, (replies, length). file: where their rewards will be kept, and hidden states
-    beside it; None keeps nothing. passed: through how many layers `hidden` has gone, (tokens, d), piece after piece.
+    the prefix, replies of one length each, (replies, length). file: where the rewards are kept; None keeps nothing.
+    hidden: states after `passed` layers, (tokens, d), piece after piece.
     """
 
     inputs: Inputs
@@ -337,9 +337,8 @@ def score(
 ) -> Iterator[tuple[Block, np.ndarray]]:  # fmt: skip
     """Yield each block and its rewards, (replies,) float32, as it leaves the last stage.
 
-    Weights that stay in files are read as few times as memory allows; a run that was killed goes on at the layer whose
-    states it saved. report: whether to print how the conversations are read, where that is not as usual. InputError
-    where a model that is read layer by layer has a sliding window shorter than a conversation.
+    Weights that stay in files are read as few times as memory allows. A run that was killed goes on at the layer whose
+    states it saved. report: whether to print how the conversations are read, if that is unusual. InputError: as_read.
     """
     if not blocks:
         return
@@ -457,7 +456,7 @@ def _plan(model: RewardModel, blocks: list[Block], report: bool) -> tuple[list[l
         taken += size
         most = max(most, taken)
     folder = next((block.file.parent for block in blocks if block.file), None)
-    if folder and most > shutil.disk_usage(_existing(folder)).free - SPARE:
+    if folder and most > shutil.disk_usage(next(filter(Path.exists, (folder, *folder.parents)))).free - SPARE:
         folder = None
     if report:
         prompts, replies = len({block.prompt for block in blocks}), sum(len(block.shard) for block in blocks)
@@ -473,10 +472,6 @@ def _plan(model: RewardModel, blocks: list[Block], report: bool) -> tuple[list[l
 def describe_size(count: int) -> str:
     """Return a number of bytes in MB or GB."""
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
-
-
-def _existing(folder: Path) -> Path:
-    return folder if folder.exists() else _existing(folder.parent)
 
 
 def _save_states(block: Block) -> None:

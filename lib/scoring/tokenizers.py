@@ -95,7 +95,8 @@ def printed_as_fed(printed: pd.DataFrame, fed: pd.DataFrame, tokenizer: PreTrain
     """
     fed = fed.assign(read_as=read_as(fed)).set_index("token_id")
     last_first = list(fed["text"].items())[::-1]
-    id_of = {_cleaned(text): token_id for token_id, text in last_first}
+    # transformers 4 decoded so for tokenizers whose configuration asked for it (Llama).
+    id_of = {tokenizer.clean_up_tokenization(text): token_id for token_id, text in last_first}
     id_of |= {text: token_id for token_id, text in last_first}
     ids = [row.token_id if row.token_id >= 0 else id_of.get(row.text) for row in printed.itertuples()]
     if None in ids:
@@ -107,14 +108,6 @@ def printed_as_fed(printed: pd.DataFrame, fed: pd.DataFrame, tokenizer: PreTrain
     table = table.assign(read_as=read["read_as"], pieces=pieces, input=read["input_group"])
     listed = table.groupby(["table", "nickname", "input"])["input"].transform("size")
     return table.drop(columns="input").assign(listed=listed)
-
-
-def _cleaned(text: str) -> str:
-    """Return the text as transformers 4 decoded it for tokenizers whose configuration asked for that (Llama)."""
-    spaced = (" .", " ?", " !", " ,", " n't", " 'm", " 's", " 've", " 're")
-    for before in spaced:
-        text = text.replace(before, before[1:])
-    return text.replace(" ' ", "'")
 
 
 # --- all of it ----------------------------------------------------------------------------------------------------

@@ -1,19 +1,20 @@
 """Replies that begin alike share their first tokens: each node of their tree is computed once.
 
-Nodes are a batch of single tokens. Each attends to the prompt's prefix, to its ancestors and to itself, which is what
-it would see in a reply of its own; so its output is that of every reply that passes through it. SpecInfer (Miao et al.
-2023, arXiv 2305.09781, section 4.2) verifies guessed continuations in this way.
+Nodes are a batch of single tokens. Each attends to the prompt's prefix, to its ancestors and to itself, as it would in
+each reply that passes through it. So one output serves all these replies. SpecInfer (Miao et al. 2023, section 4.2,
+arXiv 2305.09781) verifies guessed continuations in this way.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from transformers import AttentionInterface, PreTrainedModel
 
-from ..models.shared_prefix import Prefix
+from ..models.shared_prefix import Prefix, attend, attending
 
 
 @dataclass(frozen=True)
@@ -66,37 +67,23 @@ def tree_of(suffixes: Tensor, device: str) -> Tree:
 def outputs(backbone: PreTrainedModel, prefix: Prefix, tree: Tree) -> Tensor:
     """Return the backbone's output at the last token of each reply, (replies, d)."""
     positions = prefix.length + (~tree.missing).sum(1, keepdim=True) - 1
-    usual, backbone.config._attn_implementation = backbone.config._attn_implementation, "prefix_and_ancestors"
-    try:
+    with attending(backbone, "prefix_and_ancestors"):
         out = backbone(
             input_ids=tree.ids[:, None], position_ids=positions, use_cache=False, shared=prefix.shared, tree=tree
         )
-    finally:
-        backbone.config._attn_implementation = usual
     return out.last_hidden_state[tree.leaves, 0]
 
 
 def _attention(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, *,
-    scaling: float, shared: list[tuple[Tensor, Tensor]], tree: Tree, softcap: float | None = None, **kwargs: object,
+    tree: Tree, **kwargs: Any,
 ) -> tuple[Tensor, None]:  # fmt: skip
     """Return attention of nodes to one prefix, to their ancestors and to themselves: (nodes, 1, heads, d).
 
-    query: (nodes, heads, 1, d); key, value: (nodes, kv_heads, 1, d). The rest as in shared_prefix_attention.
+    query: (nodes, heads, 1, d); key, value: (nodes, kv_heads, 1, d). The rest is as for shared_prefix.attend.
     """
-    prefix_key, prefix_value = shared[module.layer_idx]  # type: ignore[index]
-    (nodes, heads, _, d), (kv_heads, prefix) = query.shape, prefix_key.shape[:2]
-    grouped = query.reshape(nodes, kv_heads, -1, d).transpose(0, 1)  # (kv_heads, nodes, heads / kv_heads, d)
     keys, values = (part[:, :, 0].transpose(0, 1)[:, tree.ancestors] for part in (key, value))
-    to_prefix = (grouped.reshape(kv_heads, -1, d) @ prefix_key.mT).view(kv_heads, nodes, -1, prefix)
-    attention = torch.cat([to_prefix, grouped @ keys.mT], dim=-1).float() * scaling
-    if softcap is not None:
-        attention = softcap * torch.tanh(attention / softcap)
-    attention[..., prefix:].masked_fill_(tree.missing[:, None], -torch.inf)
-    weights = attention.softmax(-1).to(query.dtype)
-    from_prefix = weights[..., :prefix].reshape(kv_heads, -1, prefix) @ prefix_value
-    out = from_prefix.view_as(grouped) + weights[..., prefix:] @ values
-    return out.transpose(0, 1).reshape(nodes, 1, heads, d).contiguous(), None
+    return attend(module, query, keys, values, tree.missing[:, None], **kwargs)
 
 
 AttentionInterface.register("prefix_and_ancestors", _attention)

@@ -128,13 +128,6 @@ def test_an_index_beside_whole_weights_is_not_read(folder, sharded):
     assert rewards(folder) == expected
 
 
-def test_only_the_files_of_the_index_are_read(sharded, tmp_path, original):
-    folder = shutil.copytree(sharded, tmp_path / "model")
-    tensors = load_file(original / "model.safetensors")
-    save_file({key: tensor + 1 for key, tensor in tensors.items()}, folder / "z.safetensors")
-    assert rewards(folder) == rewards(original)
-
-
 def test_weights_under_another_name_are_refused(folder):
     (folder / "model.safetensors").rename(folder / "weights.safetensors")
     refused(folder, "weights.safetensors", "neither model.safetensors nor its index")

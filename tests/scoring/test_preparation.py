@@ -7,7 +7,6 @@ import tiny
 from lib.models import conversations
 from lib.models.reward_models import load
 from lib.scoring import engine
-from lib.scoring.preparation import Preparation
 
 PROMPTS = ["What is best?", " What, in one word, is the worst thing?\n", "a", "Émile said: <b>why</b>, love"]
 KINDS = ["linear_llama", "linear_gemma2", "linear_qwen3", "armorm", "qrm_gemma", "urm", "deberta"]
@@ -49,8 +48,7 @@ def assert_same(inputs, expected):
 def test_inputs_are_those_of_each_prompt_by_itself_and_are_prepared_once(model_of, full, kind, reply_mode, bos):
     model = model_of(kind)
     replies = engine.replies_of(engine.tokens_of(model), reply_mode)
-    prepared = Preparation(model, replies, reply_mode=reply_mode, bos=bos)
-    inputs = [prepared.inputs(prompt) for prompt in PROMPTS]
+    inputs = list(engine.prepare(model, PROMPTS, replies, reply_mode=reply_mode, bos=bos))
     once = kind != "deberta" or reply_mode == "ids"  # what an encoder reads is not cut at control tokens
     assert full.count(len(replies)) == (1 if once else len(PROMPTS))
     for prompt, each in zip(PROMPTS, inputs, strict=True):

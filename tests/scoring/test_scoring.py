@@ -64,16 +64,6 @@ def test_rewards_do_not_depend_on_the_batch(checkpoint, tokens_per_batch, stream
     np.testing.assert_allclose(engine.score_replies(model, PROMPTS["worst"], replies, **how), usual, atol=1e-5)
 
 
-@pytest.mark.parametrize("bos", ["single", "double"])
-def test_both_bos_modes_equal_the_oracle_and_differ(checkpoint, bos):
-    folder, replies = checkpoint("linear_llama"), ["love", "war", "a b"]
-    model = loaded(folder)
-    rewards = engine.score_replies(model, PROMPTS["greatest"], replies, bos=bos)
-    np.testing.assert_allclose(rewards, oracle.rewards(folder, PROMPTS["greatest"], replies, bos=bos), atol=1e-5)
-    other = {"single": "double", "double": "single"}[bos]
-    assert np.abs(rewards - engine.score_replies(model, PROMPTS["greatest"], replies, bos=other)).max() > 1e-3
-
-
 def test_half_precision_is_as_exact_as_reading_whole_in_half_precision(checkpoint):
     folder, prompt = checkpoint("linear_llama"), PROMPTS["greatest"]
     model = load(str(folder), device="cpu", dtype="bfloat16")
