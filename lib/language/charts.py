@@ -7,7 +7,7 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from ..show.charts import density, row_of_panels
+from ..show.charts import density, name_rows, row_of_panels
 from ..show.figures import GREY, POSITIVE, Chart, model_colours, model_label, new_chart, styled
 from . import leakage
 
@@ -17,23 +17,19 @@ KIND_MARKS = {"pretrained": ("o", "black"), "instruction-tuned": ("s", "#8c8c8c"
 
 @styled
 def draw_function_word_counts(counts: pd.DataFrame, *, title: str, n: int) -> Chart:
-    """How many of the n first tokens are function words: a row per model, a panel per source, a mark per prompt.
+    """Draw how many of the n first tokens are function words: a row per model, a panel per source, a mark per prompt.
 
-    `counts` has a row per source, model and prompt, with its kind (a key of KIND_MARKS) and its function_words. A line
-    joins a model's marks.
+    counts: a row per source, model and prompt, with its kind (a key of KIND_MARKS) and its function_words.
     """
+    height = 1.9 + 0.42 * max(counts.groupby("source")["model"].nunique())
     sources = list(counts["source"].unique())
-    rows = max(counts.groupby("source")["model"].nunique())
-    figure = new_chart(5.6 * len(sources) + 1, 1.9 + 0.42 * rows, title)
-    panels = figure.subplots(1, len(sources), squeeze=False, sharex=True)[0]
+    figure, panels = row_of_panels(sources, height=height, title=title, width=5.6, margin=1, sharex=True)
     for panel, source in zip(panels, sources, strict=True):
         _draw_counts(panel, counts[counts["source"] == source])
-        panel.set(xlim=(-0.7, n + 0.7), title=source)
-        panel.set_xlabel(f"function words among the first {n} tokens")
+        panel.set(xlim=(-0.7, n + 0.7), xlabel=f"function words among the first {n} tokens")
     kinds = {kind: mark for kind, mark in KIND_MARKS.items() if kind in set(counts["kind"])}
-    handles = [
-        Line2D([], [], marker=marker, color=colour, linestyle="", markersize=8) for marker, colour in kinds.values()
-    ]
+    handles = [Line2D([], [], marker=marker, color=colour, linestyle="", markersize=8)
+               for marker, colour in kinds.values()]  # fmt: skip
     figure.legend(handles, kinds, loc="outside lower center", ncols=3, frameon=False)
     return figure
 
@@ -45,24 +41,20 @@ def _draw_counts(axes: Axes, counts: pd.DataFrame) -> None:
         marker, colour = KIND_MARKS[rows["kind"].iloc[0]]
         axes.hlines(place, rows["function_words"].min(), rows["function_words"].max(), color=colour, linewidth=2)
         axes.plot(rows["function_words"], [place] * len(rows), marker, color=colour, markersize=8, alpha=0.8)
-    axes.set_yticks(range(len(models)), [model_label(model) for model in models])
-    axes.set_ylim(len(models) - 0.5, -0.5)
+    name_rows(axes, models)
 
 
 @styled
 def draw_by_frequency(tables: Mapping[str, pd.DataFrame], prompt: str, *, title: str) -> Chart:
-    """Log-probability of words over their frequency, a panel per language model, function words marked.
-
-    tables: as from leakage.words. Darker = more words.
-    """
-    figure = new_chart(6 * len(tables), 5.4, title)
-    panels = figure.subplots(1, len(tables), squeeze=False, sharey=True)[0]
-    for panel, (name, rows) in zip(panels, tables.items(), strict=True):
+    """Draw the log-probability of words over their frequency, a panel per language model, function words marked."""
+    names = [model_label(name) for name in tables]
+    figure, panels = row_of_panels(names, height=5.4, title=title, width=6, sharey=True)
+    for panel, rows in zip(panels, tables.values(), strict=True):
         x, y = rows["frequency"], rows[f"log_probability {prompt}"]
         density(panel, x, y)
         is_function = leakage.is_function_word(rows["word"])
         panel.plot(x[is_function], y[is_function], "o", color=POSITIVE, markersize=5, label="function words")
-        panel.set(title=model_label(name), xlabel="frequency, log10 of occurrences per million words")
+        panel.set_xlabel("frequency, log10 of occurrences per million words")
     panels[0].set_ylabel("log-probability (natural logarithm)")
     panels[0].legend(loc="lower right", frameon=False)
     return figure
@@ -70,10 +62,9 @@ def draw_by_frequency(tables: Mapping[str, pd.DataFrame], prompt: str, *, title:
 
 @styled
 def draw_by_distance(ratios: pd.DataFrame, *, title: str) -> Chart:
-    """Return how often groups of texts are named at each KL, relative to the reference: a panel per group.
+    """Draw how often groups of texts are named at each KL, relative to the reference: a panel per group.
 
-    `ratios` has a row per model, group and nats, with the ratio. A thin line per model in its colour, on a logarithmic
-    scale.
+    ratios: a row per model, group and nats.
     """
     groups = list(ratios["group"].unique())
     figure, panels = row_of_panels(groups, height=4.6, title=title, sharey=True)
@@ -90,7 +81,7 @@ def draw_by_distance(ratios: pd.DataFrame, *, title: str) -> Chart:
 
 @styled
 def draw_overlaps(compared: pd.DataFrame, *, title: str) -> Chart:
-    """Return the overlap of the answers that two rewards lead to, over the tau of the rewards: a point per pair."""
+    """Draw the overlap of the answers that two rewards lead to, over the tau of the rewards: a point per pair."""
     figure = new_chart(7.5, 5, title)
     axes = figure.subplots()
     seaborn.scatterplot(compared, x="tau", y="overlap", style="reference", color="black", s=70, ax=axes)

@@ -25,47 +25,33 @@ COUNT, FIRST = "function_words_of_{}", "models_with_a_function_word_first"
 def printed_function_words() -> pd.DataFrame:
     """Return the function words among the 20 first tokens of Tables A1-A3 as printed: one row per model and prompt.
 
-    The kind is pretrained or instruction-tuned. The other columns are those of leakage.first_words, without by_chance.
+    The columns are those of leakage.first_words, without by_chance, and the kind: pretrained or instruction-tuned.
     """
     table = paper_table("tables_a1_to_a5")
     table = table[(table["end"] == "top") & table["table"].isin(["A1", "A2", "A3"])].sort_values(["table", "position"])
     table = table.assign(is_one=leakage.is_function_word(table["text"]))
     counts = table.groupby(["model", "prompt"], sort=False).agg(
-        first=("text", "first"),
-        first_is_function_word=("is_one", "first"),
-        function_words=("is_one", "sum"),
+        first=("text", "first"), first_is_function_word=("is_one", "first"), function_words=("is_one", "sum"),
         n=("is_one", "size"),
-    )
+    ).reset_index()  # fmt: skip
     tuned = registry.language_models()["tuned"]  # in its order: a pretrained model and then its tuned one
-    counts = counts.reset_index().assign(kind=lambda rows: rows["model"].map(tuned).map(KINDS))
-    return counts.sort_values(
-        "model", key=lambda names: names.map(tuned.index.get_loc), kind="stable", ignore_index=True
-    )
+    order = counts["model"].map(tuned.index.get_loc).sort_values(kind="stable").index
+    return counts.assign(kind=counts["model"].map(tuned).map(KINDS)).loc[order].reset_index(drop=True)
 
 
-def printed_ends(table: str, models: Sequence[str] = ("gemma-2b", "gemma-2b-it")) -> pd.DataFrame:
-    """Return the 20 likeliest and least likely tokens of models in a table A1 to A5, a column each (`paper: name`).
-
-    Index: end (likeliest, least likely), position (1 is the likeliest, respectively the least likely).
-    """
-    rows = paper_table("tables_a1_to_a5")
-    rows = rows[(rows["table"] == table) & rows["model"].isin(models)]
-    rows = rows.assign(end=rows["end"].map({"top": "likeliest", "bottom": "least likely"}))
-    grid = rows.pivot_table("text", ["end", "position"], "model", aggfunc="first")[list(models)]
-    return grid.add_prefix("paper: ")
+def printed_ends(table: str) -> pd.DataFrame:
+    """Return the tokens of gemma-2b and gemma-2b-it in a table A1 to A5. Index: likeliest or least likely, position."""
+    grid = cells.printed_lists(table)[["gemma-2b", "gemma-2b-it"]].add_prefix("paper: ")
+    return grid.rename(index={"optimal": "likeliest", "pessimal": "least likely"})
 
 
 def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Return the cells of Tables A1 to A5, by name, compared with score tables (see lib.claims.cells).
-
-    tables: as from scores.with_contrasts. Only the order of the released logits counts, which the softmax keeps.
-    """
-    return {
-        f"Table {number}": cells.compare_lists(
-            cells.printed_lists(number), {name: table.set_index("text")[asked] for name, table in tables.items()}
-        )
-        for number, asked in LISTS.items()
-    }
+    """Return the cells of Tables A1 to A5, compared with score tables as from scores.with_contrasts."""
+    compared = {}
+    for number, asked in LISTS.items():
+        values = {name: table.set_index("text")[asked] for name, table in tables.items()}
+        compared[f"Table {number}"] = cells.compare_lists(cells.printed_lists(number), values)
+    return compared
 
 
 def count_function_words(
@@ -89,11 +75,7 @@ def claim_rows(
     explained: pd.DataFrame,
     beyond: pd.DataFrame,
 ) -> list[dict]:
-    """Return the rows of appendix A.1.2 (see claims.row): function words first, printed and computed, and leakage.
-
-    `of_paper` is made by printed_function_words, and the other two counts by count_function_words. leakage_rows takes
-    the last two tables.
-    """
+    """Return the rows of appendix A.1.2: function words first, printed and computed, and leakage."""
     rows, own = function_word_rows(of_paper, PRINTED, THE_PAPER), papers_own(study)
     rows += function_word_rows(of_language_models, f"language models of {study}", own)
     rows += function_word_rows(of_reward_models, f"reward models of {study}", own)
@@ -103,7 +85,6 @@ def claim_rows(
 def function_word_rows(counts: pd.DataFrame, source: str, own: Set[str]) -> list[dict]:
     """Return two rows per kind of model and prompt: models with a function word first, and the mean count of them.
 
-    `counts` is made by printed_function_words or count_function_words. `own` says which data of the paper it covers.
     The count of models has the exact interval of a share (Clopper and Pearson 1934), times the models.
     """
     rows, number = [], "as_published" if source == PRINTED else "corrected"
@@ -113,20 +94,19 @@ def function_word_rows(counts: pd.DataFrame, source: str, own: Set[str]) -> list
         first, n, most = int(table["first_is_function_word"].sum()), len(table), int(table["n"].iloc[0])
         ci_low, ci_high = (n * end for end in proportion_confint(first, n, method="beta"))
         p = float(stats.binomtest(first, n).pvalue)  # against half of the models
-        rows.append(
-            row(quantity=FIRST, own=own, n=n, ci_low=ci_low, ci_high=ci_high, p=p, **names, **same, **{number: first})
-        )
         words = table["function_words"]
-        rows.append(row(quantity=COUNT.format(most), own=frozenset(), **names, **same, **{number: words.mean()},
-                        **over_models(words, 0, most)))  # fmt: skip
+        rows += [
+            row(quantity=FIRST, own=own, n=n, ci_low=ci_low, ci_high=ci_high, p=p, **names, **same, **{number: first}),
+            row(quantity=COUNT.format(most), own=frozenset(), **names, **same, **{number: words.mean()},
+                **over_models(words, 0, most)),
+        ]  # fmt: skip
     return rows
 
 
 def leakage_rows(explained: pd.DataFrame, beyond: pd.DataFrame) -> list[dict]:
     """Return the mean rank correlation per prompt and control, and how many models differ from the control model.
 
-    `explained` holds rows of leakage.explained of several models, and `beyond` rows of leakage.beyond with `apart`. It
-    may be empty.
+    explained: rows of leakage.explained of several models. beyond: rows of leakage.beyond with `apart`; may be empty.
     """
     rows = []
     for (prompt, held), table in explained.groupby(["prompt", "held_constant"], sort=False):
@@ -145,37 +125,23 @@ def training_rows(
 ) -> list[dict]:
     """Return what training on the rewards would change, at a KL of so many nats: a row each, means over models.
 
-    `collapse` is in nats, at which one reply has half of the probability. `twice` is in log10 of frequency. `devalued`
-    is the ratio of a typical identity term, whose geometric mean is taken. `overlaps` has a number per pair of models.
-    Pairs share models, so their mean has no interval.
+    collapse: nats at which one reply has half of the probability. twice: in log10 of frequency. devalued: ratio of a
+    typical identity term, of which the geometric mean is taken. overlaps: a number per pair; pairs share models, so
+    their mean has no interval.
     """
     note = f"policy at a KL of {nats:g} from the language model, in nats"
-    logs = over_models(np.log(devalued), -np.inf, np.inf)
+    logs = over_models(np.log(devalued))
     ratio = {name: np.exp(value) if name.startswith("ci") else value for name, value in logs.items()}
-    means = {
-        "S3.twice": ("log10_frequency", twice.mean(), over_models(twice, -np.inf, np.inf)),
-        "S7.collapse": ("nats", collapse.mean(), over_models(collapse, 0.0, np.inf)),
-        "S7.devalued": ("ratio", np.exp(np.log(devalued).mean()), ratio),
-        "S7.overlap": ("overlap", overlaps.mean(), {"n": len(overlaps)}),
-    }
     return [
-        row(
-            claim,
-            quantity,
-            prompt,
-            corrected=mean,
-            note="" if claim == "S7.collapse" else note,
-            **rest,
-        )
-        for claim, (quantity, mean, rest) in means.items()
-    ]
+        row("S3.twice", "log10_frequency", prompt, corrected=twice.mean(), note=note, **over_models(twice)),
+        row("S7.collapse", "nats", prompt, corrected=collapse.mean(), note="", **over_models(collapse, 0.0)),
+        row("S7.devalued", "ratio", prompt, corrected=np.exp(np.log(devalued).mean()), note=note, **ratio),
+        row("S7.overlap", "overlap", prompt, corrected=overlaps.mean(), note=note, n=len(overlaps)),
+    ]  # fmt: skip
 
 
-def over_models(values: Sequence[float], lowest: float, highest: float) -> dict[str, float]:
-    """Return the 95% t interval of the mean over models as ci_low and ci_high, with n. Below three models: only n.
-
-    The interval is cut at lowest and highest, because no mean can be beyond these.
-    """
+def over_models(values: Sequence[float], lowest: float = -np.inf, highest: float = np.inf) -> dict[str, float]:
+    """Return the 95% t interval of the mean over models, cut at lowest and highest, and n. Below three: only n."""
     values = np.asarray(values, dtype=float)
     if len(values) < 3:
         return {"n": len(values)}

@@ -29,12 +29,10 @@ HELD_CONSTANT = {"nothing": [], "sentiment": SENTIMENT, "sentiment and frequency
 def words(rewards: pd.DataFrame, log_probabilities: pd.DataFrame, prompts: Sequence[str]) -> pd.DataFrame:
     """Return English words, one row each, with their reward and their log-probability for every prompt.
 
-    The two score tables have one vocabulary and all prompts, and are joined on token_id. InputError if an id is not the
-    same token in both. There are columns `reward <prompt>` and `log_probability <prompt>`. The probabilities of all
-    tokens that the reward model reads as one input, such as ` love` and `love`, are added up. `frequency` is log10 of
-    occurrences per million words (wordfreq). `positive` and `negative` are the positive and negative part of VADER's
-    mean rating, and 0 for a word that it does not rate. Words that wordfreq does not
-    hold are left out, and of spellings that differ by case one is taken, as in lexicons.join.
+    The tables have one vocabulary and all prompts; InputError otherwise. Columns: `reward <prompt>` and
+    `log_probability <prompt>`. The probabilities of all tokens that the reward model reads as one input, such as `
+    love` and `love`, are added up. `frequency` is log10 of occurrences per million words (wordfreq); other words are
+    left out. `positive` and `negative` are the parts of VADER's mean rating, 0 for a word that it does not rate.
     """
     both = _joined(rewards, log_probabilities, prompts)
     groups = both["input_group"]
@@ -70,10 +68,8 @@ def _joined(rewards: pd.DataFrame, log_probabilities: pd.DataFrame, prompts: Seq
 def explained(rows: pd.DataFrame, prompts: Sequence[str], resamples: int = 200, seed: int = 0) -> pd.DataFrame:
     """Return the rank correlation of reward and log-probability: one row per prompt and set of controls.
 
-    rows: as from `words`. `held_constant` is a key of HELD_CONSTANT. `rho` is Spearman's, or the partial correlation,
-    in [-1, 1]. `ci_low` and `ci_high` are the 95% percentile bootstrap over words. `share` is rho squared, the part of
-    the variance of reward ranks that goes with log-probability. `tau` is Kendall's tau-b, only where nothing is held
-    constant. `n` counts words. InputError where a reward or log-probability is missing or they are all equal.
+    `rho` is Spearman's, or the partial correlation, with a 95% percentile bootstrap over words. `share` is rho squared.
+    `tau` is Kendall's tau-b, where nothing is held constant. InputError where a column cannot be ranked.
     """
     pairs = {prompt: [f"reward {prompt}", f"log_probability {prompt}"] for prompt in prompts}
     columns = [*(name for pair in pairs.values() for name in pair), *HELD_CONSTANT["sentiment and frequency"]]
@@ -103,9 +99,8 @@ def beyond(
 ) -> pd.DataFrame:  # fmt: skip
     """Return by how much log-probability goes with one model's rewards more than with a control's: one row per prompt.
 
-    rows, control: as from `words`, of two models, which are compared over the words that both have. `held` is a key of
-    HELD_CONSTANT. `ci_low` and `ci_high` are the 95% interval of the difference of `rho` and `rho_control`. Both models
-    are resampled on the same words.
+    The models are compared over the words that both have, and both are resampled on the same words. `ci_low` and
+    `ci_high` are the 95% interval of the difference of `rho` and `rho_control`.
     """
     both = rows.merge(control, on="word", suffixes=("", " of control"), validate="one_to_one")
     if len(both) < FEWEST:
@@ -137,8 +132,8 @@ def partial(covariance: np.ndarray, columns: Sequence[int]) -> np.ndarray:
 def rank_covariances(values: np.ndarray, resamples: int, seed: int = 0) -> np.ndarray:
     """Return covariances of the columns' ranks in bootstrap resamples, (resamples, k, k), given values of shape (n, k).
 
-    Ranks are taken anew in each resample, ties sharing the average. Sorting once is enough for that: a resample only
-    says how often each row counts.
+    Ranks are taken anew in each resample, ties sharing the average. One sort is enough for that, because a resample
+    only says how often each row counts.
     """
     codes = [np.unique(column, return_inverse=True)[1] for column in np.asarray(values, dtype=float).T]
 
@@ -170,8 +165,7 @@ def refuse_unranked(rows: pd.DataFrame, prompts: Sequence[str]) -> None:
 def function_words() -> frozenset[str]:
     """Return English function words in small letters, such as determiners, pronouns and prepositions.
 
-    The closed classes, from data/function_words.csv. Indefinite pronouns such as `nothing` are not among them, because
-    they can be meant as an answer.
+    Indefinite pronouns such as `nothing` are not among them, because they can be meant as an answer.
     """
     return frozenset(pd.read_csv(ROOT / "data" / "function_words.csv", keep_default_na=False)["word"])
 
@@ -184,8 +178,7 @@ def is_function_word(texts: Sequence[str]) -> np.ndarray:
 def first_words(table: pd.DataFrame, prompts: Sequence[str], n: int = 20) -> pd.DataFrame:
     """Return how many of the n highest tokens of a score table are function words: one row per prompt.
 
-    `first` is the text of the highest token. `function_words` counts those among n, and `by_chance` is the number that
-    is expected among n random tokens. Ties are in order of token_id.
+    `first` is the text of the highest token. `by_chance` is the number that is expected among n random tokens.
     """
     share = is_function_word(table["text"]).mean()
     rows = []

@@ -7,6 +7,7 @@ n, which draws n replies from the reference and keeps the one of the highest rew
 compared at the same distance from the reference, KL(q || p) in nats. A policy is an array of log-probabilities.
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -35,9 +36,8 @@ def optimum(log_reference: np.ndarray, reward: np.ndarray, strength: float) -> n
 def best_of(log_reference: np.ndarray, reward: np.ndarray, strength: float) -> np.ndarray:
     """Return the log-probabilities of the best of n = 1 + strength draws from the reference, (replies,).
 
-    The best of n has reward r with probability F(r)^n - F(r-)^n, F being the distribution of the reward of one draw.
-    Replies of equal reward share it as the reference does. n need not be whole: the formula gives a distribution for
-    every n >= 1.
+    The best of n has reward r with probability F(r)^n - F(r-)^n, where F is the distribution of the reward of one draw.
+    Replies of equal reward share it as the reference does. n need not be whole.
     """
     levels, level = np.unique(-reward, return_inverse=True)  # the highest reward first
     mass = np.bincount(level, np.exp(log_reference), len(levels))  # (levels,)
@@ -61,25 +61,13 @@ def kl(log_policy: np.ndarray, log_reference: np.ndarray) -> float:
     return float(max(0.0, np.sum(given[likely] * (log_policy[likely] - log_reference[likely]))))
 
 
-def mixture_weighted_log_ratio(log_policy: np.ndarray, log_reference: np.ndarray) -> np.ndarray:
-    """Return (p + q) / 2 (log p - log q) for each reply in nats, where p is the policy and q the reference.
-
-    The log-ratio alone is largest for replies that neither model ever gives; this weight takes them out (Christian et
-    al. 2026, arXiv 2601.20838). The sum over all replies is half of KL(p || q) - KL(q || p).
-    """
-    return (np.exp(log_policy) + np.exp(log_reference)) / 2 * (log_policy - log_reference)
-
-
 def largest_kl(log_reference: np.ndarray, reward: np.ndarray) -> float:
     """Return the KL in nats that both policies approach: that of saying only what has the highest reward."""
     return float(-logsumexp(log_reference[reward == reward.max()]))
 
 
 def strength_at(policy: Policy, log_reference: np.ndarray, reward: np.ndarray, nats: float) -> float:
-    """Return the strength at which the policy is so many nats from the reference; NaN where it never is.
-
-    The KL of both policies grows with the strength, up to `largest_kl`.
-    """
+    """Return the strength at which the policy is so many nats from the reference; NaN where it never is."""
     if not 0 < nats < largest_kl(log_reference, reward):
         return np.nan
 
@@ -100,12 +88,10 @@ def replies(
     """Return what both models can say: one row per token, with its reward and its probability under the reference.
 
     rewards, log_probabilities: score tables that have the prompt. Tables of one vocabulary are joined on token_id, so
-    that ` love` and `love` keep a probability each. Others are joined on the text, with its lowest id. `kinds` adds
-    groups of texts, such as identity terms, to `positive` and `negative` (by the sign of VADER's rating).
-    `log_reference` is renormalised over these rows. `frequency` is log10 of occurrences per million words (wordfreq),
-    and missing for other texts. Each group has a column of True and False. `attrs["kept"]` is the probability that the
-    reference gives to these rows before it is renormalised.
-    InputError where a table lacks the prompt or the models share no text.
+    that ` love` and `love` keep a probability each. Others are joined on the text, with its lowest id. Each group of
+    texts has a column of True and False: `kinds`, `positive` and `negative` (by the sign of VADER's rating).
+    `frequency` is log10 of occurrences per million words (wordfreq). `log_reference` is renormalised over these rows;
+    `attrs["kept"]` is their probability before that.
     """
     for name, table in (("rewards", rewards), ("log-probabilities", log_probabilities)):
         if prompt not in table:
@@ -141,11 +127,9 @@ def groups_of(rows: pd.DataFrame) -> list[str]:
 def at_budgets(rows: pd.DataFrame, budgets: Sequence[float] = BUDGETS) -> pd.DataFrame:
     """Return what the reference and both policies say: one row per policy and budget, the reference (0 nats) first.
 
-    rows: as from `replies`. `budget`, `kl` and `entropy` are in nats. `strength` is 1 / beta, or n - 1. `reward` is the
-    expected reward, and `frequency` the expected log10 frequency per million among listed words. `first` is the most
-    probable reply. Its `probability` is over all tokens that the reward model reads as it. Each group has its
-    probability.
-    Budgets that are not possible have missing numbers.
+    rows: as from `replies`. `budget`, `kl` and `entropy` are in nats. `strength` is 1 / beta, or n - 1. `reward` and
+    `frequency` are expected values. `first` is the most probable reply, and `probability` is over all tokens that the
+    reward model reads as it. Each group has its probability. Budgets that are not possible have missing numbers.
     """
     log_reference, reward = rows["log_reference"].to_numpy(), rows["reward"].to_numpy()
     described = [{"policy": "reference", "budget": 0.0, "strength": 0.0} | describe(rows, log_reference)]
@@ -160,7 +144,7 @@ def at_budgets(rows: pd.DataFrame, budgets: Sequence[float] = BUDGETS) -> pd.Dat
 
 
 def describe(rows: pd.DataFrame, log_policy: np.ndarray) -> dict[str, float | str]:
-    """Return what a policy over these replies says, as `at_budgets` lists it: kl to probabilities of groups."""
+    """Return what a policy over these replies says, as `at_budgets` lists it."""
     given, frequency = np.exp(log_policy), rows["frequency"].to_numpy()
     listed = np.isfinite(frequency)
     inputs = rows.assign(given=given).groupby("input_group").agg(given=("given", "sum"), text=("text", "first"))
@@ -177,10 +161,7 @@ def describe(rows: pd.DataFrame, log_policy: np.ndarray) -> dict[str, float | st
 
 
 def first_replies(rows: pd.DataFrame, log_policy: np.ndarray, n: int = 10) -> pd.DataFrame:
-    """Return the n most probable replies, with their probability, that under the reference, and their reward.
-
-    Tokens that the reward model reads as the same input are one reply.
-    """
+    """Return the n most probable replies, with their probability, that under the reference, and their reward."""
     given = rows.assign(probability=np.exp(log_policy), reference=np.exp(rows["log_reference"]))
     inputs = given.groupby("input_group").agg(
         text=("text", "first"), probability=("probability", "sum"), reference=("reference", "sum"),
@@ -199,7 +180,7 @@ class Collapse(NamedTuple):
 def collapse(rows: pd.DataFrame, share: float = 0.5) -> Collapse:
     """Return at which KL the KL-optimal policy gives one reply this share of its probability.
 
-    Along the strengths, the smallest is taken at which some reply has that much: on a fine grid, then by bisection.
+    It is the smallest strength at which some reply has that much: on a fine grid, then by bisection.
     """
     log_reference, reward = rows["log_reference"].to_numpy(), rows["reward"].to_numpy()
     _, group = np.unique(rows["input_group"], return_inverse=True)
@@ -224,7 +205,7 @@ def collapse(rows: pd.DataFrame, share: float = 0.5) -> Collapse:
 def without_frequency(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the replies with the part of the reward taken off that a straight line in log frequency predicts.
 
-    The line is fitted by least squares over the listed words, one row per input; other replies keep their reward.
+    The line is fitted over the listed words, one row per input; other replies keep their reward.
     """
     words = rows.dropna(subset="frequency").drop_duplicates("input_group")
     slope = np.polyfit(words["frequency"], words["reward"], 1)[0]
@@ -235,9 +216,8 @@ def without_frequency(rows: pd.DataFrame) -> pd.DataFrame:
 def double_counting(rows: pd.DataFrame, budgets: Sequence[float] = BUDGETS) -> pd.DataFrame:
     """Return how frequent the words of the KL-optimal policy are, with and without the reward's own liking for them.
 
-    `reference`, `whole` and `without` are expected log10 frequencies per million words. They belong to the reference,
-    to the policy for the reward, and to the policy for the reward `without_frequency`. `twice` is whole - without,
-    which frequent words gain by being rewarded again. Section 3.3 of the paper asks for this comparison.
+    `reference`, `whole` and `without` are expected log10 frequencies per million words: of the reference, of the policy
+    for the reward, and of the policy for the reward `without_frequency`. `twice` is whole - without (section 3.3).
     """
     whole, without = (at_budgets(part, budgets) for part in (rows, without_frequency(rows)))
     whole, without = (
@@ -250,25 +230,22 @@ def double_counting(rows: pd.DataFrame, budgets: Sequence[float] = BUDGETS) -> p
 def overlaps(of_models: dict[str, pd.DataFrame], nats: float) -> pd.DataFrame:
     """Return how alike the answers are that rewards lead to from one reference: one row per pair of models.
 
-    of_models: model -> replies, of one reference model and prompt. `tau` is Kendall's tau-b of the
-    rewards. `overlap` is the sum of the smaller of the two probabilities under the KL-optimal policies at this KL, in
-    [0, 1]. `n` counts the replies of both. Pairs in which a policy cannot be so far away are left out.
+    of_models: model -> replies, of one reference model and prompt. `tau` is Kendall's tau-b of the rewards. `overlap`
+    is the sum of the smaller of the two probabilities under the KL-optimal policies at this KL, in [0, 1]. Pairs in
+    which a policy cannot be so far away are left out.
     """
-    named, compared = list(of_models), []
-    for i, first in enumerate(named):
-        for second in named[i + 1 :]:
-            both = of_models[first].merge(of_models[second][["token_id", "reward"]], on="token_id",
-                                          suffixes=("", " second"), validate="one_to_one")  # fmt: skip
-            log_reference = both["log_reference"].to_numpy() - logsumexp(both["log_reference"])
-            rewards = [both[column].to_numpy() for column in ("reward", "reward second")]
-            strengths = [strength_at(optimum, log_reference, reward, nats) for reward in rewards]
-            if not np.isfinite(strengths).all():
-                continue
-            pairs = zip(rewards, strengths, strict=True)
-            policies = [np.exp(optimum(log_reference, reward, strength)) for reward, strength in pairs]
-            tau = rankings.tau_matrix(both[["reward", "reward second"]]).iloc[0, 1]
-            compared.append({"first": first, "second": second, "tau": tau,
-                             "overlap": float(np.minimum(*policies).sum()), "n": len(both)})  # fmt: skip
+    compared = []
+    for first, second in itertools.combinations(of_models, 2):
+        both = of_models[first].merge(of_models[second][["token_id", "reward"]], on="token_id",
+                                      suffixes=("", " second"), validate="one_to_one")  # fmt: skip
+        log_reference = both["log_reference"].to_numpy() - logsumexp(both["log_reference"])
+        rewards = [both[column].to_numpy() for column in ("reward", "reward second")]
+        strengths = [strength_at(optimum, log_reference, reward, nats) for reward in rewards]
+        if not np.isfinite(strengths).all():
+            continue
+        policies = [np.exp(optimum(log_reference, *pair)) for pair in zip(rewards, strengths, strict=True)]
+        tau = rankings.tau_matrix(both[["reward", "reward second"]]).iloc[0, 1]
+        compared.append([first, second, tau, float(np.minimum(*policies).sum()), len(both)])
     return pd.DataFrame(compared, columns=["first", "second", "tau", "overlap", "n"])
 
 
@@ -277,11 +254,9 @@ def group_ratio(
 ) -> dict[str, float]:
     """Return how many times as often as the reference a policy names a typical text of a group.
 
-    group: one of `groups_of(rows)`. `ratio` is the geometric mean of policy / reference over the inputs of the group.
-    `ci_low` and `ci_high` are its 95% percentile bootstrap over these inputs, because other texts could have stood for
-    the group. `total` is the ratio of the group's whole probability, which a few everyday words such as `old` can
-    decide. `n` counts inputs.
-    All but n are missing where the vocabulary has fewer than two inputs of the group.
+    `ratio` is the geometric mean of policy / reference over the n inputs of the group, with a 95% percentile bootstrap
+    over these. `total` is the ratio of the group's whole probability, which a few everyday words such as `old` can
+    decide. All but n are missing for fewer than two inputs.
     """
     listed = rows.assign(policy=np.exp(log_policy), reference=np.exp(rows["log_reference"]))[rows[group]]
     inputs = listed.groupby("input_group")[["policy", "reference"]].sum()
