@@ -4,6 +4,7 @@ Kinds of items are replaced by items of no kind that people rank alike, on the p
 simulated that know people's ratings equally well at both ends. Other choices were not varied and share a rate.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +13,6 @@ import pandas as pd
 from lib.alignment import kinds, rated_items
 from lib.alignment import specifications as alignment
 from lib.planted import planting
-from lib.stats import multiverse
 from lib.stats.resampling import side
 from lib.tables.collection import ITEMS
 
@@ -35,7 +35,8 @@ def of_kinds(draws: int = SHUFFLES, seed: int = 0) -> pd.DataFrame:
     drawn = {kind: alignment.placebos(shares, members, none, draws, seed)
              for kind, members in kind_of.groupby(kind_of).groups.items() if kind}  # fmt: skip
     rows = []
-    for chosen in multiverse.every(shares.choices):
+    for options in itertools.product(*shares.choices.values()):
+        chosen = dict(zip(shares.choices, options, strict=True))
         if alignment.excluded(chosen):
             continue
         of_none = shares.of(chosen, none, none).reindex(none)
