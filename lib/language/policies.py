@@ -61,6 +61,15 @@ def kl(log_policy: np.ndarray, log_reference: np.ndarray) -> float:
     return float(max(0.0, np.sum(given[likely] * (log_policy[likely] - log_reference[likely]))))
 
 
+def mixture_weighted_log_ratio(log_policy: np.ndarray, log_reference: np.ndarray) -> np.ndarray:
+    """Return (p + q) / 2 (log p - log q) for each reply in nats, where p is the policy and q the reference.
+
+    The log-ratio alone is largest for replies that neither model ever gives; the weight takes them out (Christian et
+    al. 2026, arXiv 2601.20838).
+    """
+    return (np.exp(log_policy) + np.exp(log_reference)) / 2 * (log_policy - log_reference)
+
+
 def largest_kl(log_reference: np.ndarray, reward: np.ndarray) -> float:
     """Return the KL in nats that both policies approach: that of saying only what has the highest reward."""
     return float(-logsumexp(log_reference[reward == reward.max()]))

@@ -122,6 +122,13 @@ def test_the_kl_optimal_policy_has_more_reward_than_the_best_of_n_at_equal_dista
         assert said.loc[("best of n", budget), "reward"] > said.loc[("reference", 0.0), "reward"]
 
 
+def test_the_mixture_weighted_log_ratio_adds_up_to_half_of_the_difference_of_divergences():
+    log_reference, reward = random_case(5)
+    policy = policies.optimum(log_reference, reward, 0.5)
+    difference = policies.kl(policy, log_reference) - policies.kl(log_reference, policy)
+    assert policies.mixture_weighted_log_ratio(policy, log_reference).sum() == pytest.approx(difference / 2)
+
+
 # --- replies ------------------------------------------------------------------------------------------------------
 
 
