@@ -7,6 +7,7 @@ two checkpoints, and nothing is claimed about how they were trained, because ano
 """
 
 import base64
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,6 @@ from ...models import reward_models
 from ...notebooks.pages import shown_path
 from ...scoring import engine
 from ...show import display
-from ...show.charts import wrapped
 from ...show.figures import Chart, model_label, new_chart, styled
 from ...show.pages import template
 from ...stats.crossed import crossed
@@ -198,7 +198,7 @@ def draw_steps(made: Comparison) -> Chart:
     lines = -(-len(made.measured) // COLUMNS)
     figure = new_chart(3.2 * COLUMNS, 2.6 * lines)
     for number, (key, one) in enumerate(made.measured.items(), start=1):
-        axes = figure.add_subplot(lines, COLUMNS, number, title=wrapped(measures.MEASURES.loc[key, "label"], 26))
+        axes = figure.add_subplot(lines, COLUMNS, number, title=textwrap.fill(measures.MEASURES.loc[key, "label"], 26))
         for names in zip(*made.steps, strict=True):
             rows = [measures.with_interval(key, one.values[name], one.influence[name]) for name in names]
             value, low, high, _ = np.array(rows).T
