@@ -383,16 +383,16 @@ def length_limit(config: PreTrainedConfig) -> int | None:
     their beginning.
     """
     rope = getattr(config, "rope_parameters", None) or {}
-    each = [rope, *(value for value in rope.values() if isinstance(value, dict))]  # one, or one for each kind of layer
-    limits = [config.max_position_embeddings for one in each if "dynamic" in str(one.get("rope_type"))]
-    limits += [one["original_max_position_embeddings"] for one in each if one.get("rope_type") == "longrope"]
+    ropes = [rope, *(value for value in rope.values() if isinstance(value, dict))]  # one, or one per kind of layer
+    limits = [config.max_position_embeddings for rope in ropes if "dynamic" in str(rope.get("rope_type"))]
+    limits += [rope["original_max_position_embeddings"] for rope in ropes if rope.get("rope_type") == "longrope"]
     return min(limits, default=None)
 
 
 def read_each_length_anew(model: PreTrainedModel) -> PreTrainedModel:
     """Return the same model. What it computes no longer depends on the longest conversation that it has read before.
 
-    transformers keeps the frequencies of that one, until a conversation comes that is shorter than the limit.
+    transformers keeps the frequencies of the longest one until a conversation comes that is shorter than the limit.
     """
 
     def forget(*_: object) -> None:

@@ -28,7 +28,9 @@ PICKLED = ("pytorch_model*.bin", "value_head.bin", "adapter_model.bin")
 INDEX = "model.safetensors.index.json"
 PLAIN_LORA = {"peft_type": "LORA", "use_dora": False, "fan_in_fan_out": False, "bias": "none", "alpha_pattern": {},
               "rank_pattern": {}, "layer_replication": None}  # fmt: skip  # what merge can do
-CLASSIFIERS = {"internlm2": "LlamaForSequenceClassification", "gemma3": "Gemma3TextForSequenceClassification"}
+# Model type of a checkpoint -> the model type and the class of transformers that it is written for.
+CLASSIFIERS = {"internlm2": ("llama", "LlamaForSequenceClassification"),
+               "gemma3": ("gemma3_text", "Gemma3TextForSequenceClassification")}  # fmt: skip
 Change = Callable[[dict[str, Tensor]], dict[str, Tensor]]  # of the tensors of one file
 
 
@@ -115,7 +117,7 @@ def rules(kind: str) -> list[tuple[str, str]]:
 
 
 def _ordinary_name(name: str, kind: str) -> str:
-    """Return what an ordinary checkpoint calls the tensor; "" for one that is not read. kind: as for rules."""
+    """Return what an ordinary checkpoint calls the tensor; "" for a tensor that is not read. kind: as for rules."""
     for pattern, replacement in rules(kind):
         name = re.sub(pattern, replacement, name)
     return name
@@ -161,10 +163,11 @@ def rename(folder: Path, files: list[Path], target: Path) -> Path:
 
     written = config
     if family in CLASSIFIERS:
-        written = {name: value for name, value in (config | config.get("text_config", {})).items() if
-                   name not in ("auto_map", "text_config", "vision_config", "architectures", "model_type")}  # fmt: skip
-        written |= {"model_type": {"internlm2": "llama", "gemma3": "gemma3_text"}[family], "num_labels": 1,
-                    "architectures": [CLASSIFIERS[family]]}  # fmt: skip
+        model_type, architecture = CLASSIFIERS[family]
+        written = config | config.get("text_config", {})
+        written |= {"model_type": model_type, "num_labels": 1, "architectures": [architecture]}
+        for name in ("auto_map", "text_config", "vision_config"):
+            written.pop(name, None)
     _write(target, files, change, (folder,), written)
     if family == "internlm2":
         _end_with_token(target, config["reward_token_id"])
@@ -182,7 +185,7 @@ def _apart(name: str, tensor: Tensor, config: dict) -> dict[str, Tensor]:
     kv_heads, head_dim = config["num_key_value_heads"], config["hidden_size"] // config["num_attention_heads"]
     rows = tensor.unflatten(0, (kv_heads, -1, head_dim))  # (kv_heads, group + 2, head_dim, ...)
     parts = {"q": rows[:, :-2], "k": rows[:, -2:-1], "v": rows[:, -1:]}
-    return {f"{start}.self_attn.{part}_proj.{end}": some.flatten(0, 2) for part, some in parts.items()}
+    return {f"{start}.self_attn.{part}_proj.{end}": its_rows.flatten(0, 2) for part, its_rows in parts.items()}
 
 
 def _end_with_token(folder: Path, token_id: int) -> None:
@@ -232,16 +235,16 @@ def merge(folder: Path, base: Path, files: dict[str, Path], target: Path) -> Pat
     if (target / "config.json").is_file():
         return target
     scale = adapter["lora_alpha"] / (math.sqrt(adapter["r"]) if adapter.get("use_rslora") else adapter["r"])
-    given = _tensors_of_adapter(folder)
-    pairs = {name.removesuffix(".lora_A.weight") for name in given if name.endswith(".lora_A.weight")}
+    of_adapter = _tensors_of_adapter(folder)
+    pairs = {name.removesuffix(".lora_A.weight") for name in of_adapter if name.endswith(".lora_A.weight")}
     if unknown := sorted({f"{name}.weight" for name in pairs} - files.keys()):
         raise InputError(f"{folder} adapts {unknown[0]}, which {base} lacks; give the adapter's own base")
-    whole = {name: tensor for name, tensor in given.items() if ".lora_" not in name}  # the head, as a rule
+    whole = {name: tensor for name, tensor in of_adapter.items() if ".lora_" not in name}  # the head, as a rule
 
     def change(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         for name in pairs & {name.removesuffix(".weight") for name in tensors}:
             weight = tensors[f"{name}.weight"]
-            low_rank = given[f"{name}.lora_B.weight"].float() @ given[f"{name}.lora_A.weight"].float()
+            low_rank = of_adapter[f"{name}.lora_B.weight"].float() @ of_adapter[f"{name}.lora_A.weight"].float()
             tensors[f"{name}.weight"] = (weight.float() + scale * low_rank).to(weight.dtype)
         return whole | {name: tensor for name, tensor in tensors.items() if name not in whole}
 

@@ -1,8 +1,8 @@
 """The heads of reward models: from the backbone's output at the last position to one reward, in fp32.
 
 Heads that live in remote code at their source are written here from their published formulas. Their parameters carry
-the names of the released checkpoints, so that loading is by key. Every head has two steps: `gate(gate_hidden)`, once
-per prompt, from the hidden state at the end of the user's turn; and `forward(hidden, gate)`, for each reply.
+the names of the released checkpoints, so that loading is by key. Every head has two steps. `gate(gate_hidden)` runs
+once per prompt, on the hidden state where the user's turn ends. `forward(hidden, gate)` runs for each reply.
 """
 
 import math
@@ -166,9 +166,8 @@ class Gate(nn.Module):
 class Family(NamedTuple):
     """Reward models whose head is linear layers: under what name they store it, and where they read a conversation.
 
-    tensors: what the names of the head's tensors begin with. architecture: a pattern of config.architectures[0].
-    reads: one of reward_models.READ_AT. adds: the tokenizer's token that is put after each conversation. used_by: who
-    stores reward models in this way. source: where that is written.
+    tensors: how the names of the head's tensors begin. architecture: a pattern of config.architectures[0]. reads: one
+    of reward_models.READ_AT. adds: the tokenizer's token that is put after each conversation. source: who says so.
     """
 
     tensors: str

@@ -1,9 +1,9 @@
 """Causal language models: loading, and the log-probability of every token as the next one.
 
 What a language model says is another question than what a reward model rewards (appendix A.1.2). A prompt is put into a
-frame that ends where the assistant is about to speak; one forward pass then gives a logit for every token of the
-vocabulary, and the log-softmax makes log-probabilities of them. Weights come from safetensors only, and no remote code
-ever runs. Facts about the models of Tables A1-A5 are in data/language_models.csv.
+frame that ends where the assistant is about to speak. One forward pass then gives a logit for every token of the
+vocabulary, and the log-softmax makes log-probabilities of them. Facts about the models of Tables A1-A5 are in
+data/language_models.csv.
 """
 
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ from . import checkpoints, conversations, tokenizers
 class LanguageModel:
     """A loaded causal language model, in eval mode on `device`.
 
-    name: how it was asked for. revision: the commit on the hub, or for a folder a hash of all that is read. tuned:
-    whether prompts go through its chat template (instruction-tuned) or into the plain frame (pretrained).
+    name: how it was asked for. revision: as in checkpoints.Files. tuned: whether prompts go through its chat template
+    (instruction-tuned) or into the plain frame (pretrained).
     """
 
     name: str
@@ -44,11 +44,11 @@ class LanguageModel:
     model: PreTrainedModel
 
     def render(self, prompt: str) -> str:
-        """The text up to where the assistant speaks, as of conversations.frame."""
+        """Return the text up to where the assistant speaks, as conversations.frame does."""
         return conversations.frame(self.tokenizer, prompt, tuned=self.tuned)
 
     def encode(self, prompt: str) -> list[int]:
-        """The ids of the rendered prompt, as of conversations.frame_ids."""
+        """Return the ids of the rendered prompt, as conversations.frame_ids does."""
         return conversations.frame_ids(self.tokenizer, prompt, tuned=self.tuned)
 
 
@@ -56,11 +56,11 @@ def load(
     name: str | Path, *, device: str | None = None, dtype: str | None = None, attention: str | None = None,
     tuned: bool | None = None,
 ) -> LanguageModel:  # fmt: skip
-    """The language model of that nickname, hub id or folder.
+    """Return the language model of that nickname, hub id or folder.
 
-    device, dtype, attention: as in reward_models.load. tuned: whether to read prompts through the chat template; None
-    takes the registry's, else whether there is a template.
-    Raises InputError, one line with the remedy, for anything that is not there, not open, or not a language model.
+    device, dtype, attention: as in reward_models.load. tuned: whether to read prompts through the chat template. None
+    takes the registry's answer, else whether there is a template. InputError for anything that is not there, not open,
+    or not a language model.
     """
     entry = find(name := str(name))
     files = checkpoints.open_files(entry["hub_id"], entry["revision"])
@@ -87,7 +87,7 @@ def load(
 
 
 def find(name: str) -> dict:
-    """What is known of the model of that nickname, hub id or folder: a row of the registry, or as much as is given."""
+    """Return what is known of the model of that nickname, hub id or folder: a row of the registry, or what is given."""
     return registry.find_in(registry.language_models(), name, "language model")
 
 
@@ -107,7 +107,7 @@ def _refuse_other_models(name: str, config: PreTrainedConfig) -> None:
 
 
 def next_token_logits(model: LanguageModel, prompt: str) -> np.ndarray:
-    """The model's logits for what comes after the prompt, (output rows,) float32, by one forward pass.
+    """Return the model's logits for what comes after the prompt, (output rows,) float32, by one forward pass.
 
     These are scores without a unit: adding a constant to all of them changes nothing. Gemma-2's are soft-capped.
     """
@@ -120,7 +120,7 @@ def next_token_logits(model: LanguageModel, prompt: str) -> np.ndarray:
 
 
 def log_probabilities(logits: np.ndarray) -> np.ndarray:
-    """Natural logarithms of the softmax of the logits, (n,) float32, all <= 0; their exponentials add up to 1.
+    """Return the natural logarithms of the softmax of the logits, (n,) float32; their exponentials add up to 1.
 
     The logits must be those of every output of the model: what is left out is given no probability.
     """
@@ -128,11 +128,10 @@ def log_probabilities(logits: np.ndarray) -> np.ndarray:
 
 
 def score_vocabulary(model: LanguageModel, prompts: dict[str, str], path: Path | None = None) -> pd.DataFrame:
-    """The log-probability of every token as the next one, as a score table; also written to `path`, if one is given.
+    """Return the log-probability of every token as the next one, as a score table; write it to `path`, if given.
 
-    prompts: column name -> prompt. One forward pass per prompt. Outputs beyond the tokenizer's vocabulary (padding of
-    the table to a round number) take part in the softmax but have no row; `attrs["unnamed"]` holds the probability
-    that they get, per prompt.
+    prompts: column name -> prompt. Outputs beyond the tokenizer's vocabulary (padding of the table to a round number)
+    take part in the softmax but have no row. `attrs["unnamed"]` holds the probability that they get, per prompt.
     """
     table = conversations.vocabulary(model.tokenizer)
     ids = table["token_id"].to_numpy()

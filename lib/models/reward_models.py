@@ -72,26 +72,26 @@ class RewardModel:
 
     @property
     def after_reply(self) -> OpenedTurn | None:
-        """The turn that is opened after each reply, as the model reads it; None if none is, or if it is left out."""
+        """Return the turn that is opened after each reply, as the model reads it; None if there is none."""
         return self.opened if self.closing == "rendered" else None
 
     @property
     def pad_token_id(self) -> int | None:
-        """The id of the token that the checkpoint's configuration calls padding; None if it names none."""
+        """Return the id of the token that the checkpoint's configuration calls padding; None if it names none."""
         return pad_token_id(self.backbone.config)
 
     @property
     def causal(self) -> bool:
-        """Whether a prefix means the same with and without what follows it, so that it can be computed once."""
+        """Return whether a prefix means the same with and without what follows it, so that it can be computed once."""
         return self.head is not None
 
     @property
     def gated(self) -> bool:
-        """Whether the head has a gate, which reads where the user's turn ends."""
+        """Return whether the head has a gate, which reads where the user's turn ends."""
         return self.head_name in GATED
 
     def conversation(self, prompt: str, bos: str = "single") -> Conversation:
-        """The prompt rendered with a gap for the reply, as of conversations.open_conversation."""
+        """Return the prompt rendered with a gap for the reply, as conversations.open_conversation does."""
         conversation = conversations.open_conversation(self.tokenizer, prompt, bos, gated=self.gated)
         return conversations.complete(conversation, self.after_reply)
 
@@ -196,12 +196,12 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
 
 
 def find(name: str) -> dict:
-    """What is known of the model of that nickname, hub id or folder: a row of the registry, or as much as is given."""
+    """Return what is known of the model of that nickname, hub id or folder: a row of the registry, or what is given."""
     return registry.find_in(registry.reward_models(), name, "reward model")
 
 
 def head_name_of(config: PreTrainedConfig, keys: set[str]) -> str:
-    """The name of the head that a checkpoint holds, read from its config's architecture and its tensors' keys."""
+    """Return the name of the head that a checkpoint holds, from its config's architecture and its tensors' keys."""
     architecture = checkpoints.architecture_of(config)
     if architecture == ARCHITECTURES["armorm"]:
         return "qrm_llama" if hasattr(config, "num_quantiles") else "armorm"
@@ -222,7 +222,7 @@ def head_name_of(config: PreTrainedConfig, keys: set[str]) -> str:
 
 
 def check_head_name(name: str, head_name: str, expected: str, config: PreTrainedConfig) -> None:
-    """InputError unless the head is the expected one ("": any), or another reading of it that can be asked for."""
+    """Raise InputError unless the head is the expected one ("": any), or another reading that can be asked for."""
     architecture = checkpoints.architecture_of(config)
     if expected and head_name not in (expected, "urm_helpfulness"):
         raise InputError(
@@ -234,15 +234,15 @@ def check_head_name(name: str, head_name: str, expected: str, config: PreTrained
 
 
 def pad_token_id(config: PreTrainedConfig) -> int | None:
-    """The id of the padding token as transformers' classes for decoders look it up; None if there is none."""
+    """Return the id of the padding token as transformers' classes for decoders look it up; None if there is none."""
     return getattr(config.get_text_config(), "pad_token_id", None)
 
 
 def read_at_for(head_name: str, config: PreTrainedConfig, wanted: str | None = None) -> str:
-    """Where a model with this head reads a conversation: "last", "last_not_pad" or "pooled".
+    """Return where a model with this head reads a conversation: "last", "last_not_pad" or "pooled".
 
-    wanted: one of READ_AT, or None for the rule that the checkpoint was trained and is used with. InputError for
-    another one, for one that the model cannot follow, and for an encoder, which pools in its own way.
+    wanted: one of READ_AT, or None for the rule that the checkpoint was trained with. InputError for a rule that the
+    model cannot follow, and for any with an encoder, which pools in its own way.
     """
     if wanted is not None and (wanted not in READ_AT or head_name == "classifier"):
         raise InputError(f"read_at must be 'last' or 'last_not_pad', and left out for an encoder, not {wanted!r}")

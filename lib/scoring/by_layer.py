@@ -30,7 +30,7 @@ def rewards_by_layer(
         raise InputError(f"the layers of {model.nickname} are in memory together; load it with stream=True")
     inputs, norm = model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos), model.layers.final_norm()
     rewards = np.empty((model.layers.count, len(inputs.suffixes)), dtype=np.float32)
-    blocks = stages.as_read(model, engine.blocks_of(inputs))
+    blocks = stages.blocks_for_layers(model, engine.blocks_of(inputs))
     reading = Reading(model, blocks[0].inputs)
     for number, layer in model.layers.each():
         reading.enter(layer)

@@ -230,10 +230,10 @@ def _under(model: RewardModel, prompt: str, first: Inputs, replies: Sequence, ho
     if conversation.prefix_ids[end:] != asked.prefix_ids[len(asked.prefix_ids) - length :]:
         return None
     inputs = replace(first, conversation=conversation, prefix_ids=conversation.prefix_ids[:end])
-    some = range(0, len(replies), -(-len(replies) // COMPARED))
-    again = model.inputs_for(prompt, [replies[i] for i in some], **how)
+    spaced = range(0, len(replies), -(-len(replies) // COMPARED))
+    again = model.inputs_for(prompt, [replies[i] for i in spaced], **how)
     expected = [again.prefix_ids + again.suffixes[group] for group in again.group]
-    same = [inputs.prefix_ids + inputs.suffixes[inputs.group[i]] for i in some] == expected
+    same = [inputs.prefix_ids + inputs.suffixes[inputs.group[i]] for i in spaced] == expected
     return inputs if same and _around_reply(model, prompt, how) == _around_reply(model, asked.prompt, how) else None
 
 
@@ -271,12 +271,12 @@ def _score_prompts(
             for number, block in enumerate(unscored):
                 file = shards.path_of(folder, prompt, number)
                 finished = np.empty(len(block.shard), dtype=np.float32)
-                if shards.read(file, finished):
+                if shards.read(file, finished) and np.isfinite(finished).all():
                     rewards[block.shard] = finished
                     bar.update(len(finished))
                 else:
-                    some = replace(inputs, suffixes=block.inputs.suffixes, reply_ids=[])
-                    blocks.append(replace(block, inputs=some, file=file))
+                    few = replace(inputs, suffixes=block.inputs.suffixes, reply_ids=[])
+                    blocks.append(replace(block, inputs=few, file=file))
             # What is fed for each token stands in the table once, from the first prompt
             inputs_of[prompt] = replace(inputs, suffixes=[], reply_ids=[]) if inputs_of else inputs
         for block, of_block in stages.score(model, blocks, bar=bar, report=True):

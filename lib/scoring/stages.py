@@ -9,7 +9,6 @@ read from its file, reads the prefixes of all prompts and all replies, and is dr
 Replies whose states do not fit there together take turns, and each turn reads the weights again.
 """
 
-import copy
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -135,8 +134,11 @@ class Reading:
         """Return rewards, (n,). suffixes: ids, (n, length), or embeddings or states of these ids, (n, length, d)."""
         return self._read(self._after_prefix(suffixes), suffixes if ids is None else ids)
 
-    def _read(self, states: Tensor, ids: Tensor, norm: Callable[[Tensor], Tensor] = lambda states: states) -> Tensor:
-        """Return the rewards that the head reads from states, (n, length, d), of these ids. norm: comes before it."""
+    def _read(
+        self, states: Tensor, ids: Tensor, norm: Callable[[Tensor], Tensor] = lambda states: states,
+        gate: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Return the rewards that the head reads from the norm of states, (n, length, d), of these ids."""
         assert self.prefix is not None and self.model.head is not None
         where, hidden = self._read_at(ids), self.prefix.hidden
         if where is None:
@@ -145,22 +147,19 @@ class Reading:
             read = states[torch.arange(len(where), device=states.device), where.clamp(min=0)]
             if len(hidden):  # where a reply and its closing are padding, the reward is read in the prefix
                 read = torch.where((where < 0)[:, None], hidden[where.clamp(max=-1)], read)
-        return self.model.head(norm(read).float(), self.prefix.gate if self.prefix.length else self._gate(states))
+        gate = self.prefix.gate if gate is None else gate
+        return self.model.head(norm(read).float(), gate if self.prefix.length else self._gate(states))
 
     def read_off(self, ids: Tensor, states: Tensor, norm: Callable[[Tensor], Tensor]) -> np.ndarray:
         """Return the rewards as if the model ended after this stage, (n,) float32.
 
         ids: (n, length); states: what the stage made of them, (n, length, d). norm: the model's final one.
         """
-        assert self.prefix is not None and self.states is not None
-        ended = copy.copy(self)  # whose prefix is read through the norm as well
-        ended.prefix = replace(
-            self.prefix, gate=shared_prefix.prefix_of(self.model, self.inputs, norm(self.states)).gate
-        )
+        assert self.states is not None
+        gate, device = shared_prefix.prefix_of(self.model, self.inputs, norm(self.states)).gate, self.model.device
 
         def rewards(part: slice) -> Tensor:
-            device = self.model.device
-            return ended._read(states[part].to(device), ids[part].to(device), norm).float()
+            return self._read(states[part].to(device), ids[part].to(device), norm, gate).float()
 
         return torch.cat(self._in_batches(ids, rewards)).cpu().numpy()
 
@@ -272,11 +271,12 @@ class Scorer(Reading):
 
     def _agrees_with_whole(self, prefix: Prefix) -> bool:
         """Return whether sharing the prefix gives what reading in full gives, on a few of the longest inputs."""
-        some = [suffix for suffix in self.inputs.suffixes if can_share_prefix(self.model, prefix.length + len(suffix))]
-        if not some:
+        lengths = {len(suffix) for suffix in self.inputs.suffixes}
+        length = max((n for n in lengths if can_share_prefix(self.model, prefix.length + n)), default=None)
+        if length is None:
             return False
-        length = max(map(len, some))
-        ids = torch.tensor([s for s in some if len(s) == length][:COMPARED], device=self.model.device)
+        longest = [suffix for suffix in self.inputs.suffixes if len(suffix) == length][:COMPARED]
+        ids = torch.tensor(longest, device=self.model.device)
         whole = self._whole(ids)[:, -1].float()  # (at most COMPARED, d)
         tolerance = 1e-3 if self.model.dtype == "float32" else 5e-2  # half precision reorders sums
         try:
@@ -338,7 +338,8 @@ def score(
     """Yield each block and its rewards, (replies,) float32, as it leaves the last stage.
 
     Weights that stay in files are read as few times as memory allows. A run that was killed goes on at the layer whose
-    states it saved. report: whether to print how the conversations are read, if that is unusual. InputError: as_read.
+    states it saved. report: whether to print how the conversations are read, if that is unusual. InputError as from
+    blocks_for_layers.
     """
     if not blocks:
         return
@@ -415,7 +416,7 @@ def _report_reading(model: RewardModel, reading: Reading) -> None:
 # --- layers: which blocks go together, and the states that a killed run leaves ---------------------------------------
 
 
-def as_read(model: RewardModel, blocks: list[Block]) -> list[Block]:
+def blocks_for_layers(model: RewardModel, blocks: list[Block]) -> list[Block]:
     """Return the blocks as layers read them: whole where the model does not allow to share a prefix.
 
     InputError where the model has a sliding window shorter than a conversation.
@@ -447,7 +448,9 @@ def _plan(model: RewardModel, blocks: list[Block], report: bool) -> tuple[list[l
     room = max(LITTLE, hardware.free() - 2 * model.layers.largest - WORKING_MEMORY)
     passes: list[list[Block]] = []
     most = taken = 0
-    for block in sorted(as_read(model, blocks), key=lambda block: not _saved_states(block)):  # first what was begun
+    for block in sorted(
+        blocks_for_layers(model, blocks), key=lambda block: not _saved_states(block)
+    ):  # first what was begun
         size = block.tokens * width
         if not passes or taken + size > room:
             passes.append([])
