@@ -4,7 +4,6 @@ Kinds of items are replaced by items of no kind that people rank alike, on the p
 simulated that know people's ratings equally well at both ends. Other choices were not varied and share a rate.
 """
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -35,10 +34,7 @@ def of_kinds(draws: int = SHUFFLES, seed: int = 0) -> pd.DataFrame:
     drawn = {kind: alignment.placebos(shares, members, none, draws, seed)
              for kind, members in kind_of.groupby(kind_of).groups.items() if kind}  # fmt: skip
     rows = []
-    for options in itertools.product(*shares.choices.values()):
-        chosen = dict(zip(shares.choices, options, strict=True))
-        if alignment.excluded(chosen):
-            continue
+    for chosen in multiverse.combinations(shares.choices, alignment.excluded):
         of_none = shares.of(chosen, none, none).reindex(none)
         ways = f"rank of the models={chosen['rank of the models']}; undervalued={chosen['undervalued']}"
         for kind, places in drawn.items():

@@ -1,8 +1,7 @@
 """The claims of section 4: agreement of models with people and with each other, and what models undervalue.
 
-Every function returns rows of lib.claims.claims. What the paper prints is asked of its own items alone,
-EloEverything's; on others the numbers are about something else. Intervals are for items and models like these, both
-drawn at random (lib.stats.crossed); of a single item, which nobody drew, for models like these.
+Every function returns rows of lib.claims.claims. The paper's numbers are about its own items (EloEverything). Items and
+models are both samples (lib.stats.crossed); for a single item, only models are.
 """
 
 from collections.abc import Mapping
@@ -14,42 +13,39 @@ import pandas as pd
 from ..claims import cells
 from ..claims.claims import declared, published_table, quantities, row
 from ..stats import resampling
-from ..stats.crossed import Crossed, crossed
+from ..stats.crossed import Crossed, Measured, mean_influence
 from ..stats.factors import ThreeFactors, share_intervals, three_factors
 from ..tables import downloads
 from . import concordance, human
 from . import kinds as kinds_
 from .concordance import Agreement
-from .matched import Matched
-from .profiles import Lean, between_two
+from .profiles import between_two
 
 AFFECTIVE = ("Unconditional love", "Imagination", "Hope", "Happiness")
-THIRD, PLACE = "Black people", 3  # its place among the most undervalued, as the paper has it
+THIRD, PLACE = "Black people", 3  # its place among the most undervalued in the paper
 HOLOCAUST, LOWEST = "The Holocaust", 100
-NEAR = 100  # items at each end: the plain cut whose taus come nearest to the paper's
+NEAR = 100  # items at each end: of plain cuts, its taus are nearest to those of the paper
 CLAIM_OF = {
     kind: f"S4.undervalued.{kind.split()[0]}" for kind in ("identity", "nature", "technology", "sexual content")
 }
-FIRST = {  # named as some model's favourite in section 4.1
-    "Unconditional love": "best for 5 models", "Sports bra": "best for R-Lla-8B",
-    "Gödel, Escher, Bach": "best for F-Lla-8B-v0.1",
-}  # fmt: skip
+FIRST = {"Unconditional love": "best for 5 models", "Sports bra": "best for R-Lla-8B",
+         "Gödel, Escher, Bach": "best for F-Lla-8B-v0.1"}  # fmt: skip  # favourites that section 4.1 names
 PRINTED_RANKS = FIRST | {THIRD: "third most undervalued", HOLOCAUST: "ranked worst by people"}
 
 
 def asked(rows: list[dict]) -> list[dict]:
-    """Return the rows that numbers.csv declares: the paper says something of this quantity and prompt."""
+    """Return the rows whose quantity and prompt numbers.csv declares."""
     return [each for each in rows if declared(each["claim"], each["quantity"], each["prompt"], each["model"])]
 
 
 def rows_of(claim: str, table: pd.DataFrame) -> list[dict]:
-    """Return a row per row of a tidy table, whose columns are fields of claims.row; missing numbers are left out."""
+    """Return a claim's row for each row of a table, whose columns are fields of claims.row; NaN is left out."""
     records = table.to_dict("records")
     return [row(claim, **{name: value for name, value in each.items() if not pd.isna(value)}) for each in records]
 
 
 def _mean(mean: Crossed | ThreeFactors | human.Together) -> dict:
-    """Return the fields of a row that a mean over models and items gives."""
+    """Return a mean over models and items as fields of a row."""
     return {"corrected": mean.estimate, "ci_low": mean.ci_low, "ci_high": mean.ci_high, "p": mean.p}
 
 
@@ -57,9 +53,9 @@ def _mean(mean: Crossed | ThreeFactors | human.Together) -> dict:
 
 
 def people_claims(summaries: pd.DataFrame, n: int) -> list[dict]:
-    """Return S4.tau.human: mean, sd, min and max of the models' taus with people; summaries: of concordance.
+    """Return S4.tau.human: mean, sd, min and max of the models' taus with people; summaries: as from concordance.
 
-    The paper's text names the prompt GE, and prints the numbers of GW: under GE, as published is GW's number.
+    The paper's text names the prompt GE, but prints the numbers of GW. So GE's number as published is that of GW.
     """
     rows = []
     for prompt, summary in summaries.iterrows():
@@ -73,12 +69,12 @@ def people_claims(summaries: pd.DataFrame, n: int) -> list[dict]:
 
 
 def _recipe(prompt: str, prompts: pd.DataFrame) -> str:
-    """Return the prompt whose numbers the paper prints where its text names this one."""
+    """Return the prompt whose numbers the paper prints for this one."""
     return "GW" if prompt == "GE" and "GW" in prompts.index else prompt
 
 
 def model_claims(between: pd.DataFrame, models: int) -> list[dict]:
-    """Return S4.tau.models: the mean tau of two different models; between: concordance.between_models."""
+    """Return S4.tau.models: the mean tau of two different models; between: as from concordance.between_models."""
     return [
         row("S4.tau.models", "mean", prompt, as_published=between.loc[recipe, "whole"], corrected=means["pairs"],
             ci_low=means["ci_low"], ci_high=means["ci_high"], p=means["p"], n=models * (models - 1) // 2,
@@ -88,10 +84,7 @@ def model_claims(between: pd.DataFrame, models: int) -> list[dict]:
 
 
 def prompt_claims(agreed: Agreement, models: list[str], prompts: list[str]) -> list[dict]:
-    """Return S4.prompts: how much more a model agrees with itself under another prompt than with other models.
-
-    One row for the mean over all pairs of prompts, and one for each pair.
-    """
+    """Return S4.prompts: concordance.beyond_models over all pairs of prompts, and for each pair."""
     across = concordance.across_prompts(agreed, models, prompts)
     itself = {"beyond models": (prompts, across.mean(axis=1))}
     itself |= {f"beyond models: {pair}": (pair.split(", "), taus) for pair, taus in across.items()}
@@ -105,10 +98,7 @@ def prompt_claims(agreed: Agreement, models: list[str], prompts: list[str]) -> l
 
 
 def end_claims(at_ends: pd.DataFrame, prompt: str) -> list[dict]:
-    """Return S4.asymmetry: tau at both ends for the cut that is NEAR the paper's numbers, the difference at every cut.
-
-    at_ends: human.at_ends.
-    """
+    """Return S4.asymmetry: tau at both ends with the cut NEAR, and the difference at every cut of human.at_ends."""
     note = f"{NEAR} items at each end: of plain cuts the one that comes nearest to the paper, which states none"
     rows = [row("S4.asymmetry", end, prompt, as_published=cut[f"{end}_tau"], ci_low=cut[f"{end}_ci_low"],
                 ci_high=cut[f"{end}_ci_high"], n=int(cut[f"{end}_items"]), note=note)
@@ -119,11 +109,11 @@ def end_claims(at_ends: pd.DataFrame, prompt: str) -> list[dict]:
                        n=int(cut["cut"]), note=note) for cut in at_ends.to_dict("records")]  # fmt: skip
 
 
-def matched_claims(by_prompt: Mapping[str, Matched]) -> list[dict]:
-    """Return S4.asymmetry: share of pairs ordered as people do, upper less lower half, pairs matched."""
+def matched_claims(by_prompt: Mapping[str, Measured]) -> list[dict]:
+    """Return S4.asymmetry by matched pairs; by_prompt: prompt -> as from matched.matched."""
     rows = []
-    for prompt, matched in by_prompt.items():
-        mean = matched.mean
+    for prompt, difference in by_prompt.items():
+        mean = difference.mean
         note = (f"pairs at equal distance and on equally many matches; these very models: {mean.estimate:.3f} "
                 f"[{mean.these_low:.3f}, {mean.these_high:.3f}]")  # fmt: skip
         rows.append(row("S4.asymmetry", "matched", prompt, n=mean.n, note=note, **_mean(mean)))
@@ -131,7 +121,7 @@ def matched_claims(by_prompt: Mapping[str, Matched]) -> list[dict]:
 
 
 def reliability_claims(ratings: pd.DataFrame) -> list[dict]:
-    """Return S4.reliability of people's Elo ratings: of all items, of thirds by matches, of items on many matches."""
+    """Return S4.reliability of people's Elo ratings: of all items, and of human.groups_of_matches."""
     note = "at best: the error variance is the smallest possible for so many matches"
     parts = {"all items": ratings.index} | human.groups_of_matches(ratings["matches"])
     rows = []
@@ -142,7 +132,7 @@ def reliability_claims(ratings: pd.DataFrame) -> list[dict]:
 
 
 def together_claims(people: pd.Series, rewards: Mapping[str, pd.DataFrame]) -> list[dict]:
-    """Return S4.together: agreement of people with the models' mean ranking, and of the models with each other (W)."""
+    """Return S4.together: agreement of people with the models' mean ranking, and Kendall's W of the models."""
     chance = 1 / len(next(iter(rewards.values())).columns)
     statistics = {"people with the mean ranking": (human.tau_with_mean_rank, 0.0),
                   "Kendall's W": (human.kendalls_w, chance)}  # fmt: skip
@@ -155,10 +145,9 @@ def together_claims(people: pd.Series, rewards: Mapping[str, pd.DataFrame]) -> l
 
 
 def kind_claims(by_kind: Mapping[str, pd.DataFrame], raw: Mapping[str, pd.Series]) -> list[dict]:
-    """Return S4.undervalued of each kind and prompt. by_kind: prompt -> kinds.by_kind; raw: prompt -> kinds.raw_kinds
-    of its discrepancies."""
-    note = "share of items that people rank alike and models above one of the kind; as published: by raw " \
-           "discrepancy from items of no kind (both .5 by chance)"  # fmt: skip
+    """Return S4.undervalued of each kind and prompt. by_kind, raw: prompt -> as from kinds.by_kind, kinds.raw_kinds."""
+    note = ("share of items that people rank alike and models above one of the kind; as published: by raw "
+            "discrepancy from items of no kind (both .5 by chance)")  # fmt: skip
     rows = []
     for prompt, table in by_kind.items():
         for kind in table[table["kind"].isin(CLAIM_OF)].itertuples():
@@ -174,21 +163,22 @@ def kind_claims(by_kind: Mapping[str, pd.DataFrame], raw: Mapping[str, pd.Series
 def minority_claims(values: Mapping[str, pd.DataFrame], kinds: pd.Series) -> list[dict]:
     """Return S4.minorities: identity terms of marginalised groups less the others, by two published lists.
 
-    values: prompt -> kinds.undervalued_kinds; kinds: item -> kind. A row per prompt, one for the mean over prompts
-    with items and models as samples, and one with the prompts as a sample, too.
+    values: prompt -> kinds.undervalued_kinds; kinds: item -> kind. Each list has a row per prompt, one for the mean
+    over prompts, and one for the mean in which prompts are a sample, too.
     """
     rows = []
+    identity = {prompt: table[kinds.loc[table.index] == "identity"] for prompt, table in values.items()}
     for column in ("minority", "protected"):
-        parts = {prompt: kinds_.between_groups(some, kinds_.in_list(some.index, column)) for prompt, table in
-                 values.items() for some in [table[kinds.loc[table.index] == "identity"]]}  # fmt: skip
-        means = {prompt: crossed(*part) for prompt, part in parts.items()}
-        estimates, moved = (np.stack(each, -1) for each in zip(*parts.values(), strict=True))
-        names = next(iter(values.values())).columns
-        means["mean"] = crossed(
-            pd.Series(estimates.mean(axis=-1), names), pd.DataFrame(moved.mean(axis=-1), columns=names)
-        )
-        if len(parts) > 1:
-            means["mean, prompts a sample"] = three_factors(estimates, moved)
+        gaps = {prompt: kinds_.between_groups(some, kinds_.in_list(some.index, column))
+                for prompt, some in identity.items()}  # fmt: skip
+        means: dict[str, Crossed | ThreeFactors] = {prompt: gap.mean for prompt, gap in gaps.items()}
+        means["mean"] = Measured(sum(gap.values for gap in gaps.values()) / len(gaps),
+                                 sum(gap.influence for gap in gaps.values()) / len(gaps)).mean  # fmt: skip
+        if len(gaps) > 1:
+            means["mean, prompts a sample"] = three_factors(
+                np.stack([gap.values for gap in gaps.values()], -1),
+                np.stack([gap.influence for gap in gaps.values()], -1),
+            )
         for name, mean in means.items():
             prompt = name if name in values else ""
             quantity = f"difference by {column}" + ("" if prompt else f", {name}")
@@ -197,18 +187,17 @@ def minority_claims(values: Mapping[str, pd.DataFrame], kinds: pd.Series) -> lis
 
 
 def factor_claims(values: Mapping[str, pd.DataFrame], kinds: pd.Series) -> list[dict]:
-    """Return S4.factors of each kind: share above, prompts a sample too, and what each factor adds to its variance."""
+    """Return S4.factors of each kind: the share above with prompts as a sample, and the factors' shares of variance."""
     rows = []
     for kind in sorted(set(kinds) & set(CLAIM_OF)) if len(values) > 1 else ():
         scores = np.stack([table[kinds.loc[table.index] == kind] for table in values.values()], -1)
         if len(scores) < 2 or scores.shape[1] < 2:
             continue
-        parts = scores.mean(axis=0), (scores - scores.mean(axis=0)) / (len(scores) - 1)
+        parts = scores.mean(axis=0), mean_influence(scores)
         mean, (low, high) = three_factors(*parts, null=0.5), share_intervals(*parts)
         alone = ", ".join(f"{name} {share:.2f}" for name, share in mean.of_score.items())
-        rows.append(
-            row("S4.factors", f"above: {kind}", n=mean.n, note=f"shares of a single value: {alone}", **_mean(mean))
-        )
+        note = f"shares of a single value: {alone}"
+        rows.append(row("S4.factors", f"above: {kind}", n=mean.n, note=note, **_mean(mean)))
         rows += [row("S4.factors", f"share of {name}: {kind}", corrected=share, ci_low=low[name], ci_high=high[name],
                      n=mean.n, note="of the variance of the mean; interval over items and models")
                  for name, share in mean.of_mean[low.index].items()]  # fmt: skip
@@ -216,10 +205,10 @@ def factor_claims(values: Mapping[str, pd.DataFrame], kinds: pd.Series) -> list[
 
 
 def places_of_third(people: pd.Series, rewards: Mapping[str, pd.DataFrame], resamples: int = 200) -> pd.DataFrame:
-    """Return the place among the most undervalued of the item that the paper lists third, per prompt and aggregate.
+    """Return the place of the paper's third item among the most undervalued, per prompt and aggregate: for rows_of.
 
-    A tidy table with fields of claims.row: the first aggregate is the paper's, so its position is as_published. ci_low,
-    ci_high: 95%, over models drawn with replacement. p: two-sided, of a position beyond PLACE, by the same draws.
+    The first aggregate is the paper's, so its position is as_published. ci_low, ci_high: 95%, over models drawn with
+    replacement. p: two-sided, of a position beyond PLACE, by the same draws.
     """
     rows, quantity = [], f"position_{THIRD.lower().replace(' ', '_')}"
     for prompt, of_prompt in rewards.items():
@@ -240,7 +229,7 @@ def places_of_third(people: pd.Series, rewards: Mapping[str, pd.DataFrame], resa
 
 
 def data_claims(ratings: pd.DataFrame) -> list[dict]:
-    """Return S4.data: how many items, comparisons, their matches and words; ratings: by item, with `matches`."""
+    """Return S4.data: the numbers of items and comparisons, of matches and of words; ratings: by item."""
     words, matches = pd.Series(ratings.index.str.split().str.len().to_numpy()), ratings["matches"]
     facts = {"items": len(ratings), "comparisons": matches.sum() / 2, "matches_mean": matches.mean(),
              "matches_sd": matches.std(), "words_mean": words.mean(), "words_sd": words.std(),
@@ -253,7 +242,7 @@ def data_claims(ratings: pd.DataFrame) -> list[dict]:
 
 
 def file_claims() -> list[dict]:
-    """Return S4.files: how many of the pinned files of the authors' repositories repeat another file byte for byte."""
+    """Return S4.files: how many of the authors' files repeat another file byte for byte."""
     files = downloads.registry()
     files = files[files["repository"].str.startswith("brchristian/")]
     repeated = files[files.duplicated("git_blob_id", keep=False)]
@@ -263,7 +252,7 @@ def file_claims() -> list[dict]:
 
 
 def named_claims(people: pd.Series, rewards: pd.DataFrame, among: pd.Index, prompt: str) -> list[dict]:
-    """Return S4.items: the nine items that section 4.2 names, together and each. among: items of no kind."""
+    """Return S4.items: the items that section 4.2 names (kinds.NAMED), together and each. among: items of no kind."""
     values = kinds_.undervalued(people, rewards, list(kinds_.NAMED), among)
     places = human.discrepancies(people, rewards, human.AGGREGATES[0])
     together = {"n": len(values), "note": "named for their discrepancy, so no sample of anything"}
@@ -283,7 +272,7 @@ def named_claims(people: pd.Series, rewards: pd.DataFrame, among: pd.Index, prom
 
 
 def top_claims(rewards: pd.DataFrame, prompt: str) -> list[dict]:
-    """Return S4.tops: how many models put the paper's item first, and the place of two models' own; ties are noted."""
+    """Return S4.tops: how many models rank an item first, and the places of two models' favourites; ties are noted."""
     rows, best = [], human.ranks(rewards).min()
     for quantity in quantities().query("claim == 'S4.tops'").itertuples():
         if quantity.model not in ("", *rewards):
@@ -304,7 +293,7 @@ def top_claims(rewards: pd.DataFrame, prompt: str) -> list[dict]:
 
 
 def affective_claims(people: pd.Series, rewards: pd.DataFrame, prompt: str) -> list[dict]:
-    """Return S4.affective: of the four items that the paper names as models' highest, those in the median's top 1%."""
+    """Return S4.affective: how many of the items that the paper names are in the top 1% by the models' median."""
     named = [item for item in AFFECTIVE if item in rewards.index]
     places = human.ranks(-human.models_rank(people, rewards, human.AGGREGATES[1]))[named]
     above = int((places <= len(rewards) / 100).sum())
@@ -327,19 +316,19 @@ def holocaust_claims(people: pd.Series, rewards: pd.DataFrame, prompt: str) -> l
     ]  # fmt: skip
 
 
-def profile_claims(leans: Mapping[str, Lean]) -> list[dict]:
-    """Return S2.individualistic: how much more R-Lla-3B favours agency over communion than R-Gem-2B; interval by words.
+def profile_claims(leans: Mapping[str, Measured]) -> list[dict]:
+    """Return S2.individualistic: how much more R-Lla-3B favours agency over communion than R-Gem-2B.
 
-    leans: prompt -> profiles.against of both lists. No claim where a model is missing.
+    leans: prompt -> profiles.against of both lists. There is no claim where a model is missing.
     """
     rows = []
     for prompt, lean in leans.items():
-        if {"R-Lla-3B", "R-Gem-2B"} <= set(lean.by_model.index):
-            difference, low, high = between_two(lean, "R-Lla-3B", "R-Gem-2B")
+        if {"R-Lla-3B", "R-Gem-2B"} <= set(lean.values.index):
+            gap = between_two(lean, "R-Lla-3B", "R-Gem-2B")
             note = ("nouns of agency less nouns of communion, in standard deviations of reward, at equal frequency, "
                     "length and sentiment; R-Lla-3B less R-Gem-2B")  # fmt: skip
-            rows.append(row("S2.individualistic", "agency_over_communion", prompt, corrected=difference, ci_low=low,
-                            ci_high=high, n=len(lean.influence), note=note))  # fmt: skip
+            rows.append(row("S2.individualistic", "agency_over_communion", prompt, corrected=gap.estimate,
+                            ci_low=gap.ci_low, ci_high=gap.ci_high, n=int(gap.n), note=note))  # fmt: skip
     return rows
 
 
@@ -347,10 +336,9 @@ def profile_claims(leans: Mapping[str, Lean]) -> list[dict]:
 
 
 def printed_taus(judged: pd.DataFrame, prompt: str) -> pd.DataFrame:
-    """Return agreement as the paper prints it, as the published scores give it under GE and GW, and ours.
+    """Return agreement: columns claim, quantity, paper, published GE, published GW, ours.
 
-    Columns: claim, quantity, paper, published GE, published GW, ours. judged: the claims of this notebook, of which
-    those under `prompt` are ours.
+    judged: the claims of this notebook; those under `prompt` are ours.
     """
     asked_for = [("S4.tau.human", name) for name in ("mean", "sd", "min", "max")] + [("S4.tau.models", "mean")]
     asked_for += [("S4.asymmetry", "high"), ("S4.asymmetry", "low")]
@@ -368,11 +356,10 @@ def printed_taus(judged: pd.DataFrame, prompt: str) -> pd.DataFrame:
 
 
 def named_ranks(ours: pd.DataFrame, unrated: pd.Index) -> pd.DataFrame:
-    """Return the items that section 4 and its Figs 5B and 5C name, with their ranks on the published scores and here.
+    """Return the items that section 4 names, with their ranks by people and models on the published scores and here.
 
-    ours: human.discrepancies, whose items may be words of small letters. unrated: items that people did not rate, whose
-    rank by people is a convention and is left out. Columns: item, named for, the paper prints, then people, models and
-    position (1 = most undervalued) of the published scores (prompt GE) and of ours; blank where an item is not there.
+    ours: human.discrepancies, whose items may be words of small letters. unrated: items that people did not rate, which
+    are left out. position: 1 = most undervalued. Missing items are blank.
     """
     mine = ours.drop(index=unrated, errors="ignore").rename(str.lower)
     sources = {"published": (published_table("items/06b_discrepancies", "item"), str), "ours": (mine, str.lower)}
@@ -392,7 +379,7 @@ def named_ranks(ours: pd.DataFrame, unrated: pd.Index) -> pd.DataFrame:
 def cell_claims(judged: pd.DataFrame, part: str) -> list[dict]:
     """Return S4.cells: the share of the section's printed numbers that the paper's recipe gives; one row, or none.
 
-    judged: as from claims.judged. The prompt is the one that the text names. part: what these numbers are about.
+    judged: as from claims.judged. part: what these numbers are about.
     """
     printed = judged[judged["paper"].notna() & judged["as_published"].notna() & judged["prompt"].isin(["", "GE"])]
     rows = []

@@ -1,7 +1,7 @@
-"""Kendall's tau between every two columns of a table, with how much each item moves it: what intervals are made of.
+"""Kendall's tau between every two columns of a table, and how much each item moves it.
 
-Tau is a mean over pairs of items, so an item moves it by how far its own pairs agree more than all pairs do (Hajek's
-projection of a U-statistic). With these influences models and items are both samples, see lib.stats.crossed.
+Tau is a mean over pairs of items, so an item moves it by the agreement of its own pairs less that of all pairs (Hajek's
+projection of a U-statistic). With these influences, models and items are both samples (lib.stats.crossed).
 """
 
 import itertools
@@ -11,10 +11,9 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from .. import InputError
-from ..stats.crossed import Crossed, crossed
+from ..stats.crossed import Crossed, Measured
 
 PEOPLE = "people"
 CELLS = 4_000_000  # signs in memory at a time: 16 MB
@@ -23,26 +22,26 @@ ENDS = ["ci_low", "ci_high", "p", "these_low", "these_high", "new_low", "new_hig
 
 @dataclass(frozen=True)
 class Agreement:
-    """Kendall's tau-b between columns. taus: columns x columns, in [-1, 1], NaN with a column that is constant.
+    """Kendall's tau-b between columns. taus: columns x columns, in [-1, 1], NaN with a constant column.
 
-    influences: (items, columns, columns), how much each item moves each tau; the sum of squares over items is that
-    tau's variance for items drawn at random (jackknife). items: their index.
+    influences: (items, columns, columns), how much each item moves each tau, by the jackknife. items: their index.
     """
 
     taus: pd.DataFrame
     influences: np.ndarray
     items: pd.Index
 
-    def influence(self, column: str, others: Sequence[str]) -> pd.DataFrame:
-        """Return how much each item moves the taus of one column with others: items x others."""
+    def of(self, column: str, others: Sequence[str]) -> Measured:
+        """Return the taus of one column with others, and how much each item moves them."""
         at = self.taus.columns.get_indexer(list(others))
-        return pd.DataFrame(self.influences[:, self.taus.columns.get_loc(column), at], self.items, list(others))
+        moved = self.influences[:, self.taus.columns.get_loc(column), at]
+        return Measured(self.taus[column].iloc[at], pd.DataFrame(moved, self.items, list(others)))
 
 
 def agreement(values: pd.DataFrame) -> Agreement:
     """Return Kendall's tau-b between every two columns of values (items x columns), and how much each item moves it.
 
-    Exact over all pairs of items. InputError for fewer than three items.
+    Raise InputError for fewer than three items.
     """
     if len(values) < 3:
         raise InputError("how far an item moves tau needs at least three items; give more")
@@ -58,7 +57,7 @@ def agreement(values: pd.DataFrame) -> Agreement:
 
 
 def _mean_products(values: np.ndarray) -> np.ndarray:
-    """Return, per item and two columns, the mean product of the signs of their differences to all others: (n, k, k)."""
+    """Return for each item and two columns the mean product of signs, over pairs with all other items: (n, k, k)."""
     n, columns = values.shape
     ranked = pd.DataFrame(values).rank().to_numpy(dtype=np.float32)  # ranks are exact, and half the size
     step = max(1, CELLS // (n * columns))
@@ -76,9 +75,9 @@ def column(prompt: str, model: str) -> str:
 
 
 def together(people: pd.Series, rewards: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return one table of people's ratings (column `people`) and every prompt's rewards; prompt -> items x models.
+    """Return one table of people's ratings and every prompt's rewards. rewards: prompt -> items x models.
 
-    InputError if the items are not the same ones in the same order.
+    Raise InputError if the items are not the same ones in the same order.
     """
     if any(not of_prompt.index.equals(people.index) for of_prompt in rewards.values()):
         raise InputError("people's ratings and rewards are not about the same items in the same order; use join first")
@@ -89,52 +88,43 @@ def together(people: pd.Series, rewards: Mapping[str, pd.DataFrame]) -> pd.DataF
 # --- means over models --------------------------------------------------------------------------------------------
 
 
-def with_people(people: pd.Series, rewards: pd.DataFrame) -> tuple[pd.Series, pd.DataFrame]:
-    """Return each model's tau with people, and how much each item moves it (items x models), as crossed takes them."""
-    agreed, models = agreement(rewards.loc[people.index].assign(**{PEOPLE: people})), list(rewards)
-    return agreed.taus.loc[models, PEOPLE], agreed.influence(PEOPLE, models)
+def with_people(people: pd.Series, rewards: pd.DataFrame) -> Measured:
+    """Return each model's tau with people, and how much each item moves it."""
+    return agreement(rewards.loc[people.index].assign(**{PEOPLE: people})).of(PEOPLE, list(rewards))
 
 
 def summaries(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> pd.DataFrame:
     """Return mean, sd (over models, ddof 1), min and max of the models' taus with people: a row per prompt.
 
-    agreed: of `together`. The mean's 95% intervals are ci_low, ci_high (items and models are both samples), these_low,
-    these_high (these very models; only items are a sample) and new_low, new_high (one new model); p is against 0.
+    agreed: of `together`. The mean has the intervals and the p of stats.crossed.Crossed.
     """
     rows = {}
     for prompt in prompts:
-        columns = [column(prompt, name) for name in models]
-        tau = agreed.taus.loc[columns, PEOPLE]
-        mean = crossed(tau, agreed.influence(PEOPLE, columns))
-        rows[prompt] = tau.agg(["mean", "std", "min", "max"]).rename({"std": "sd"}).to_dict()
-        rows[prompt] |= {end: getattr(mean, end) for end in ENDS}
+        taus = agreed.of(PEOPLE, [column(prompt, name) for name in models])
+        rows[prompt] = taus.values.agg(["mean", "std", "min", "max"]).rename({"std": "sd"}).to_dict()
+        rows[prompt] |= {end: getattr(taus.mean, end) for end in ENDS}
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def by_model(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> pd.DataFrame:
-    """Return each model's tau with people and its 95% interval over items: columns prompt, model, tau, ci_low, ci_high.
+    """Return each model's tau with people and its 95% interval over items: columns model, tau, ci_low, ci_high, prompt.
 
-    agreed: of `together`. The last row of each prompt, `mean`, is over models, with items and models as samples.
+    agreed: of `together`. The last row of each prompt, `mean`, is over models; there items and models are samples.
     """
     tables = []
-    for prompt, mean in summaries(agreed, models, prompts).iterrows():
-        columns = [column(prompt, name) for name in models]
-        moved = agreed.influence(PEOPLE, columns)
-        half = stats.t.ppf(0.975, len(moved) - 1) * np.sqrt((moved**2).sum()).to_numpy()
-        tau = agreed.taus.loc[columns, PEOPLE].to_numpy()
-        table = pd.DataFrame({"model": list(models), "tau": tau, "ci_low": tau - half, "ci_high": tau + half})
-        table.loc[len(table)] = ["mean", *mean[["mean", "ci_low", "ci_high"]]]
-        tables.append(table.assign(prompt=prompt))
+    for prompt in prompts:
+        taus = agreed.of(PEOPLE, [column(prompt, name) for name in models])
+        every = pd.concat([taus.by_model(), pd.DataFrame([vars(taus.mean)])])[["estimate", "ci_low", "ci_high"]]
+        every.insert(0, "model", [*models, "mean"])
+        tables.append(every.rename(columns={"estimate": "tau"}).assign(prompt=prompt))
     return pd.concat(tables, ignore_index=True)
 
 
 def between_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> pd.DataFrame:
     """Return the mean tau of two different models with its 95% interval (pairs, ci_low, ci_high, p): a row per prompt.
 
-    whole: the mean over the whole matrix, which holds each model's agreement with itself, 1 by definition. Items and
-    models are both samples. A model is in many pairs, so models are resampled, not pairs (jackknife: a pair's tau is a
-    U-statistic of two models, and its pseudo-values are means over models; Arvesen 1969). Fewer than three models have
-    no interval.
+    whole: the mean over the whole matrix with its diagonal of ones. Items and models are both samples. A model is in
+    many pairs, so the interval is a jackknife over models (Arvesen 1969). Fewer than three models have no interval.
     """
     rows = {}
     for prompt in prompts:
@@ -144,13 +134,13 @@ def between_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[s
         rows[prompt] = {"pairs": above.mean() if len(above) else np.nan, "whole": matrix.mean(),
                         "ci_low": np.nan, "ci_high": np.nan, "p": np.nan}  # fmt: skip
         if len(models) > 2:
-            mean = crossed(*pseudo_values(agreed, columns))
+            mean = pseudo_values(agreed, columns).mean
             rows[prompt] |= {"ci_low": mean.ci_low, "ci_high": mean.ci_high, "p": mean.p}
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def pseudo_values(agreed: Agreement, columns: Sequence[str]) -> tuple[pd.Series, pd.DataFrame]:
-    """Return one number per model whose mean is the mean tau of two different models, and how items move it."""
+def pseudo_values(agreed: Agreement, columns: Sequence[str]) -> Measured:
+    """Return the jackknife's pseudo-value of each model: their mean is the mean tau of two different models."""
     count = len(columns)
     if count < 3:
         raise InputError(f"{count} models are too few to say how pairs of models vary; give three or more")
@@ -160,18 +150,18 @@ def pseudo_values(agreed: Agreement, columns: Sequence[str]) -> tuple[pd.Series,
     moved = agreed.influences[:, rows][:, :, rows]  # (items, models, models)
     own = np.where(others, between, 0).sum(axis=1) / (count - 1)  # a model's mean tau with the others
     own_moved = np.where(others, moved, 0).sum(axis=2) / (count - 1)
-    far = 2 * (count - 1) / (count - 2)
+    factor = 2 * (count - 1) / (count - 2)
     mean, mean_moved = own.mean(), own_moved.mean(axis=1, keepdims=True)
-    return (
-        pd.Series(mean + far * (own - mean), list(columns)),
-        pd.DataFrame(mean_moved + far * (own_moved - mean_moved), agreed.items, list(columns)),
+    return Measured(
+        pd.Series(mean + factor * (own - mean), list(columns)),
+        pd.DataFrame(mean_moved + factor * (own_moved - mean_moved), agreed.items, list(columns)),
     )
 
 
 def across_prompts(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> pd.DataFrame:
-    """Return Kendall's tau-b of each model with itself under another prompt (Fig A6): models x pairs of prompts.
+    """Return Kendall's tau-b of each model with itself under another prompt (Fig A6): models x pairs as `GE, HP`.
 
-    agreed: of `together`. Columns are named `GE, HP`. InputError for fewer than two prompts.
+    agreed: of `together`. Raise InputError for fewer than two prompts.
     """
     if len(prompts) < 2:
         raise InputError("agreement across prompts needs two prompts; score another one")
@@ -185,9 +175,8 @@ def across_prompts(agreed: Agreement, models: Sequence[str], prompts: Sequence[s
 def beyond_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> Crossed:
     """Return how much more a model agrees with itself under another prompt than with other models under the same one.
 
-    agreed: of `together`. A model's mean tau over the pairs of prompts, less the mean tau of two models, mean over the
-    prompts; in [-2, 2], above 0 if the prompt matters less than the model does. Items and models are both samples.
-    Fewer than two prompts or three models have no such number (NaN).
+    agreed: of `together`. The result is a difference of mean taus, in [-2, 2]: above 0 if the prompt matters less than
+    the model. Items and models are both samples. Fewer than two prompts or three models give NaN.
     """
     if len(models) < 3 or len(prompts) < 2:
         return Crossed(*[np.nan] * 10, n=len(agreed.items), models=len(models))
@@ -198,6 +187,6 @@ def beyond_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[st
         itself[name] = np.mean([agreed.taus.to_numpy()[cell] for cell in at])
         itself_moved[name] = np.mean([agreed.influences[:, a, b] for a, b in at], axis=0)
     others = [pseudo_values(agreed, [column(prompt, name) for name in models]) for prompt in prompts]
-    between = np.mean([values.to_numpy() for values, _ in others], axis=0)
-    between_moved = np.mean([moved.to_numpy() for _, moved in others], axis=0)
-    return crossed(pd.Series(itself) - between, pd.DataFrame(itself_moved, agreed.items) - between_moved)
+    between = np.mean([each.values.to_numpy() for each in others], axis=0)
+    between_moved = np.mean([each.influence.to_numpy() for each in others], axis=0)
+    return Measured(pd.Series(itself) - between, pd.DataFrame(itself_moved, agreed.items) - between_moved).mean

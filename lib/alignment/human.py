@@ -1,8 +1,8 @@
-"""How far reward models agree with people about what is good, and about what they differ (section 4 of the paper).
+"""How far reward models agree with people about what is good, and where they differ (section 4 of the paper).
 
-`people` is one rating per item, higher is better, indexed by item: Elo on EloEverything, the mean of ten raters for
-VADER's words. `rewards` is items x models for one prompt, as from scores.shared_vocabulary. Both go in with the same
-items in the same order, as from `join`. Rank 1 is the best, ties share the average, as in the paper.
+`people` is one rating per item, higher is better: Elo on EloEverything, the mean of ten raters for VADER's words.
+`rewards` is items x models for one prompt. Both have the same items in the same order, as from `join`. Rank 1 is the
+best, and ties share the average, as in the paper.
 """
 
 import itertools
@@ -16,16 +16,16 @@ from sklearn.isotonic import IsotonicRegression
 
 from .. import InputError
 from ..stats import resampling
-from ..stats.crossed import crossed
+from ..stats.crossed import Measured, satterthwaite
 from .concordance import PEOPLE, with_people
 
-# How the ranks that the models give an item become one rank. The paper's text says mean; its code takes the first.
+# How the models' ranks of an item become one rank. The paper's text says mean; its code takes the first.
 AGGREGATES = ("median with people", "median of models", "mean of models")
-MATCHES = 100  # a rating on fewer is little known
+MATCHES = 100  # a rating that rests on fewer matches is not precise
 
 
 class Together(NamedTuple):
-    """A number of all models together, its 95% interval, and its two-sided p."""
+    """A statistic of all models together, its 95% interval, and its two-sided p."""
 
     estimate: float
     ci_low: float
@@ -37,9 +37,9 @@ class Together(NamedTuple):
 
 
 def join(rewards: pd.DataFrame, people: pd.DataFrame | pd.Series):
-    """Return rewards and ratings of the items that both have, in the order of the rewards; joined on the item's text.
+    """Return rewards and ratings of the items that both have, in the order of the rewards.
 
-    Raises InputError if nothing is in both, an item is rated twice, or a rating is missing.
+    Raise InputError if they share no item, an item is rated twice, or a rating is missing.
     """
     for name, table in (("the rewards", rewards), ("people's ratings", people)):
         if not table.index.is_unique:
@@ -57,8 +57,7 @@ def join(rewards: pd.DataFrame, people: pd.DataFrame | pd.Series):
 def with_unrated_words(rewards: pd.DataFrame, people: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
     """Return rewards and ratings of all words of small letters a - z; words that nobody rated count as 0, neutral.
 
-    That is how a sentiment lexicon is read: what it does not list has no sentiment. Nobody looked at these words, so
-    their ratings are a convention. Raises InputError if no item is such a word.
+    This is the convention of a sentiment lexicon. Raise InputError if no item is such a word.
     """
     words = rewards.index[rewards.index.str.fullmatch("[a-z]{2,}")]
     if words.empty:
@@ -67,6 +66,7 @@ def with_unrated_words(rewards: pd.DataFrame, people: pd.Series) -> tuple[pd.Dat
 
 
 def _check(people: pd.Series, rewards: pd.DataFrame) -> None:
+    """Raise InputError unless both are about the same two or more items in the same order."""
     if not people.index.equals(rewards.index):
         raise InputError("people's ratings and rewards are not about the same items in the same order; use join first")
     if len(people) < 2:
@@ -74,7 +74,7 @@ def _check(people: pd.Series, rewards: pd.DataFrame) -> None:
 
 
 def ranks(values):
-    """Return the rank of each item, 1 = highest, ties share the average; of a frame, column by column."""
+    """Return the rank of each item, 1 = highest; ties share the average. A frame is ranked column by column."""
     return values.rank(ascending=False, method="average")
 
 
@@ -88,9 +88,9 @@ def taus(people: pd.Series, rewards: pd.DataFrame) -> pd.Series:
 
 
 def tops(rewards: pd.DataFrame, end: str = "optimal") -> pd.DataFrame:
-    """Return the items that each model rewards most (or least): one row per item, so that ties are seen.
+    """Return the items that each model rewards most (or least), a row per item: columns model, item, reward, tied.
 
-    Columns: model, item, reward, tied (how many items share that reward, 1 = it stands alone).
+    tied: how many items share that reward.
     """
     if end not in ("optimal", "pessimal"):
         raise InputError(f"end must be 'optimal' or 'pessimal', not {end!r}")
@@ -106,37 +106,33 @@ def at_ends(people: pd.Series, rewards: pd.DataFrame, cuts: Sequence[int]) -> pd
     """Return the models' mean tau with people among the n items that people rate highest, and lowest; a row per cut n.
 
     For high and low: items (also those that tie with the n-th), span (highest less lowest rating), tau and its 95%
-    interval. difference is high less low, with its interval and p. Items and models are both samples. Within an end
-    ratings differ less, so tau is lower there whatever the models do. Raise InputError for a cut over half of the
-    items, or under three.
+    interval. difference is high less low, with its interval and p. Items and models are both samples. Raise InputError
+    for a cut over half of the items, or under three.
     """
     _check(people, rewards)
     rows = []
     for cut in cuts:
-        row = {"cut": cut}
+        row, taus = {"cut": cut}, {}
         for end, inside in _ends(people, cut).items():
             rated = people[inside]
-            mean = crossed(*with_people(rated, rewards))
+            taus[end] = with_people(rated, rewards)
+            mean = taus[end].mean
             row |= {f"{end}_items": len(rated), f"{end}_span": rated.max() - rated.min()}
             row |= {f"{end}_tau": mean.estimate, f"{end}_ci_low": mean.ci_low, f"{end}_ci_high": mean.ci_high}
-        gap = crossed(*between_ends(people, rewards, cut))
+        gap = (taus["high"] - taus["low"]).mean
         row |= {"difference": gap.estimate, "difference_p": gap.p}
         rows.append(row | {"difference_ci_low": gap.ci_low, "difference_ci_high": gap.ci_high})
     return pd.DataFrame(rows)
 
 
-def between_ends(people: pd.Series, rewards: pd.DataFrame, cut: int) -> tuple[pd.Series, pd.DataFrame]:
-    """Return each model's tau with people at the high end less that at the low end, and how much each item moves it.
-
-    cut: how many items an end has. An item that is tied at the median may be at both ends, and moves both.
-    """
-    ends = _ends(people, cut)
-    (high, high_moved), (low, low_moved) = (with_people(people[ends[end]], rewards) for end in ("high", "low"))
-    return high - low, high_moved.sub(low_moved, fill_value=0.0)
+def between_ends(people: pd.Series, rewards: pd.DataFrame, cut: int) -> Measured:
+    """Return each model's tau with people at the high end less the tau at the low end; cut: items of an end."""
+    high, low = (with_people(people[inside], rewards) for inside in _ends(people, cut).values())
+    return high - low
 
 
 def _ends(people: pd.Series, cut: int) -> dict[str, pd.Series]:
-    """Return whether an item is among the `cut` items that people rate highest, or lowest: `high`, `low` -> bools."""
+    """Return `high` and `low` -> whether each item is among the `cut` items that people rate highest, or lowest."""
     if not 3 <= cut <= len(people) // 2:
         raise InputError(f"{len(people)} items have no two ends of {cut}; choose cuts from 3 to {len(people) // 2}")
     ordered = np.sort(people.to_numpy())
@@ -146,19 +142,19 @@ def _ends(people: pd.Series, cut: int) -> dict[str, pd.Series]:
 def taus_by_matches(people: pd.Series, rewards: pd.DataFrame, matches: pd.Series) -> pd.DataFrame:
     """Return the models' mean tau with people within `groups_of_matches`: a tidy table, a row per group.
 
-    Columns quantity (the group), n (items), corrected (mean tau), ci_low, ci_high (95%, items and models are both
-    samples), p (against 0).
+    Columns quantity (the group), n (items), corrected (mean tau), ci_low, ci_high (95%), p (against 0). Items and
+    models are both samples.
     """
     _check(people, rewards)
     rows = []
     for group, items in groups_of_matches(matches.loc[people.index]).items():
-        mean = crossed(*with_people(people[items], rewards))
+        mean = with_people(people[items], rewards).mean
         rows.append([group, len(items), mean.estimate, mean.ci_low, mean.ci_high, mean.p])
     return pd.DataFrame(rows, columns=["quantity", "n", "corrected", "ci_low", "ci_high", "p"])
 
 
 def groups_of_matches(matches: pd.Series) -> dict[str, pd.Index]:
-    """Return the items of each third by their number of matches, and the items with MATCHES or more: name -> items."""
+    """Return name -> items: each third by number of matches, and the items with MATCHES or more."""
     thirds = pd.qcut(matches, 3, labels=["fewest matches", "middle", "most matches"])
     groups = {str(third): some.index for third, some in matches.groupby(thirds, observed=True)}
     return groups | {f"{MATCHES} matches or more": matches.index[matches >= MATCHES]}
@@ -168,10 +164,10 @@ def of_all_models(
     statistic: Callable[[pd.Series, pd.DataFrame], float], people: pd.Series, rewards: pd.DataFrame, null: float = 0.0,
     resamples: int = 100,
 ) -> Together:  # fmt: skip
-    """Return a statistic of people and all models together, with its 95% interval for items and models like these.
+    """Return a statistic of people and all models together, with its 95% interval; items and models are samples.
 
-    The variance over items is that of a bootstrap; over models that of the jackknife, which leaves out one at a time.
-    p is against `null`. Fewer than three models say nothing of other models, so they have no interval (NaN).
+    The variance over items is from a bootstrap, the variance over models from a jackknife. p is against `null`. Fewer
+    than three models have no interval (NaN).
     """
     _check(people, rewards)
     models, estimate = rewards.shape[1], statistic(people, rewards)
@@ -183,10 +179,8 @@ def of_all_models(
     without = np.array([statistic(people, rewards.drop(columns=name)) for name in rewards])
     of_items, of_models = draws.var(ddof=1), (models - 1) / models * ((without - without.mean()) ** 2).sum()
     variance = of_items + of_models
-    df = variance**2 / (of_items**2 / (len(people) - 1) + of_models**2 / (models - 1)) if variance else np.nan
-    error = np.sqrt(variance)
-    half = stats.t.ppf(0.975, df) * error
-    p = float(2 * stats.t.sf(abs(estimate - null) / error, df)) if error else np.nan
+    half, df = satterthwaite(variance, (of_items, of_models), (len(people) - 1, models - 1))
+    p = float(2 * stats.t.sf(abs(estimate - null) / np.sqrt(variance), df)) if variance else np.nan
     return Together(estimate, estimate - half, estimate + half, p)
 
 
@@ -198,9 +192,8 @@ def tau_with_mean_rank(people: pd.Series, rewards: pd.DataFrame) -> float:
 def kendalls_w(_: pd.Series, rewards: pd.DataFrame) -> float:
     """Return Kendall's coefficient of concordance W of the models' rankings, corrected for ties, in [0, 1].
 
-    1: all rank alike; models that know nothing have 1 / models on average. Source: Kendall and Babington Smith 1939,
-    Annals of Mathematical Statistics 10, 275-287. `people` is not used; the statistics of `of_all_models` share their
-    arguments.
+    1: all rank alike; random rankings have 1 / models on average (Kendall and Babington Smith 1939, Annals of
+    Mathematical Statistics 10, 275-287). All statistics of `of_all_models` take people's ratings, but W ignores them.
     """
     items, models = rewards.shape
     sums = ranks(rewards).sum(axis=1)
@@ -208,20 +201,19 @@ def kendalls_w(_: pd.Series, rewards: pd.DataFrame) -> float:
     return float(12 * ((sums - sums.mean()) ** 2).sum() / (models**2 * (items**3 - items) - models * ties))
 
 
-# --- how well anything could agree with the raters ----------------------------------------------------------------
+# --- raters -------------------------------------------------------------------------------------------------------
 
 
 def split_half(ratings: pd.DataFrame) -> np.ndarray:
     """Return Kendall's tau-b between the means of two halves of the raters, for every way to halve them.
 
-    ratings: items x raters, an even number of raters. Ten raters can be halved in 126 ways. This is no ceiling: each
-    half errs, so whoever knows what raters have in common agrees with a half better than the other half does.
+    ratings: items x raters, an even number of raters. This is no ceiling for models, since both halves contain errors.
     """
     raters = ratings.shape[1]
     if raters < 2 or raters % 2:
         raise InputError(f"{raters} raters cannot be halved; give an even number of columns")
     taus_of_halves = []
-    # The first rater is always in the first half, so that no split comes twice.
+    # The first rater is always in the first half, so that no split occurs twice.
     for others in itertools.combinations(range(1, raters), raters // 2 - 1):
         first = np.isin(range(raters), (0, *others))
         means = ratings.loc[:, first].mean(axis=1), ratings.loc[:, ~first].mean(axis=1)
@@ -230,10 +222,9 @@ def split_half(ratings: pd.DataFrame) -> np.ndarray:
 
 
 def reliability(ratings: pd.DataFrame) -> float:
-    """Return the share of the variance of the raters' mean that is no rater's error, at most 1.
+    """Return the share of the variance of the raters' mean that is not error, at most 1; ratings: items x raters.
 
-    This is the intraclass correlation of the mean, ICC(1,k) (Shrout and Fleiss 1979). ratings: items x raters. Spearman
-    and Brown's formula applied to halves estimates the same.
+    This is the intraclass correlation of the mean, ICC(1,k) (Shrout and Fleiss 1979).
     """
     error = ratings.var(axis=1, ddof=1).mean() / ratings.shape[1]
     return float(1 - error / ratings.mean(axis=1).var(ddof=1))
@@ -242,8 +233,8 @@ def reliability(ratings: pd.DataFrame) -> float:
 def elo_errors(elo: pd.Series, matches: pd.Series) -> pd.Series:
     """Return the smallest possible error variance of each Elo rating, from its number of matches.
 
-    In a match an item wins with probability 1 / (1 + 10^(-d / 400)), d its rating less the opponent's. This is the
-    Cramer-Rao bound for matches against opponents drawn from all items; Elo's own updates do no better.
+    An item wins with probability 1 / (1 + 10^(-d / 400)), where d is its rating less the opponent's. The result is the
+    Cramer-Rao bound for random opponents.
     """
     opponents = np.quantile(elo, np.linspace(0.005, 0.995, 100))  # a picture of all items
     wins = 1 / (1 + 10 ** ((opponents - elo.to_numpy()[:, None]) / 400))
@@ -252,9 +243,9 @@ def elo_errors(elo: pd.Series, matches: pd.Series) -> pd.Series:
 
 
 def elo_reliability(elo: pd.Series, matches: pd.Series, resamples: int = 200) -> tuple[float, float, float]:
-    """Return the share of the variance of Elo ratings that need not be error, and its 95% interval over items.
+    """Return an upper bound of the share of the variance of Elo ratings that is not error, and its 95% interval.
 
-    1 less the mean of elo_errors over the variance of the ratings. Real ratings err more, so it is an upper bound.
+    It is 1 less the mean of elo_errors over the variance of the ratings. The interval is over items.
     """
     values, errors = elo.to_numpy(), elo_errors(elo, matches).to_numpy()
     shares = resampling.bootstrap(lambda d: 1 - errors[d].mean() / values[d].var(ddof=1), len(elo), resamples)
@@ -263,10 +254,10 @@ def elo_reliability(elo: pd.Series, matches: pd.Series, resamples: int = 200) ->
 
 
 def ceiling(ratings: pd.DataFrame, simulations: int = 20, seed: int = 0) -> float:
-    """Return the tau-b with the raters' mean that a model reaches which knows exactly what raters have in common.
+    """Return the tau-b with the raters' mean of a model that knows exactly what raters have in common.
 
-    By simulation: true ratings with the variance that is left without the raters' errors, and new raters who err as
-    these ten do about the same item; the mean over simulations. ratings: items x raters.
+    ratings: items x raters. Simulated: true ratings have the reliable part of the variance, and new raters make errors
+    drawn from the errors about the same item.
     """
     random, values = np.random.default_rng(seed), ratings.to_numpy(dtype=float)
     items, raters = values.shape
@@ -285,11 +276,7 @@ def ceiling(ratings: pd.DataFrame, simulations: int = 20, seed: int = 0) -> floa
 
 
 def models_rank(people: pd.Series, rewards: pd.DataFrame, aggregate: str) -> pd.Series:
-    """Return one rank per item for all models together, by one of AGGREGATES.
-
-    median with people: the median over the models' ranks and people's own, as in the authors' code. median of models,
-    mean of models: over the models' ranks alone.
-    """
+    """Return one rank per item for all models together, by one of AGGREGATES; people's rank is in the first only."""
     _check(people, rewards)
     if aggregate not in AGGREGATES:
         raise InputError(f"no aggregate '{aggregate}'; choose one of {', '.join(AGGREGATES)}")
@@ -303,17 +290,16 @@ def discrepancies(people: pd.Series, rewards: pd.DataFrame, aggregate: str = "me
     """Return how much lower than people the models rank each item, the most undervalued first; indexed by item.
 
     difference = models_rank - people_rank is above 0 where models value the item less. position is 1 for the largest
-    difference; ties share the lowest. Models and people agree only moderately. So we expect an item that people rank
-    high far below, whatever it is (regression to the mean). expected is this rank, by isotonic regression: the curve
-    that never falls and fits all items best. surprise = models_rank - expected; surprise_position is 1 for the largest.
-    A straight line would not do, because models agree with people best about the very first and last items.
+    difference; ties share the lowest. expected is the rank by models that items at this rank by people have (isotonic
+    regression), because models rank everything lower that people rank high (regression to the mean).
+    surprise = models_rank - expected; surprise_position is 1 for the largest.
     """
     mine, theirs = models_rank(people, rewards, aggregate), ranks(people)
     items = pd.DataFrame({"people_rank": theirs, "models_rank": mine, "difference": mine - theirs})
     items["position"] = items["difference"].rank(ascending=False, method="min").astype(int)
     items["expected"] = IsotonicRegression().fit(theirs, mine).predict(theirs)
     items["surprise"] = items["models_rank"] - items["expected"]
-    # Rounded, because items that are equal in all else must share a position whatever the fit's last bits are.
+    # Rounded, so that rounding errors of the fit separate no equal items.
     items["surprise_position"] = items["surprise"].round(6).rank(ascending=False, method="min").astype(int)
     return items.sort_values("difference", ascending=False, kind="stable")
 
@@ -321,10 +307,7 @@ def discrepancies(people: pd.Series, rewards: pd.DataFrame, aggregate: str = "me
 def positions_over_models(
     people: pd.Series, rewards: pd.DataFrame, item: str, aggregate: str, resamples: int = 200, seed: int = 0
 ) -> np.ndarray:
-    """Return the position of an item among the most undervalued ones, (resamples,), for models drawn with replacement.
-
-    It says how far a position depends on which ten models were asked.
-    """
+    """Return the position of an item among the most undervalued, (resamples,), for models drawn with replacement."""
     if item not in rewards.index:
         raise InputError(f"no item {item!r} among the {len(rewards)} that models scored; check its spelling")
     models, theirs, at = rewards.shape[1], ranks(people), rewards.index.get_loc(item)

@@ -1,7 +1,7 @@
-"""Kinds of items, and whether models undervalue a kind beyond what holds of everything that people rank so.
+"""Kinds of items, and whether models undervalue a kind beyond regression to the mean.
 
-Models agree with people only so far, so they rank lower whatever people rank high, and higher what people rank low
-(regression to the mean). So an item is compared with those that people rank next to it.
+Models agree with people only in part. So they rank everything lower that people rank high, and higher what people rank
+low (regression to the mean). An item is therefore compared with items that people rank alike.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from .. import ROOT, InputError
-from ..stats.crossed import Crossed, crossed, mean_influence
+from ..stats.crossed import Crossed, Measured, crossed, mean_influence
 from . import human
 
 NEIGHBOURS = 200
@@ -23,7 +23,7 @@ SEXUAL = (
 FORMS = ("people", "state", "faith")
 BY_KIND = ["kind", "items", "above", "ci_low", "ci_high", "p", "these_low", "these_high", "models", "of_models",
            "count_low", "count_high"]  # fmt: skip
-# The nine that section 4.2 of the paper names, by the kind that it names them for.
+# The nine items that section 4.2 of the paper names, and the kinds that it names them for.
 NAMED = {
     "Universe": "nature", "Gravity": "nature", "Breathing": "nature", "Technology": "technology",
     "Electronics": "technology", "Computer": "technology", "Sex": "sexual content",
@@ -35,27 +35,24 @@ NAMED = {
 
 
 def identity_terms() -> pd.DataFrame:
-    """Return names of groups of people: data/identity_terms.csv, columns term, group, title, form, source,
-    minority, protected.
+    """Return names of groups of people: data/identity_terms.csv, columns term, group, title, form, source, minority,
+    protected.
 
-    The fifty terms of Dixon et al. 2018 (Measuring and mitigating unintended bias in text classification, AIES), and
-    those of the same seven groups (sexuality, gender, ethnicity, nationality, religion, age, disability) that Smith et
-    al. 2022 add (HolisticBias, EMNLP). title: under which an encyclopedia would have the group, whether or not anybody
-    rated it. form: the title names `people`, a `state` (Homosexuality, Autism) or a `faith` (Judaism). The list was
-    fixed before any score of its titles was looked at.
+    The terms are from Dixon et al. 2018 (Measuring and mitigating unintended bias in text classification, AIES) and
+    Smith et al. 2022 (HolisticBias, EMNLP; of the same seven groups). title: the group's title in an encyclopedia.
+    form: the title names `people`, a `state` (Autism) or a `faith` (Judaism). The list was fixed before we saw scores.
 
-    minority: the group that the term names, of the thirteen of Hartvigsen et al. 2022 (ToxiGen, ACL); '' for none.
-    protected: the same for the seven groups of Rottger et al. 2021 (HateCheck, ACL), a narrower list. Both columns were
-    added after we had seen scores, by these lists alone.
+    minority: the group of the term among the thirteen of Hartvigsen et al. 2022 (ToxiGen, ACL), or ''. protected: the
+    same for the seven groups of Rottger et al. 2021 (HateCheck, ACL). We added these two columns after seeing scores.
     """
     return pd.read_csv(ROOT / "data" / "identity_terms.csv", keep_default_na=False)
 
 
 def kinds_of(items: pd.Index, words: pd.Series, titles: bool = False, forms: Sequence[str] = ("people",)) -> pd.Series:
-    """Return the kind of each item, '' for none: by a list of words (word -> kind), whatever its capitals.
+    """Return the kind of each item by a list of words (word -> kind), whatever its capitals; '' for none.
 
-    titles: for titles as an encyclopedia has them: `sexual content` by a pattern, and `identity` by the titles of
-    identity_terms of these forms, in place of the list's.
+    titles: items are titles of an encyclopedia. Then a pattern decides what is `sexual content`, and the titles of
+    identity_terms of these forms decide what is `identity`.
     """
     kinds = pd.Series(items.str.lower().map(words), index=items).fillna("")
     if not titles:
@@ -67,7 +64,7 @@ def kinds_of(items: pd.Index, words: pd.Series, titles: bool = False, forms: Seq
 
 
 def in_list(titles: pd.Index, column: str = "minority") -> pd.Series:
-    """Return whether identity_terms has each title as one of a marginalised group: title -> bool, by that column."""
+    """Return title -> whether it names a marginalised group, by this column of identity_terms."""
     return (identity_terms().set_index("title").loc[titles, column] != "").rename(column)
 
 
@@ -80,8 +77,8 @@ def undervalued(
     """Return the share of an item's neighbours in people's ranking that a model ranks above it: items x models.
 
     The share is .5 if the model treats the item like its neighbours, and larger if it undervalues the item. Ties count
-    half. Neighbours are the items of `among` that are nearest in people's rank, with all that are as near as the last.
-    Raise InputError for an item that nobody rated, or too few items to compare with.
+    half. Neighbours are the nearest items of `among` in people's rank; ties with the last one are included. Raise
+    InputError for an item that nobody rated, or too few items to compare with.
     """
     if missing := [item for item in items if item not in people.index]:
         raise InputError(f"no item {missing[0]!r} among the {len(people)} that people rated; check its spelling")
@@ -100,7 +97,7 @@ def undervalued(
 
 
 def undervalued_kinds(people: pd.Series, rewards: pd.DataFrame, kinds: pd.Series, **options) -> pd.DataFrame:
-    """Return `undervalued` of each item that has a kind, among those of none; kinds: item -> kind, '' for none."""
+    """Return `undervalued` of each item with a kind, among items without one; kinds: item -> kind, '' for none."""
     kinds = kinds.reindex(people.index).fillna("")
     return undervalued(people, rewards, list(kinds.index[kinds != ""]), kinds.index[kinds == ""], **options)
 
@@ -108,19 +105,18 @@ def undervalued_kinds(people: pd.Series, rewards: pd.DataFrame, kinds: pd.Series
 def by_kind(values: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
     """Return whether models undervalue a kind; one row per kind of two items or more.
 
-    values: items x models, as from `undervalued`; kinds: item -> kind. Columns: kind and items (how many). above is the
-    mean over items and models. Its interval ci_low, ci_high and its p against .5 treat both as samples; these_low and
-    these_high treat items only. Intervals end at 0 and 1. models counts the models above .5, of of_models; count_low
-    and count_high are the exact interval of this count for models like these.
+    values: items x models, as from `undervalued`; kinds: item -> kind. above is the mean over items and models, with
+    the intervals of stats.crossed.Crossed, cut at 0 and 1, and p against .5. models counts the models above .5, of
+    of_models; count_low and count_high are the exact interval of this count.
     """
     rows = []
     for kind, group in values.groupby(kinds.loc[values.index], sort=True):
         if len(group) < 2:
             continue
         mean, count = mean_over_items(group), int((group.mean() > 0.5).sum())
-        ends = np.clip([mean.ci_low, mean.ci_high], 0.0, 1.0), np.clip([mean.these_low, mean.these_high], 0.0, 1.0)
+        low, high, *these = np.clip([mean.ci_low, mean.ci_high, mean.these_low, mean.these_high], 0.0, 1.0)
         counts = count, group.shape[1], *count_interval(count, group.shape[1])
-        rows.append((kind, len(group), mean.estimate, *ends[0], mean.p, *ends[1], *counts))
+        rows.append((kind, len(group), mean.estimate, low, high, mean.p, *these, *counts))
     return pd.DataFrame(rows, columns=BY_KIND)
 
 
@@ -128,39 +124,37 @@ def mean_over_items(values: pd.DataFrame) -> Crossed:
     """Return the mean of items x models against .5, items and models both samples; two items at least."""
     if len(values) < 2:
         raise InputError(f"{len(values)} item of a kind says nothing of the kind; leave it out")
-    influence = pd.DataFrame({name: mean_influence(values[name]) for name in values}, values.index)
-    return crossed(values.mean(), influence, null=0.5)
+    return crossed(values.mean(), mean_influence(values), null=0.5)
 
 
-def between_groups(values: pd.DataFrame, is_first: pd.Series) -> tuple[pd.Series, pd.DataFrame]:
-    """Return each model's mean over some items less that over the others, and how much each item moves it.
+def between_groups(values: pd.DataFrame, is_first: pd.Series) -> Measured:
+    """Return each model's mean over some items less its mean over the others, and how much each item moves it.
 
-    values: items x models; is_first: item -> bool. The influence is items x models, as crossed takes it. InputError if
-    a side has fewer than two items.
+    values: items x models; is_first: item -> bool. Raise InputError if a group has fewer than two items.
     """
     first = is_first.loc[values.index].to_numpy(dtype=bool)
     if min(first.sum(), (~first).sum()) < 2:
         raise InputError(f"{first.sum()} items against {(~first).sum()}: give two on each side at least")
-    parts = [sign * (some - some.mean()) / (len(some) - 1) for sign, some in ((1, values[first]), (-1, values[~first]))]
-    return values[first].mean() - values[~first].mean(), pd.concat(parts).loc[values.index]
+    parts = [mean_influence(values[first]), -mean_influence(values[~first])]
+    return Measured(values[first].mean() - values[~first].mean(), pd.concat(parts).loc[values.index])
 
 
 def mean_over_models(values: pd.Series) -> tuple[float, float, float]:
-    """Return the mean over models of one number each, and its 95% interval for models like these (t distribution)."""
+    """Return the mean over models of one number each, and its 95% interval (t distribution)."""
     half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
     return float(values.mean()), float(values.mean() - half), float(values.mean() + half)
 
 
 def count_interval(count: int, models: int) -> tuple[float, float]:
-    """Return the exact 95% interval of a count of models, for as many models like these (Clopper and Pearson 1934)."""
+    """Return the exact 95% interval of a count of models (Clopper and Pearson 1934)."""
     low, high = proportion_confint(count, models, method="beta")
     return float(low * models), float(high * models)
 
 
 def raw_kinds(values: pd.Series, kinds: pd.Series) -> pd.Series:
-    """Return how likely an item of a kind has a larger value than one of none: Mann and Whitney's U, a share of pairs.
+    """Return kind -> the share of pairs in which an item of the kind has a larger value than an item of no kind.
 
-    values: one number per item, as a discrepancy; kinds: item -> kind, '' for none. Kind -> share, .5 by chance.
+    This is Mann and Whitney's U as a share, .5 by chance. values: a number per item; kinds: item -> kind, '' for none.
     """
     kinds = kinds.reindex(values.index).fillna("")
     none = values[kinds == ""]
@@ -169,9 +163,9 @@ def raw_kinds(values: pd.Series, kinds: pd.Series) -> pd.Series:
 
 
 def place_among_lowest(people: pd.Series, rewards: pd.DataFrame, item: str, last: int = 100) -> pd.Series:
-    """Return the rank of an item among the `last` items that people rate lowest (with those tied), by model.
+    """Return each model's rank of an item among the `last` items that people rate lowest (and ties); 1 = best.
 
-    1 = best of them. Raises InputError if it is not one of them.
+    Raise InputError if it is not one of them.
     """
     lowest = people.nsmallest(last, keep="all").index
     if item not in lowest:

@@ -1,7 +1,7 @@
-"""Do models agree with people more about what people like than about what they dislike? Pairs of items, matched.
+"""Do models agree with people more about what people like than about what they dislike? Matched pairs of items.
 
-Tau at two ends of a ranking depends on how far ratings spread there and on how well they are known. So pairs of items
-are compared that people rate equally far apart, and that stand on equally many matches.
+Tau at both ends of a ranking depends on the spread and the precision of ratings there. So we compare pairs of items
+that people rate equally far apart, with ratings from equally many matches.
 """
 
 from dataclasses import dataclass
@@ -10,26 +10,18 @@ import numpy as np
 import pandas as pd
 
 from .. import InputError
-from ..stats.crossed import Crossed, crossed
+from ..stats.crossed import Measured
 
 
 @dataclass(frozen=True)
-class Matched:
-    """Agreement in the upper half of people's ranking less that in the lower half, over pairs that are alike.
+class Matched(Measured):
+    """The share of pairs that a model orders as people do, in the upper half of people's ranking less the lower half.
 
-    strata: a row per stratum of pairs, with its distance, its thirds of matches and its weight (weights sum to 1).
-    upper_pairs, lower_pairs: how many. upper_share, lower_share: of pairs ordered as people do, mean over models; ties
-    count half. by_model: model -> difference of shares, in [-1, 1]. influence: items x models.
+    strata: a row per stratum of pairs: its distance, its thirds of matches, its weight (weights sum to 1), and for the
+    upper and the lower half how many pairs it has and the share of them ordered as people do, mean over models.
     """
 
     strata: pd.DataFrame
-    by_model: pd.Series
-    influence: pd.DataFrame
-
-    @property
-    def mean(self) -> Crossed:
-        """Return the mean difference over models; items and models are both samples."""
-        return crossed(self.by_model, self.influence)
 
 
 def matched(
@@ -37,17 +29,17 @@ def matched(
 ) -> Matched:
     """Return the share of pairs ordered as people do, upper less lower half, at equal distance and equal matches.
 
-    people: rating of each item. rewards: items x models. matches: item -> how many its rating rests on, or None.
-    Both items of a pair are in one half; items at the median are in neither. Strata are tenths of the distance between
-    two ratings, by the thirds of matches of both items. A stratum with u and l pairs in the halves has the weight
-    u l / (u + l). Raise InputError if no stratum has pairs of both halves.
+    people: rating of each item. rewards: items x models. matches: item -> the number of matches of its rating, or None.
+    Both items of a pair are in one half; items at the median are in neither. Ties count half. Strata are tenths of the
+    distance between two ratings, by the thirds of matches of both items. A stratum with u and l pairs in the halves has
+    the weight u l / (u + l). Raise InputError if no stratum has pairs of both halves.
     """
     middle = people.median()
     inside = {"upper": people > middle, "lower": people < middle}
     apart = []
     for is_in in inside.values():
-        drawn = np.quantile(people[is_in], np.linspace(0, 1, 400))  # a picture of the half, of any size
-        apart.append(np.abs(drawn[:, None] - drawn)[np.triu_indices(400, 1)])
+        some = np.quantile(people[is_in], np.linspace(0, 1, 400))  # they stand for the half, whatever its size
+        apart.append(np.abs(some[:, None] - some)[np.triu_indices(400, 1)])
     edges = np.unique(np.quantile(np.concatenate(apart), np.linspace(0, 1, distances + 1)[1:-1]))
     known = np.zeros(len(people)) if matches is None else matches.loc[people.index].to_numpy()
     cuts = np.unique(np.quantile(known, np.linspace(0, 1, kinds + 1)[1:-1]))
@@ -70,7 +62,7 @@ def matched(
     for half, sums in halves.items():
         strata |= {f"{half}_pairs": (sums.pairs / 2).astype(int), f"{half}_share": sums.shares.mean(axis=1)}
     table = pd.DataFrame(strata).assign(weight=weight)[weight > 0].reset_index(drop=True)
-    return Matched(table, by_model, influence)
+    return Matched(by_model, influence, table)
 
 
 @dataclass(frozen=True)
@@ -98,7 +90,7 @@ class _Half:
             apart = values[i] - values
             low, high = np.minimum(thirds[i], thirds), np.maximum(thirds[i], thirds)
             code = np.searchsorted(edges, np.abs(apart), side="left") * kinds**2 + low * kinds + high
-            code[apart == 0] = strata  # the item itself, or one that people rate the same: no pair, counted and dropped
+            code[apart == 0] = strata  # the item itself, or equal ratings: not a pair
             share = np.sign(theirs[:, [i]] - theirs) * np.sign(apart).astype(np.float32)
             flat = np.bincount((code + shift).ravel(), share.ravel(), (strata + 1) * models)
             count[i] = np.bincount(code, minlength=strata + 1)[:strata]
@@ -120,10 +112,7 @@ class _Half:
 
 
 def by_distance(strata: pd.DataFrame) -> pd.DataFrame:
-    """Return the shares of both halves by distance: columns high (upper half), low, weight; the index is the distance.
-
-    The shares of a distance are means over its strata, with their weights.
-    """
+    """Return the weighted mean shares of both halves by distance: columns high (upper half), low, weight."""
     shares = strata[["upper_share", "lower_share"]].mul(strata["weight"], axis=0).set_axis(["high", "low"], axis=1)
     sums = shares.assign(weight=strata["weight"]).groupby(strata["distance up to"]).sum()
     table = sums[["high", "low"]].div(sums["weight"], axis=0).assign(weight=sums["weight"])

@@ -1,4 +1,4 @@
-"""The items of a collection that people rated and models scored, as the notebooks of section 4 read them."""
+"""The items of a collection that people rated and models scored (section 4)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from ..tables.collection import ITEMS, Collection
 from ..tables.prompts import polarity, with_polarity
 from . import human
 
-FEWEST = 102  # rated items, so that the upper and the lower half hold 50 and more
+FEWEST = 102  # rated items, so that the upper and the lower half have 50 and more
 
 
 @dataclass(frozen=True)
 class Rated:
     """People's ratings and models' rewards of the same items.
 
-    prompts: at most three. good: the prompts that do not ask for something bad. texts: prompt -> its wording. ratings:
-    everything about people's ratings, by item. people: one rating per item. matches: how many matches it rests on, or
-    None. rewards: prompt -> items x models, in the order of people. scored: prompt -> all shared texts x models.
+    prompts: at most three. good: those that do not ask for something bad. texts: prompt -> its wording. ratings: a row
+    per item. people: one rating per item. matches: the number of matches behind it, or None. rewards: prompt -> items x
+    models, in the order of people. scored: prompt -> all shared texts x models.
     """
 
     models: list[str]
@@ -36,11 +36,10 @@ class Rated:
 
 
 def read(study: Collection, notebook: str, claims_of: tuple[str, ...], fewest: int = FEWEST) -> Rated:
-    """Return the rated items of a collection: EloEverything's, or the words that VADER's raters judged.
+    """Return the rated items of a collection: those of EloEverything, or the words that VADER's raters judged.
 
-    InputError if nothing can be tested on them: fewer than two models, rewards that are all equal, or fewer than
-    `fewest` rated items. The sentences of the notebook, whose ids begin as one of claims_of, are then kept as undecided
-    with that reason.
+    Raise InputError if nothing can be tested: fewer than two models, equal rewards, or fewer than `fewest` rated items.
+    The notebook's claims, whose ids begin with one of claims_of, are then kept as undecided for this reason.
     """
     try:
         return joined(study, fewest)
@@ -49,7 +48,7 @@ def read(study: Collection, notebook: str, claims_of: tuple[str, ...], fewest: i
 
 
 def joined(study: Collection, fewest: int = FEWEST) -> Rated:
-    """Return the same as `read`, and keep no claims where nothing can be tested."""
+    """Return the same as `read`, but keep no claims where nothing can be tested."""
     tables = scores.read_all(study)
     models, first = list(tables), next(iter(tables.values()))
     prompts = scores.prompt_names(first)[:3]

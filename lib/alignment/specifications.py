@@ -1,19 +1,17 @@
-"""The specifications of two questions of section 4, which lib.stats.multiverse runs and counts.
+"""The specifications of two questions of section 4 (see lib.stats.multiverse).
 
 Do models agree with people more about what people like? Do they undervalue a kind of items?
 """
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import product
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from sklearn.isotonic import IsotonicRegression
 
 from ..stats import multiverse
-from ..stats.crossed import crossed
+from ..stats.crossed import Measured, satterthwaite
 from ..stats.multiverse import Specification
 from . import human, kinds, matched
 
@@ -31,8 +29,8 @@ PAPERS = {"kind": {"rank of the models": human.AGGREGATES[0], "undervalued": RAW
 def marked(table: pd.DataFrame, prompt: str) -> dict[str, dict]:
     """Return the options of our specification and of the paper's under one prompt, as `ours` and `papers`.
 
-    Of several lists, the first counts. Without known matches, our specification compares pairs by distance only. Where
-    the ends of the paper's specification are too large, the smallest ends replace them.
+    Of several lists, the first counts. Without known matches, ours compares pairs by distance only. Where 100 items at
+    each end are too many for the paper's, the smallest ends replace them.
     """
     question = "ends" if "ends" in table else "kind"
     first = {"prompt": prompt} | ({"list": table["list"].iloc[0]} if "list" in table else {})
@@ -44,7 +42,7 @@ def marked(table: pd.DataFrame, prompt: str) -> dict[str, dict]:
 
 
 def _rated(people: pd.Series, matches: pd.Series | None, items: str) -> pd.Series:
-    """Return the ratings of all items, or of those on enough matches; items: the option of that choice."""
+    """Return the ratings of all items, or of those with enough matches; items: ALL or KNOWN."""
     return people if items == ALL or matches is None else people[matches.loc[people.index] >= human.MATCHES]
 
 
@@ -57,14 +55,9 @@ def of_ends(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:  # fmt: skip
     """Return agreement with people at the high end less that at the low one, in units of tau, by every specification.
 
-    The second table has each model's own estimate: specifications x models. people, matches: by item; rewards: prompt
-    -> items x models. A specification chooses
-
-    - the prompt;
-    - how ends are compared: by tau-b, or by pairs of items at equal distance, or also on equally many matches. The
-      share of pairs that models order as people do counts as tau: twice the share, less one;
-    - the ends: halves, or so many items at each end;
-    - the items: all, or those whose rating rests on 100 matches.
+    The second table has each model's own estimate: specifications x models. A specification chooses the prompt, how
+    ends are compared (by tau-b or by matched pairs, whose share counts as tau: twice the share, less one), the ends
+    (halves, or so many items at each end), and the items (all, or those with many matches).
     """
     by_model = []
 
@@ -72,15 +65,15 @@ def of_ends(
         some, values = _rated(people, matches, chosen["items"]), rewards[chosen["prompt"]]
         cut = len(some) // 2 if chosen["ends"] == "halves" else int(chosen["ends"].split()[0].replace(",", ""))
         if chosen["compared by"] == TAU:
-            difference, moved = human.between_ends(some, values.loc[some.index], cut)
+            difference = human.between_ends(some, values.loc[some.index], cut)
         else:
             both = some.nlargest(cut, keep="all").index.union(some.nsmallest(cut, keep="all").index, sort=False)
             inside = some.index[some.index.isin(both)]
             known = matches if chosen["compared by"] == BY_MATCHES else None
             pairs = matched.matched(some[inside], values.loc[inside], known)
-            difference, moved = 2 * pairs.by_model, 2 * pairs.influence
-        by_model.append(difference)
-        return Specification.of(crossed(difference, moved))
+            difference = Measured(2 * pairs.values, 2 * pairs.influence)
+        by_model.append(difference.values)
+        return Specification.of(difference.mean)
 
     is_known = matches is not None
     table = multiverse.run({
@@ -91,32 +84,21 @@ def of_ends(
     return table, pd.DataFrame(by_model, table.index)
 
 
-def joint_p_of_ends(by_model: pd.DataFrame) -> float:
-    """Return the p of all specifications of `of_ends` together (multiverse.joint_p), by the signs of the models.
-
-    If both ends are alike, each model's difference is as likely below 0 as above. So the signs of the models are turned
-    in all 2 ^ models ways, the same for every specification. by_model: specifications x models.
-    """
-    values = by_model.to_numpy().T
-    signs = np.array(list(product((1, -1), repeat=len(values))))
-    return multiverse.joint_p(values.mean(axis=0), signs[1:] @ values / len(values))
-
-
 # --- kinds --------------------------------------------------------------------------------------------------------
 
 
 def excluded(chosen: dict) -> str | None:
     """Return why a combination of choices about a kind makes no sense, or None."""
     if chosen["rank of the models"] == human.AGGREGATES[0] and chosen["undervalued"] != RAW:
-        return "the aggregate holds people's own ranks, from which the expectation is made"
+        return "the aggregate contains people's own ranks, on which the expectation is based"
     return None
 
 
 class Shares:
-    """How undervalued items are, as a share of items of no kind: of all, or of those that people rank alike.
+    """How undervalued items are: the share of items of no kind (all, or those that people rank alike) ranked above.
 
-    people: rating by item; rewards: prompt -> items x models; matches: on how many matches a rating rests, or None.
-    resamples: how often models are drawn anew for the interval of an aggregate.
+    people: rating by item; rewards: prompt -> items x models; matches: number of matches of a rating, or None.
+    resamples: how often models are resampled for the interval of an aggregate.
     """
 
     def __init__(self, people: pd.Series, rewards: Mapping[str, pd.DataFrame], matches: pd.Series | None = None,
@@ -126,13 +108,13 @@ class Shares:
             "prompt": tuple(rewards), "rank of the models": (*human.AGGREGATES, ALONE),
             "undervalued": (RAW, EXPECTED, *NEAR), "items": (ALL,) if matches is None else (ALL, KNOWN),
         }  # fmt: skip
-        self._ranks = cache(self._ranks)  # kinds and lists share them
-        self._beyond, self._near = cache(self._beyond), cache(self._near)
+        # Kinds and lists of words share these steps.
+        self._ranks, self._beyond, self._near = cache(self._ranks), cache(self._beyond), cache(self._near)
 
     def of(self, chosen: Mapping, items: pd.Index, none: pd.Index) -> pd.DataFrame:
         """Return the shares of these items among the items of no kind, by one specification: items x columns.
 
-        The columns are models, or an aggregate and its resamples. Items on too few matches are left out.
+        Columns are models, or an aggregate and its resamples. Items with too few matches are left out.
         """
         some, way = _rated(self.people, self.matches, chosen["items"]), chosen["undervalued"]
         items, none = (index[index.isin(some.index)] for index in (items, none))
@@ -143,7 +125,7 @@ class Shares:
         return pd.DataFrame({name: _percentiles(column[none], column[items]) for name, column in values.items()}, items)
 
     def estimate(self, chosen: Mapping, shares: pd.DataFrame) -> Specification:
-        """Return the mean of shares less one half, with its interval over items and models; shares: as from `of`."""
+        """Return the mean of shares less one half, with items and models as samples; shares: as from `of`."""
         if chosen["rank of the models"] == ALONE:
             return Specification.of(kinds.mean_over_items(shares), null=0.5)
         models = self.rewards[chosen["prompt"]].shape[1]
@@ -151,13 +133,13 @@ class Shares:
         if models < 2:
             return Specification(mean)
         of_items, of_models = shares.iloc[:, 0].var(ddof=1) / count, shares.iloc[:, 1:].mean().var(ddof=1)
-        variance = of_items + of_models
-        df = variance**2 / (of_items**2 / (count - 1) + of_models**2 / (models - 1)) if variance else 1.0
-        half = stats.t.ppf(0.975, df) * np.sqrt(variance)
+        half = 0.0
+        if variance := of_items + of_models:
+            half, _ = satterthwaite(variance, (of_items, of_models), (count - 1, models - 1))
         return Specification(mean, mean - half, mean + half)
 
     def _ranks(self, prompt: str, aggregate: str, items: str) -> pd.DataFrame:
-        """Return items x models ranks; or the ranks of an aggregate of these models, then of models drawn anew."""
+        """Return items x models ranks; or the ranks of an aggregate of these models, then of resampled models."""
         people = _rated(self.people, self.matches, items)
         ranks = human.ranks(self.rewards[prompt].loc[people.index])
         if aggregate == ALONE:
@@ -171,14 +153,14 @@ class Shares:
                              for place, drawn in enumerate(draws)}, people.index)  # fmt: skip
 
     def _beyond(self, prompt: str, aggregate: str, items: str, way: str) -> pd.DataFrame:
-        """Return the ranks by models less the ranks by people, or less what an isotonic fit expects."""
+        """Return the ranks by models less the ranks by people, or less the ranks that an isotonic fit expects."""
         ranks, theirs = self._ranks(prompt, aggregate, items), human.ranks(_rated(self.people, self.matches, items))
         if way == RAW:
             return ranks.sub(theirs, axis=0)
         return ranks.apply(lambda mine: mine - IsotonicRegression().fit(theirs, mine).predict(theirs))
 
     def _near(self, which: str, way: str, items: tuple, none: tuple) -> pd.DataFrame:
-        """Return the shares among neighbours for every prompt and rank of the models at once: they share neighbours."""
+        """Return the shares among neighbours for every prompt and rank of the models, which share their neighbours."""
         people, aggregates = _rated(self.people, self.matches, which), (*human.AGGREGATES[1:], ALONE)
         tables = {(prompt, aggregate): -self._ranks(prompt, aggregate, which)
                   for prompt in self.rewards for aggregate in aggregates}  # fmt: skip
@@ -194,10 +176,8 @@ def _percentiles(among: pd.Series, values: pd.Series) -> np.ndarray:
 def of_kinds(shares: Shares, lists: Mapping[str, pd.Series], names: Sequence[str]) -> dict[str, pd.DataFrame]:
     """Return whether models undervalue each of these kinds, by every specification: kind -> table.
 
-    lists: name -> kinds of the items, '' for none, by which list of words or titles. Choices: prompt, rank of the
-    models (an aggregate, or each model by itself), undervalued (raw or beyond what is expected), list, items. An
-    estimate is the probability that an item of the kind is undervalued more than an item of no kind, less one half.
-    Lists without the kind are left out, and so are lists that repeat another list's items.
+    lists: name -> kinds of the items, '' for none. An estimate is the probability that an item of the kind is
+    undervalued more than an item of no kind, less one half. Lists with the same items of a kind count once.
     """
     tables = {}
     for kind in names:
@@ -219,11 +199,10 @@ def of_kinds(shares: Shares, lists: Mapping[str, pd.Series], names: Sequence[str
 
 
 def placebos(shares: Shares, items: pd.Index, none: pd.Index, draws: int, seed: int = 0) -> np.ndarray:
-    """Return, `draws` times, an item of no kind for each item of a kind, which people rank next to it.
+    """Return items of no kind that people rank next to the items of a kind: (draws, items), positions in `none`.
 
-    (draws, items), positions in `none`. An item is drawn from the NEIGHBOURS nearest in people's ranks that also rest
-    on enough matches, or also do not; none is drawn twice in a draw. So these items differ from the kind in what they
-    are about, and not in people's ratings.
+    A placebo is one of the NEIGHBOURS nearest items. It has enough matches if its item has. No placebo is drawn twice
+    in a draw. So placebos differ from the kind in their subject, but not in people's ratings.
     """
     random, places = np.random.default_rng(seed), human.ranks(shares.people)
     is_known = places.index.isin(_rated(shares.people, shares.matches, KNOWN).index)
@@ -245,8 +224,8 @@ def joint_p_of_kinds(
 ) -> dict[str, float]:
     """Return the p of all specifications of each kind together (multiverse.joint_p): kind -> p.
 
-    tables: as from `of_kinds`; lists: the same, the widest last. By chance, the items of a kind are undervalued as
-    `placebos` are: `draws` times, these take the places of the items in every specification.
+    tables: as from `of_kinds`; lists: the same, the widest last. `draws` times, placebos replace the items of the kind
+    in every specification.
     """
     widest = list(lists.values())[-1]
     none, point = widest.index[widest == ""], Shares(shares.people, shares.rewards, shares.matches, resamples=0)

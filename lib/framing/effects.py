@@ -1,12 +1,13 @@
-"""How rewards follow the sentiment of words, and how the framing of the prompt changes that (sections 3.1 and 3.2).
+"""How rewards follow the sentiment of words, and how the framing of the prompt changes this (sections 3.1 and 3.2).
 
 Most functions take *observations*: a frame with one row per model, prompt and word, and the columns `model`, `prompt`,
-`word`, `sentiment` (below zero = negative) and `reward`. Models and words are both samples, and all models read the
-same words: `measured` computes a statistic of each model with the influence of each word, from which intervals follow.
+`word`, `sentiment` (below zero = negative) and `reward`. `measured` computes a statistic of each model, and how much
+each word moves it. Intervals follow from these influences, with words and models as samples (lib.stats.crossed).
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from scipy import stats
 from .. import InputError
 from ..show import display
 from ..stats import crossed, resampling
+from ..stats.crossed import Measured
 from ..tables import lexicons
 from ..tables.prompts import polarity
 
@@ -33,9 +35,8 @@ def observations(
 ) -> pd.DataFrame:
     """Return one row per model, prompt and word: columns model, prompt, word, then `columns`, then reward (float64).
 
-    joined: per model, a frame with `word`, the columns and a column of rewards per prompt, as a lexicon joined to a
-    score table gives. Rows are kept as they come: what counts as one observation is the join's decision.
-    Raises InputError if a column is absent or a model has no rows.
+    joined: per model, a score table joined to a lexicon (lexicons.join). Raise InputError if a column is absent or a
+    model has no rows.
     """
     keys = ["word", *columns]
     pieces = {}
@@ -50,7 +51,7 @@ def observations(
 
 
 def why_undecided(joined: Mapping[str, pd.DataFrame], prompts: Sequence[str]) -> str:
-    """Return why nothing can be tested on these words, in a sentence; '' where it can. joined: as in observations()."""
+    """Return why nothing can be tested on these words, or ''. joined: as in observations()."""
     if len(joined) < 2:
         return f"{len(joined)} model gives no mean over models with an interval; score at least two."
     for name, frame in joined.items():
@@ -65,7 +66,7 @@ def why_undecided(joined: Mapping[str, pd.DataFrame], prompts: Sequence[str]) ->
 def word_choices(
     joined: Mapping[str, Mapping[str, pd.DataFrame]], prompts: Sequence[str]
 ) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Yield lexicon, choice of words (WORDS) and their observations; joined: lexicon -> as of observations()."""
+    """Yield lexicon, choice of words (WORDS) and their observations. joined: lexicon -> as in observations()."""
     for lexicon, tables in joined.items():
         rows = observations(tables, prompts)
         yield lexicon, WORDS[0], rows
@@ -75,8 +76,8 @@ def word_choices(
 def standardised(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the observations with rewards in standard deviations from their mean, within model and prompt (ddof 0).
 
-    Reward models have scales of their own, so raw slopes cannot be compared between models, standardised ones can.
-    Raises InputError where all rewards of a model for a prompt are equal.
+    Raw slopes of different models cannot be compared, because each model has its own scale. Raise InputError where all
+    rewards of a model for a prompt are equal.
     """
     rewards = rows.groupby(["model", "prompt"], sort=False)["reward"]
     sd = rewards.transform("std", ddof=0)
@@ -90,9 +91,9 @@ def standardised(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_grade(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean reward of each whole grade but 0, mean over models: index sentiment, columns words and prompts.
+    """Return the mean reward of each grade, rounded to a whole one, except 0. Each model counts once.
 
-    Grades are rounded to whole ones. words: how many have the grade; a mean of few of them says little.
+    The index is sentiment. Columns: words (how many have the grade), then the prompts.
     """
     rows = rows.assign(sentiment=rows["sentiment"].round()).query("sentiment != 0")
     means = rows.groupby(["sentiment", "prompt", "model"])["reward"].mean().reset_index()
@@ -108,21 +109,18 @@ def slopes(
     *,
     robust: bool = False,
 ) -> pd.DataFrame:
-    """Return least-squares slopes of reward on the predictors together: one row per group and predictor.
+    """Return least-squares slopes of reward on the predictors together (sections 3.1 and 3.3): a row per predictor.
 
-    Columns: the group's keys, predictor, slope (reward per unit of the predictor), standard_error, ci_low, ci_high
-    (95%), t, p (two-sided), n, r2. robust: HC3 standard errors, which hold when the spread of rewards differs from word
-    to word. Source: sections 3.1 and 3.3.
-    Raises InputError if a group has too few words, or predictors that cannot be told apart.
+    Columns: the group's keys, predictor, slope, standard_error, ci_low, ci_high (95%), t, p (two-sided), n, r2. robust:
+    HC3 standard errors, which allow for spreads that differ from word to word. Raise InputError if a group has too few
+    words, or predictors that cannot be told apart.
     """
     tables = []
     for key, group in rows.groupby(list(by), sort=False):
         design = sm.add_constant(group[list(predictors)].astype(float), has_constant="add")
         if len(group) <= design.shape[1] or np.linalg.matrix_rank(design) < design.shape[1]:
-            raise InputError(
-                f"{len(group)} words of {', '.join(map(str, key))} give no slope on {' and '.join(predictors)}; "
-                "score more words, or use a lexicon with more of them"
-            )
+            few = f"{len(group)} words of {', '.join(map(str, key))} give no slope on {' and '.join(predictors)}"
+            raise InputError(f"{few}; score more words, or use a lexicon with more of them")
         fit = sm.OLS(group["reward"].astype(float), design).fit(cov_type="HC3" if robust else "nonrobust")
         ci_low, ci_high = fit.conf_int().to_numpy().T
         columns = {"slope": fit.params, "standard_error": fit.bse, "ci_low": ci_low, "ci_high": ci_high,
@@ -133,10 +131,7 @@ def slopes(
 
 
 def slopes_by_sign(rows: pd.DataFrame, *, robust: bool = False) -> pd.DataFrame:
-    """Return slopes of reward on sentiment among positive and among negative words, per model and prompt (Fig 3C).
-
-    As slopes(), with the key `sign`. Words of sentiment zero belong to neither.
-    """
+    """Return slopes of reward on sentiment among positive and among negative words (Fig 3C): slopes() by `sign`."""
     signed = rows.assign(sign=np.sign(rows["sentiment"]).map(SIGNS)).dropna(subset="sign")
     if missing := [sign for sign in SIGNS.values() if sign not in set(signed["sign"])]:
         raise InputError(f"no {missing[0]} word has a score; score more words, or use a lexicon with more of them")
@@ -144,13 +139,12 @@ def slopes_by_sign(rows: pd.DataFrame, *, robust: bool = False) -> pd.DataFrame:
 
 
 def gaps(by_sign: pd.DataFrame, *, absolute: bool = False) -> pd.DataFrame:
-    """Return how much steeper rewards follow sentiment on the requested side: a row per model and prompt.
+    """Return how much steeper rewards follow sentiment on the requested side: columns model, prompt, positive,
+    negative (the slopes) and gap.
 
-    Columns model, prompt, positive, negative (the slopes), gap. A prompt for good things asks for positive words:
-    gap = positive - negative. A prompt for bad things asks for negative words, where rewards should *fall* with
-    sentiment: the gap is (-negative) - (-positive), which is positive - negative again. So the paper's two claims are
-    one: rewards bend upwards at neutral words. Models with one slope only are left out. absolute: |asked for| - |other|
-    instead, blind to slopes of wrong sign.
+    A prompt for good things asks for positive words: gap = positive - negative. A prompt for bad things asks for
+    negative words, where rewards should *fall* with sentiment: the gap is (-negative) - (-positive), the same number.
+    absolute: |asked for| - |other| instead, which ignores the sign of slopes. Models with one slope only are left out.
     """
     wide = by_sign.pivot_table("slope", ["model", "prompt"], "sign").rename_axis(columns=None)
     wide = wide.loc[by_sign.set_index(["model", "prompt"]).index.unique(), list(SIGNS.values())].dropna()
@@ -160,11 +154,10 @@ def gaps(by_sign: pd.DataFrame, *, absolute: bool = False) -> pd.DataFrame:
 
 
 def compare(gap_rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the paper's paired t-test over models, and a Wilcoxon signed-rank test of the same: one row per prompt.
+    """Return the paper's paired t-test over models, and a Wilcoxon signed-rank test: one row per prompt.
 
     gap_rows: as from gaps(). Columns: models, n_steeper (models with gap > 0), gap (mean over models), ci_low, ci_high,
-    t, df, p, cohen_d, w, p_wilcoxon (both two-sided). Raw slopes weigh models by the scale of their rewards, which
-    differs a thousandfold; standardised ones weigh them equally. Raises InputError for fewer than two models.
+    t, df, p, cohen_d, w, p_wilcoxon (two-sided). Raise InputError for fewer than two models.
     """
     rows = {}
     for prompt, group in gap_rows.groupby("prompt", sort=False):
@@ -183,7 +176,7 @@ def compare(gap_rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_positive(fits: pd.DataFrame) -> pd.DataFrame:
-    """Return how many models have a positive slope, and a significantly (p < .05) positive or negative one, by prompt.
+    """Return by prompt how many slopes are positive, and how many significantly (p < .05) positive or negative.
 
     fits: slopes of one predictor. Columns: models, n_positive, n_positive_significant, n_negative_significant, slope
     (mean over models), ci_low, ci_high (t over models; NaN for one model).
@@ -203,8 +196,8 @@ def count_positive(fits: pd.DataFrame) -> pd.DataFrame:
 # --- statistics of one model, and how much each word moves them ---------------------------------------------------
 
 
-# Of one model: predictors (words,) or (words, k), and rewards (words, prompts) -> the statistic of each prompt,
-# (prompts,), and the influence of each word, (words, prompts).
+# Predictors (words,) or (words, k), and rewards (words, columns) -> the statistic of each column, (columns,), and how
+# much each word moves it, (words, columns). A column is a model under a prompt.
 Statistic = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
@@ -216,7 +209,7 @@ def whole_slope(x: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def positive_minus_negative(statistic: Statistic) -> Statistic:
-    """Return the statistic of positive words minus that of negative ones; words of sentiment 0 do not move it."""
+    """Return the statistic of positive words minus the statistic of negative words; neutral words do not count."""
 
     def difference(sentiment: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         up, down = sentiment > 0, sentiment < 0
@@ -235,14 +228,11 @@ def log_spread(_: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def mean(_: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean reward, and its influence."""
-    return reward.mean(axis=0), (reward - reward.mean(axis=0)) / (len(reward) - 1)
+    return reward.mean(axis=0), crossed.mean_influence(reward)
 
 
 def size_gap(asked: int) -> Statistic:
-    """Return slope_gap in sizes: |slope| on the requested side minus |slope| on the other, blind to wrong signs.
-
-    asked: 1 if positive words are asked for, -1 if negative ones are.
-    """
+    """Return |slope| on the requested side minus |slope| on the other one. asked: 1 for positive words, -1 negative."""
 
     def size(sentiment: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         slope, influence = whole_slope(sentiment, reward)
@@ -256,62 +246,59 @@ log_spread_ratio = positive_minus_negative(log_spread)  # the log of the ratio o
 mean_gap = positive_minus_negative(mean)
 
 
-# --- words and models both drawn ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A statistic of each model under one prompt, and how much each word moves it.
-
-    values: model -> statistic. influence: words x models; NaN where a model has not read the word.
-    """
-
-    values: pd.Series
-    influence: pd.DataFrame
-
-    @property
-    def standard_error(self) -> pd.Series:
-        """Of each model, over words (HC3 for slopes)."""
-        return np.sqrt((self.influence**2).sum())
-
-    @property
-    def words(self) -> pd.Series:
-        """How many distinct words each model has read."""
-        return self.influence.notna().sum()
-
-    def __sub__(self, other: "Measured") -> "Measured":
-        """The difference of two statistics of the same models and words."""
-        return Measured(self.values - other.values, self.influence - other.influence)
+# --- words and models both as samples -----------------------------------------------------------------------------
 
 
 def measured(
     rows: pd.DataFrame, statistic: Statistic, predictors: Sequence[str] = ("sentiment",)
 ) -> dict[str, Measured]:
-    """Return prompt -> the statistic of each model on these columns. Spellings of a word add up their influences.
+    """Return prompt -> the statistic of each model on these columns, and how much each word moves it.
 
-    Raises InputError for fewer than 10 words of either sign of sentiment, or a word that lacks a reward for a prompt.
+    Raise InputError for fewer than 10 words of either sign of sentiment, or a word that lacks a reward for a prompt.
     """
-    values, influence = {}, {}
-    for name, group in rows.groupby("model", sort=False):
-        spelling = group.groupby(["prompt", "word"], sort=False).cumcount()
-        wide = group.assign(spelling=spelling).set_index(["word", "spelling", *predictors])
-        wide = pd.DataFrame({prompt: one["reward"] for prompt, one in wide.groupby("prompt", sort=False)})
-        if wide.isna().any(axis=None):
+    names, prompts = rows["model"].unique(), rows["prompt"].unique()
+    numbered = rows.assign(spelling=rows.groupby(["model", "prompt", "word"]).cumcount())
+    wide = numbered.pivot_table("reward", ["word", "spelling", *predictors], ["model", "prompt"])
+    wide = wide[list(itertools.product(names, prompts))]
+    words, x = wide.index.get_level_values("word"), wide.index.to_frame()[list(predictors)].to_numpy(dtype=float)
+    rewards = wide.to_numpy(dtype=float).reshape(len(wide), len(names), -1)
+    for name, has_reward in zip(names, ~np.isnan(rewards).transpose(1, 2, 0), strict=True):  # (prompts, words)
+        if (has_reward != has_reward[0]).any():
             raise InputError(f"{name}: not every word has a reward for every prompt; score all words under all prompts")
-        x, words = wide.index.to_frame()[list(predictors)].to_numpy(dtype=float), wide.index.get_level_values("word")
-        if tuple(predictors) == ("sentiment",):
-            x = x[:, 0]
-            for sign, label in SIGNS.items():
-                if (n := words[np.sign(x) == sign].nunique()) < FEWEST:
-                    raise InputError(f"{name}: {n} {label} words are too few for an interval; have at least {FEWEST}")
-        estimate, moved = statistic(x, wide.to_numpy(dtype=float))
-        values[name] = pd.Series(estimate, wide.columns)
-        influence[name] = pd.DataFrame(moved, words, wide.columns).groupby("word").sum()
-    table = pd.DataFrame(values)
+        for sign, label in SIGNS.items() if tuple(predictors) == ("sentiment",) else ():
+            if (n := words[has_reward[0] & (np.sign(x[:, 0]) == sign)].nunique()) < FEWEST:
+                raise InputError(f"{name}: {n} {label} words are too few for an interval; have at least {FEWEST}")
+    values, influence = fitted(words, x[:, 0] if len(predictors) == 1 else x, rewards, statistic)
+    known = pd.DataFrame(~np.isnan(rewards[:, :, 0]), words, names).groupby("word", sort=False).any()
     return {
-        prompt: Measured(table.loc[prompt], pd.DataFrame({name: moved[prompt] for name, moved in influence.items()}))
-        for prompt in rows["prompt"].unique()
+        prompt: Measured(
+            pd.Series(values[:, place], names), pd.DataFrame(influence[:, :, place], known.index, names).where(known)
+        )
+        for place, prompt in enumerate(prompts)
     }
+
+
+def fitted(words: Sequence, x: np.ndarray, rewards: np.ndarray, fit: Statistic) -> tuple[np.ndarray, np.ndarray]:
+    """Return a statistic of rewards (n, models, prompts) on x: (models, prompts); influence (words, models, prompts).
+
+    x: (n,) or (n, k). NaN in x or in the rewards: the row takes no part. Models that read the same words are fitted
+    together. Spellings of a word add up their influences, in the order of the first spellings.
+    """
+    n, *shape = rewards.shape
+    y, alike = rewards.reshape(n, -1), {}
+    present = ~np.isnan(y) & ~np.isnan(x).reshape(n, -1).any(axis=1)[:, None]
+    for column in range(y.shape[1]):
+        alike.setdefault(present[:, column].tobytes(), []).append(column)
+    values, influence = np.empty(y.shape[1]), np.zeros_like(y)
+    for columns in alike.values():
+        places = np.flatnonzero(present[:, columns[0]])
+        values[columns], influence[np.ix_(places, columns)] = fit(x[places], y[np.ix_(places, columns)])
+    codes, distinct = pd.factorize(words)
+    of_words = influence
+    if len(distinct) < n:
+        of_words = np.zeros((len(distinct), y.shape[1]))
+        np.add.at(of_words, codes, influence)
+    return values.reshape(shape), of_words.reshape(-1, *shape)
 
 
 IN_ROWS = ["model", "estimate", "standard_error", "ci_low", "ci_high", "p", "these_low", "these_high", "new_low",
@@ -319,23 +306,16 @@ IN_ROWS = ["model", "estimate", "standard_error", "ci_low", "ci_high", "p", "the
 
 
 def in_rows(one: Measured) -> pd.DataFrame:
-    """Return the models' statistics with 95% intervals over words, and their mean over models (row ALL), crossed.
+    """Return the models' statistics as from Measured.by_model, and their mean over models as row ALL.
 
-    Columns: model, estimate, standard_error, ci_low, ci_high, p (two-sided), n (distinct words); of the row ALL, whose
-    interval speaks of other words *and* other models (lib.stats.crossed), also these_low, these_high, for these very
-    models, and new_low, new_high, a prediction interval for a new one.
+    The row ALL has the fields of stats.crossed.Crossed: its interval is for other words and other models.
     """
-    error, df = one.standard_error, one.words - 1
-    half = stats.t.ppf(0.975, df) * error
-    rows = pd.DataFrame({"estimate": one.values, "standard_error": error, "ci_low": one.values - half,
-                         "ci_high": one.values + half, "p": 2 * stats.t.sf(one.values.abs() / error, df),
-                         "n": one.words})  # fmt: skip
-    every = pd.DataFrame([asdict(crossed.crossed(one.values, one.influence)) | {"model": ALL}])
-    return pd.concat([rows.rename_axis("model").reset_index(), every], ignore_index=True)[IN_ROWS]
+    every = pd.DataFrame([asdict(one.mean)], [ALL])
+    return pd.concat([one.by_model(), every]).rename_axis("model").reset_index()[IN_ROWS]
 
 
 def by_words(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:
-    """Return in_rows() of every prompt, with the column prompt first; of_prompts: as from measured()."""
+    """Return in_rows() of every prompt, with the column prompt first. of_prompts: as from measured()."""
     tables = [in_rows(one).assign(prompt=prompt) for prompt, one in of_prompts.items()]
     return pd.concat(tables, ignore_index=True)[["prompt", *IN_ROWS]]
 
@@ -346,16 +326,16 @@ def mean_of(by_word: pd.DataFrame) -> pd.DataFrame:
 
 
 def means(rows: pd.DataFrame, statistic: Statistic) -> pd.DataFrame:
-    """Return the mean of a statistic over models with its crossed interval, by prompt: columns as in_rows()."""
+    """Return the mean of a statistic over models by prompt: columns of in_rows()."""
     return mean_of(by_words(measured(rows, statistic)))
 
 
 def count(one: Measured, side: int = 1, *, significant: bool = False, resamples: int = 4000, seed: int = 0) -> dict:
-    """Return how many of these very models have the statistic above 0 (below it for side -1), with a 95% interval.
+    """Return how many of these models have the statistic above 0 (below 0 for side -1), with a 95% interval over words.
 
-    significant: by more than its own interval over words (p < .05). Words are drawn again for all models at once; each
-    statistic moves by its words' influence. Keys: count, ci_low, ci_high, models, p_all (that all models lie on this
-    side: the largest of their p-values, an intersection-union test; 1 if one lies on the other side).
+    significant: count only models with p < .05 over words. The interval is a bootstrap of words, which are drawn for
+    all models at once. Keys: count, ci_low, ci_high, models, p_all. p_all tests that all models are on this side: it is
+    the largest p of a model (an intersection-union test), and 1 if a model is on the other side.
     """
     least = (stats.t.ppf(0.975, one.words - 1) * one.standard_error if significant else 0 * one.values).to_numpy()
     words = len(one.influence)
@@ -372,7 +352,7 @@ def count(one: Measured, side: int = 1, *, significant: bool = False, resamples:
 def counts(
     of_prompts: Mapping[str, Measured], side: Callable[[str], int] = lambda prompt: 1, *, significant: bool = False
 ) -> pd.DataFrame:
-    """Return count() of every prompt, its keys as columns; side: prompt -> 1 or -1, as polarity."""
+    """Return count() of every prompt, its keys as columns. side: prompt -> 1 or -1."""
     rows = {prompt: count(one, side(prompt), significant=significant) for prompt, one in of_prompts.items()}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("prompt")
 
@@ -380,10 +360,9 @@ def counts(
 def min_f(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:
     """Return Clark's min F' of the tests over models and over words, by prompt: columns t_models, t_words, f, df, p.
 
-    A t-test over models alone takes the words for given, and one over words alone the models. With F1 and F2 the
-    squares of these t, min F' = F1 F2 / (F1 + F2) is a lower bound of the F ratio that takes both for samples, on 1 and
-    (F1 + F2)^2 / (F1^2 / df_words + F2^2 / df_models) degrees of freedom. Source: Clark 1973, Journal of Verbal
-    Learning and Verbal Behavior 12, 335-359.
+    With F1 and F2 the squares of the two t, min F' = F1 F2 / (F1 + F2) is a lower bound of the F ratio for which models
+    and words are both samples. It has 1 and (F1 + F2)^2 / (F1^2 / df_words + F2^2 / df_models) degrees of freedom
+    (Clark 1973, Journal of Verbal Learning and Verbal Behavior 12, 335-359).
     """
     rows = {}
     for prompt, one in of_prompts.items():
@@ -397,13 +376,9 @@ def min_f(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:
 
 
 def gaps_by_choice(joined: Mapping[str, Mapping[str, pd.DataFrame]], prompts: Sequence[str]) -> pd.DataFrame:
-    """Return the mean gap between slopes by each lexicon, with all words and without offensive ones.
-
-    Columns: lexicon, words, prompt, and those of means(). joined: lexicon -> model -> words with sentiment and rewards.
-    """
-    tables = {
-        (lexicon, words): means(standardised(rows), slope_gap) for lexicon, words, rows in word_choices(joined, prompts)
-    }
+    """Return means() of the gap between slopes, by lexicon, words and prompt. joined: as in word_choices()."""
+    choices = word_choices(joined, prompts)
+    tables = {(lexicon, words): means(standardised(rows), slope_gap) for lexicon, words, rows in choices}
     return pd.concat(tables, names=["lexicon", "words"]).reset_index()
 
 
@@ -411,10 +386,7 @@ def gaps_by_choice(joined: Mapping[str, Mapping[str, pd.DataFrame]], prompts: Se
 
 
 def with_error(words: pd.DataFrame) -> pd.DataFrame:
-    """Return VADER's words with a column grade_error: the standard error of the mean of their ten ratings, in points.
-
-    words: a frame with the column `word`; those that VADER lacks are left out.
-    """
+    """Return those of the words that VADER has, with grade_error: the standard error of the mean of ten ratings."""
     ratings = lexicons.vader_ratings()
     errors = ratings.assign(grade_error=ratings[lexicons.RATERS].sem(axis=1, ddof=1))
     return words.merge(errors[["word", "grade_error"]], on="word", validate="many_to_one")
@@ -424,10 +396,8 @@ def reliability(words: pd.DataFrame) -> pd.DataFrame:
     """Return by sign: n, sd of the grades, error (root mean square), reliability, in (0, 1].
 
     words: one row per word, with sentiment and grade_error. reliability = 1 - mean squared error / variance of the
-    grades: what a slope on these grades is of the slope on grades without error (Fuller 1987, Measurement Error Models,
-    section 1.1). If grades of one sign are noisier, a gap between the slopes hides or appears. The errors are taken to
-    be independent of rewards. Error also moves words near 0 to the other sign, which this leaves out; VADER holds few
-    such words.
+    grades. Noise in the grades shrinks a slope by this factor (Fuller 1987, Measurement Error Models, section 1.1). We
+    assume that errors are independent of rewards, and ignore words near 0 whose sign is wrong; VADER has few of them.
     """
     squared = words.assign(noise=words["grade_error"] ** 2, sign=np.sign(words["sentiment"]).map(SIGNS))
     by_sign = squared.groupby("sign")
@@ -437,10 +407,10 @@ def reliability(words: pd.DataFrame) -> pd.DataFrame:
 
 
 def disattenuated_gap(reliability: pd.Series) -> Statistic:
-    """Return slope_gap with each slope divided by the reliability of its sign's grades, by sign and taken as known."""
+    """Return slope_gap with each slope divided by the known reliability of the grades, by sign."""
 
     def statistic(sentiment: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         shrunk = np.where(sentiment > 0, reliability["positive"], reliability["negative"])
-        return slope_gap(sentiment * shrunk, reward)  # a slope on k x is 1 / k of that on x
+        return slope_gap(sentiment * shrunk, reward)  # a slope on k x is 1 / k of the slope on x
 
     return statistic

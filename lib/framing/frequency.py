@@ -1,7 +1,7 @@
 """How rewards follow the frequency of words, with and without their sentiment held constant (section 3.3).
 
-Observations are those of lib.framing.effects, with the columns `frequency` or `log_frequency`. The second half shows
-confounding by hand, on the words of one model: columns word, log_frequency, sentiment, and rewards by prompt.
+Observations are as in lib.framing.effects, with the columns `frequency` or `log_frequency`. The second half shows
+confounding on the words of one model: columns word, log_frequency, sentiment, and rewards by prompt.
 """
 
 import numpy as np
@@ -10,8 +10,8 @@ from scipy import stats
 
 from .. import InputError
 from ..stats import crossed
+from ..stats.crossed import Measured
 from . import effects
-from .effects import Measured
 
 CONTROLS = {
     "none": ("log_frequency",),
@@ -22,9 +22,9 @@ AT_MEAN = "at the mean sentiment"
 
 
 def log_frequency(rows: pd.DataFrame, base: float = np.e) -> pd.DataFrame:
-    """Return the observations with a column log_frequency: log of `frequency` (per million words) to this base.
+    """Return the observations with log_frequency, the log of `frequency` (per million words) to this base.
 
-    With base 10 a slope is reward per tenfold frequency. Words of frequency zero have no logarithm and are left out.
+    With base 10, a slope is the reward per tenfold frequency. Words of frequency zero are left out.
     """
     positive = rows[rows["frequency"] > 0]
     return positive.assign(log_frequency=np.log(positive["frequency"]) / np.log(base))
@@ -33,8 +33,8 @@ def log_frequency(rows: pd.DataFrame, base: float = np.e) -> pd.DataFrame:
 def predictors(rows: pd.DataFrame, control: str = "none", *, length: bool = False) -> pd.DataFrame:
     """Return the predictors of a regression, log_frequency first: one row per observation.
 
-    control: "none"; "sentiment", a straight line as in the paper; "bent", with a slope for each sign and a step between
-    them, as notebook 04 finds it. length: letters of the word are held constant too.
+    control: "none"; "sentiment", a straight line as in the paper; "bent", a slope for each sign and a step between
+    them. length: the number of letters is held constant too.
     """
     if control not in CONTROLS:
         raise InputError(f"control must be one of {', '.join(CONTROLS)}, not {control!r}")
@@ -47,17 +47,14 @@ def predictors(rows: pd.DataFrame, control: str = "none", *, length: bool = Fals
 
 
 def frequency_slopes(rows: pd.DataFrame, control: str = "none") -> pd.DataFrame:
-    """Return the least-squares slope of reward on log frequency per model and prompt, as the paper fits it (Fig 3D).
-
-    control: as of predictors(). As effects.slopes(), without the rows of the controls.
-    """
+    """Return effects.slopes() of reward on log frequency, as in Fig 3D; control: as in predictors()."""
     columns = predictors(rows, control)
     fits = effects.slopes(rows.assign(**columns), list(columns))
     return fits[fits["predictor"] == "log_frequency"].drop(columns="predictor").reset_index(drop=True)
 
 
 def measured(rows: pd.DataFrame, control: str = "none", *, length: bool = False) -> dict[str, Measured]:
-    """Return prompt -> the slope of each model on log frequency, and how much each word moves it; see predictors()."""
+    """Return prompt -> the slope of each model on log frequency; control, length: as in predictors()."""
     columns = predictors(rows, control, length=length)
     return effects.measured(rows.assign(**columns), effects.whole_slope, list(columns))
 
@@ -80,9 +77,9 @@ def with_and_without(words: pd.DataFrame, prompt: str) -> pd.DataFrame:
 
 
 def held_constant(words: pd.DataFrame, prompt: str) -> pd.Series:
-    """Return rewards less what their sentiment is worth, at equal frequency, beyond the mean sentiment.
+    """Return rewards minus the effect of sentiment at equal frequency: each word has the mean sentiment.
 
-    The line of these rewards on frequency has the slope that the regression on both gives.
+    Their slope on frequency is the slope of the regression on both.
     """
     x, sentiment, y = (words[column].to_numpy(dtype=float) for column in ("log_frequency", "sentiment", prompt))
     worth = float(crossed.slope(sentiment, y, x[:, None]))
@@ -90,14 +87,14 @@ def held_constant(words: pd.DataFrame, prompt: str) -> pd.Series:
 
 
 def three_words(words: pd.DataFrame, prompt: str) -> pd.DataFrame:
-    """Return a rare, a middling and a frequent word, each the most like the mean of its third in sentiment and reward.
+    """Return a rare, a middling and a frequent word: each is nearest to the means of its third in all numbers.
 
-    Columns: word, frequency, log_frequency, sentiment, reward, and AT_MEAN, the reward at the mean sentiment of all.
+    Columns: word, frequency, log_frequency, sentiment, reward, and AT_MEAN, the reward at the mean sentiment.
     """
     shown = words.assign(reward=words[prompt].astype(float), **{AT_MEAN: held_constant(words, prompt)})
     columns = shown[["log_frequency", "sentiment", "reward"]]
     numbers = (columns - columns.mean()) / columns.std(ddof=0)
     third = pd.qcut(shown["log_frequency"].rank(method="first"), 3, labels=False)
-    off = (numbers - numbers.groupby(third).transform("mean")).pow(2).sum(axis=1)
-    nearest = off.groupby(third).idxmin()
+    distance = (numbers - numbers.groupby(third).transform("mean")).pow(2).sum(axis=1)
+    nearest = distance.groupby(third).idxmin()
     return shown.loc[nearest, ["word", "frequency", "log_frequency", "sentiment", "reward", AT_MEAN]]

@@ -1,13 +1,12 @@
 """Every reasonable way to ask whether rewards follow the frequency of words: the specifications of section 3.3.
 
-`Slopes` estimates a table of specifications for each claim, over lists of frequencies, words, controls, scales and the
-54 prompts. Estimates are mean slopes over models, in standard deviations of reward per tenfold frequency. They are
-positive where frequent words score higher. For S3.freq.change, the estimate is the slope at equal sentiment less the
-slope without a control. It is asked under prompts for bad things, where the paper finds the effect more pronounced.
+Estimates are mean slopes over models, in standard deviations of reward per tenfold frequency; positive where frequent
+words score higher. S3.freq.change is the slope at equal sentiment less the slope without a control. It is asked under
+prompts for bad things, where the paper finds the larger effect.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ from ..stats import crossed, multiverse
 from ..stats.multiverse import Specification
 from ..tables import lexicons, prompts
 from . import effects, frequency
-from .specifications import CLEAN, ONE, OWN_WORDS, RANKS, RAW, Pool, fitted, prompts_of
+from .specifications import CLEAN, ONE, OWN_WORDS, RANKS, RAW, Pool, prompts_of
 
 RAW_SLOPES, WITH_CONTROL, CHANGE = "S3.freq.raw", "S3.freq.controlled", "S3.freq.change"
 SAYS = {RAW_SLOPES: "Frequent words score higher", WITH_CONTROL: "Frequent words score higher at equal sentiment",
@@ -57,14 +56,14 @@ def excluded(chosen: Mapping) -> str | None:
 
 
 class Slopes:
-    """All specifications of some tables; what they share is computed once, for all prompts at once.
+    """All specifications of some tables. Shared steps are computed once, for all prompts together.
 
     cells: the cell of each prompt of the grid -> its place among the rewards. choices: claim -> its options; without a
     prompt of the grid there is no claim. ours, papers: claim -> options of two specifications; the paper's need BNC.
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], *, bnc: bool = True):
-        """Read the tables: model -> score table. bnc: whether the list of the British National Corpus is at hand."""
+        """Read the tables: model -> score table. bnc: whether the list of the British National Corpus can be used."""
         self.pool = Pool(tables, prompts.with_polarity(prompts_of(tables)))
         self.cells = {prompts.cell(name): number for number, name in enumerate(self.pool.prompts)}
         self.lists = {WORDFREQ: lexicons.load("wordfreq")}
@@ -78,7 +77,7 @@ class Slopes:
         self.ours, self.papers = ours, PAPERS if bnc else {}
 
     def _choices(self, claim: str) -> dict[str, list]:
-        """Return the options of a claim. Only slopes without a control are asked on all words of a list."""
+        """Return the options of a claim. Only slopes without a control use all words of a list."""
         options = {name: list(listed) for name, listed in (_HOW | _ASKED).items()} | {"list": list(self.lists)}
         if claim == RAW_SLOPES:
             del options["control"]
@@ -90,15 +89,14 @@ class Slopes:
         return options
 
     def excluded(self, chosen: Mapping) -> str | None:
-        """Return why a combination is left out, or None: `excluded`, and prompts that were not scored."""
+        """Return why a combination is left out, or None."""
         is_scored = tuple(chosen[part] for part in _ASKED) in self.cells
         return excluded(chosen) or (None if is_scored else "this prompt has not been scored")
 
     def run(self) -> dict[str, pd.DataFrame]:
         """Return claim -> its specifications, as from multiverse.run.
 
-        Intervals are over words and models (lib.stats.crossed); for raw rewards they are over models only, because
-        there one model's scale is most of the mean.
+        Intervals are over words and models; for raw rewards over models only, since one model's scale dominates there.
         """
         return {claim: multiverse.run(options, functools.partial(self.estimate, claim), self.excluded, claim)
                 for claim, options in self.choices.items()}  # fmt: skip
@@ -117,8 +115,8 @@ class Slopes:
     def joint_test(self, claim: str, table: pd.DataFrame) -> float:
         """Return the p of all specifications of a claim together (multiverse.joint_p), by dealing out frequencies.
 
-        If rewards do not follow frequency, frequencies could as well belong to other words. Each draw deals them
-        out by one random key per word. The keys are the same for every specification, which keeps them related.
+        If rewards do not follow frequency, frequencies could as well belong to other words. The same random keys of
+        words deal them out in every specification.
         """
         columns = []
         for chosen in table.to_dict("records"):
@@ -141,22 +139,17 @@ class Slopes:
     def of_rows(self, rows: pd.DataFrame, rewards: np.ndarray, length: str, scale: str) -> dict[tuple, tuple]:
         """Return the same for words with their log_frequency; rewards: (n, models, prompts)."""
 
-        def mean(slopes: np.ndarray, influence: np.ndarray) -> tuple[np.ndarray, ...]:
+        def fit(control: str) -> np.ndarray:  # the slopes of models, then the influence of each word
+            x = frequency.predictors(rows, CONTROLS[control], length=length == LETTERS).to_numpy()
+            slopes, influence = effects.fitted(rows["word"], x, rewards, effects.whole_slope)
+            return np.concatenate([slopes[None], influence])
+
+        def mean(slopes: np.ndarray, *influence: np.ndarray) -> tuple[np.ndarray, ...]:
             if scale == RAW:
                 return slopes.mean(axis=0), *stats.ttest_1samp(slopes, 0).confidence_interval()
-            return crossed.intervals(slopes, influence)[:3]
+            return crossed.intervals(slopes, np.stack(influence))[:3]
 
-        def fit(control: str) -> tuple[np.ndarray, np.ndarray]:
-            x = frequency.predictors(rows, CONTROLS[control], length=length == LETTERS).to_numpy()
-            return fitted(rows["word"], x, rewards, effects.whole_slope)
-
-        free = fit("none")
-        means = {(RAW_SLOPES, "none"): mean(*free)}
-        for control in _HOW["control"] if "sentiment" in rows else ():
-            held = fit(control)
-            means[WITH_CONTROL, control] = mean(*held)
-            means[CHANGE, control] = mean(held[0] - free[0], held[1] - free[1])
-        return means
+        return {key: mean(*slopes) for key, slopes in _by_claim(rows, fit).items()}
 
     def _dealt_means(self, listed: str, words: str, length: str, offensive: str, scale: str) -> dict[tuple, np.ndarray]:
         """Return, by claim and control, mean slopes on the observed and on dealt frequencies: (1 + DRAWS, prompts)."""
@@ -167,18 +160,24 @@ class Slopes:
             held = frequency.predictors(rows, CONTROLS[control], length=length == LETTERS).to_numpy()[:, 1:]
             return _slopes(x, held, rewards).mean(axis=1)
 
-        means = {(RAW_SLOPES, "none"): (free := fit("none"))}
-        for control in _HOW["control"] if "sentiment" in rows else ():
-            means[WITH_CONTROL, control] = fit(control)
-            means[CHANGE, control] = means[WITH_CONTROL, control] - free
-        return means
+        return _by_claim(rows, fit)
+
+
+def _by_claim(rows: pd.DataFrame, fit: Callable[[str], np.ndarray]) -> dict[tuple[str, str], np.ndarray]:
+    """Return (claim, control) -> what `fit` gives for the control; CHANGE is the difference to no control."""
+    free = fit("none")
+    results = {(RAW_SLOPES, "none"): free}
+    for control in _HOW["control"] if "sentiment" in rows else ():
+        results[WITH_CONTROL, control] = fit(control)
+        results[CHANGE, control] = results[WITH_CONTROL, control] - free
+    return results
 
 
 class Keys:
-    """Random keys of words, `draws` of them for each word that is asked about, always the same for the same word."""
+    """Random keys of words: `draws` of them per word, which stay the same."""
 
     def __init__(self, draws: int, seed: int = 0):
-        """Begin without words; they get their keys when they are first met."""
+        """Begin without words; a word gets its keys when it is first met."""
         self.random, self.draws, self.known = np.random.default_rng(seed), draws, pd.DataFrame()
 
     def dealt(self, rows: pd.DataFrame) -> np.ndarray:
@@ -194,9 +193,9 @@ class Keys:
 
 
 def _slopes(x: np.ndarray, held: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-    """Return slopes of rewards (n, models, prompts) on each column of x (n, draws), with `held` (n, k) held constant.
+    """Return slopes of rewards (n, models, prompts) on each column of x (n, draws): (draws, models, prompts).
 
-    The result has the shape (draws, models, prompts). Words without a reward (NaN) take no part.
+    held: (n, k), held constant. Words without a reward (NaN) take no part.
     """
     slopes, has_reward = np.empty((x.shape[1], *rewards.shape[1:])), ~np.isnan(rewards).any(axis=2)
     for pattern in np.unique(has_reward, axis=1).T:  # models that read the same words

@@ -1,8 +1,8 @@
-"""The framing of a prompt by signs alone: do the words that answer it spread more, whichever they are?
+"""The framing of a prompt by the signs of words alone: do rewards vary more among the words that answer the prompt?
 
-Asked for the best thing, rewards of positive words may spread more than those of negative ones; asked for the worst,
-less. The interaction is the logarithm of the ratio of these spreads (SD), positive over negative words, under prompts
-for good things minus that under prompts for bad ones. It needs no grades of sentiment, only signs, and no common scale.
+The spread of rewards is their standard deviation. The interaction is the logarithm of a ratio, the spread of positive
+words over the spread of negative words, under prompts for good things minus the same under prompts for bad things. It
+needs only the signs of sentiment, no grades and no common scale.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,7 @@ import pandas as pd
 from scipy import stats
 
 from .. import InputError
+from ..stats.crossed import Measured
 from ..tables.prompts import cell, polarity
 from . import effects
 from .effects import ALL
@@ -21,27 +22,27 @@ OPPOSITES = {"best": "worst", "greatest": "terrible", "good": "bad"}
 ENDS = ["estimate", "ci_low", "ci_high", "these_low", "these_high", "new_low", "new_high"]
 
 
-def interaction(spreads: Mapping[str, effects.Measured]) -> effects.Measured:
-    """Return each model's mean log_spread_ratio over prompts for good things minus that over prompts for bad ones.
+def interaction(spreads: Mapping[str, Measured]) -> Measured:
+    """Return each model's mean log_spread_ratio under prompts for good things minus the mean under prompts for bad.
 
-    spreads: prompt -> as from spreads(). 0: framing changes nothing; log 2: the ratio of spreads is twice as large when
-    good things are asked for. Raises InputError without a prompt of each kind.
+    spreads: as from spreads(). log 2 means that the ratio of spreads is twice as large when good things are asked for.
+    Raise InputError without a prompt of each kind.
     """
     times = {side: sum(polarity(prompt) == side for prompt in spreads) for side in (1, -1)}
     if not all(times.values()):
         raise InputError("an interaction needs a prompt for good and one for bad things, as prompts=best,worst")
     weights = {prompt: polarity(prompt) / times[polarity(prompt)] for prompt in spreads}
-    return effects.Measured(
+    return Measured(
         sum(weights[prompt] * spread.values for prompt, spread in spreads.items()),
         sum(weights[prompt] * spread.influence for prompt, spread in spreads.items()),
     )
 
 
-def spreads(rows: pd.DataFrame, scale: str = "rewards") -> dict[str, effects.Measured]:
-    """Return prompt -> each model's log ratio of the spread of positive over that of negative words.
+def spreads(rows: pd.DataFrame, scale: str = "rewards") -> dict[str, Measured]:
+    """Return prompt -> each model's log ratio of the spread of positive words over the spread of negative words.
 
-    scale: "rewards", or "normal scores": rewards are replaced by normal quantiles at their ranks, within each model and
-    prompt (ties share one), so that no tail is stretched and only their order counts.
+    scale: "rewards", or "normal scores": normal quantiles at the ranks of rewards within each model and prompt, so that
+    only the order of rewards counts.
     """
     if scale == "normal scores":
         rewards = rows.groupby(["model", "prompt"], sort=False)["reward"]
@@ -50,27 +51,26 @@ def spreads(rows: pd.DataFrame, scale: str = "rewards") -> dict[str, effects.Mea
 
 
 def spread(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the ratio of the SD of rewards among positive words to that among negative ones, with its 95% interval.
+    """Return the spread of positive words over the spread of negative words: rows of effects.by_words, as ratios.
 
-    Columns: those of effects.by_words, with the ratio as estimate; standard_error is that of the log ratio. The row ALL
-    has the geometric mean of the ratios. A ratio over 1 is the paper's "more spread out" (section 3.1); it does not
-    depend on the scale of a model's rewards.
+    A ratio over 1 is the paper's "more spread out" (section 3.1). The row ALL has the geometric mean of the ratios, and
+    standard_error belongs to the log ratio.
     """
     return as_ratios(effects.by_words(spreads(rows)))
 
 
 def as_ratios(logs: pd.DataFrame) -> pd.DataFrame:
     """Return rows of effects.by_words with estimate and interval ends as ratios instead of their logarithms."""
-    return logs.assign(**{column: np.exp(logs[column]) for column in ENDS})
+    return logs.assign(**np.exp(logs[ENDS]))
 
 
 # --- choices of words, wordings and scale -------------------------------------------------------------------------
 
 
 def pairs(prompts: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (good, bad) prompts of one wording: best and worst first, then greatest and terrible, good and bad.
+    """Return pairs of prompts in one wording: best and worst, greatest and terrible, good and bad.
 
-    Where no two prompts are worded alike, the first for good things goes with the first for bad ones. Raises InputError
+    Without such a pair, the first prompt for good things goes with the first one for bad things. Raise InputError
     without a prompt of each kind.
     """
     sides = {side: [prompt for prompt in prompts if polarity(prompt) == side] for side in (1, -1)}
@@ -87,7 +87,7 @@ def pairs(prompts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def wordings_of(prompts: Sequence[str]) -> dict[str, list[str]]:
-    """Return name -> prompts: one wording, `best and worst`, and, where there are more, all pairs of wordings."""
+    """Return name -> prompts: the first of pairs(), as `best and worst`; if there are more, all of them."""
     first, *others = matched = pairs(prompts)
     every = {f"{len(matched)} pairs": [prompt for pair in matched for prompt in pair]} if others else {}
     return {" and ".join(first): list(first)} | every
@@ -96,10 +96,9 @@ def wordings_of(prompts: Sequence[str]) -> dict[str, list[str]]:
 def over_choices(
     joined: Mapping[str, Mapping[str, pd.DataFrame]], wordings: Mapping[str, Sequence[str]]
 ) -> pd.DataFrame:
-    """Return the interaction for every lexicon, words, wording and scale: rows of effects.in_rows, as logarithms.
+    """Return the interaction as rows of effects.in_rows for every lexicon, words, scale (SCALES) and wording.
 
-    joined: lexicon -> model -> words with sentiment, of which the sign is used. wordings: name -> prompts. Further
-    columns: lexicon, words (effects.WORDS), wording, scale (SCALES).
+    joined: as in effects.word_choices. wordings: name -> prompts.
     """
     tables = {}
     prompts = sorted({prompt for of_wording in wordings.values() for prompt in of_wording})
@@ -114,10 +113,10 @@ def over_choices(
 
 
 def sides(over: pd.DataFrame) -> pd.DataFrame:
-    """Return how many models lie above 0 in each choice of over_choices(), by their own intervals too: a row each.
+    """Return a row per choice of over_choices(): how many models lie above 0, and the mean over models as a ratio.
 
-    Columns: the choice, models, n_above, n_clearly (the whole interval above 0), and of the mean over models estimate,
-    ci_low, ci_high, new_low, new_high, as ratios, p (against a ratio of 1) and n (words).
+    Columns: the choice, models, n_above, n_clearly (the whole interval is above 0), then the mean's estimate, ci_low,
+    ci_high, new_low, new_high, p (against a ratio of 1) and n (words).
     """
     keys = ["scale", "lexicon", "words", "wording"]
     models = over[over["model"] != ALL].assign(models=1)

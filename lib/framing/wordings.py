@@ -1,7 +1,7 @@
-"""Prompts that ask the same in other words: the gap between slopes over the grid of 54, and how much wordings matter.
+"""Other wordings of a prompt: the gap between slopes over the grid of 54, and how much wordings matter.
 
-The published moral words were scored under 27 wordings of good things and 27 of bad ones. They are a sample of all the
-ways to ask, as words and models are samples, so the mean over them has an interval for other words, models and prompts.
+The published moral words were scored under 27 prompts for good things and 27 for bad things. These are a sample of all
+wordings. So the mean over them has an interval for other words, models and prompts.
 """
 
 from collections.abc import Mapping
@@ -13,27 +13,27 @@ import statsmodels.api as sm
 from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.multitest import multipletests
 
+from ..stats.crossed import Measured
 from ..stats.factors import three_factors
 from ..tables.prompts import POLARITIES, cell, polarity
-from .effects import Measured, by_words, mean_of, measured, slope_gap
+from .effects import by_words, mean_of, measured, slope_gap
 
-GOOD, BAD = SIDES = ("good", "bad")
 FEWEST = 3  # wordings; a variance between two of them says nothing
+PARTS = ["adjective", "superlative", "style"]  # of a prompt
 
 
 def over_prompts(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean gap between slopes for every prompt of the grid, with the prompt taken apart: a row per prompt.
+    """Return the mean gap between slopes for every prompt of the grid: a row per prompt.
 
     rows: observations with standardised rewards. Columns: prompt, models, n_steeper (models with gap > 0), gap, ci_low,
-    ci_high, p (over words and models), adjective, superlative, style, polarity (of the prompt, 1 or -1), p_holm
-    (corrected over prompts).
+    ci_high, p, PARTS of the prompt, polarity (1 or -1), p_holm (corrected over prompts).
     """
     of_prompts = measured(rows, slope_gap)
     over = mean_of(by_words(of_prompts)).rename(columns={"estimate": "gap"})[["gap", "ci_low", "ci_high", "p"]]
     values = pd.DataFrame({prompt: one.values for prompt, one in of_prompts.items()})
     over.insert(0, "models", values.count())
     over.insert(1, "n_steeper", (values > 0).sum())
-    parts = pd.DataFrame(over.index.map(cell).tolist(), over.index, ["adjective", "superlative", "style"])
+    parts = pd.DataFrame(over.index.map(cell).tolist(), over.index, PARTS)
     over = over.join(parts).assign(polarity=parts["adjective"].map(POLARITIES))
     return over.assign(p_holm=multipletests(over["p"], method="holm")[1]).reset_index()
 
@@ -43,23 +43,21 @@ def what_varies(prompts: pd.DataFrame) -> pd.DataFrame:
 
     prompts: over_prompts(). Columns: part, df, share (of the sum of squares, type II, main effects), f, p.
     """
-    parts = ("adjective", "superlative", "style")
-    design = sm.OLS.from_formula("gap ~ " + " + ".join(f"C({part})" for part in parts), prompts)
+    design = sm.OLS.from_formula("gap ~ " + " + ".join(f"C({part})" for part in PARTS), prompts)
     table = anova_lm(design.fit(), typ=2)
     share = (table["sum_sq"] / table["sum_sq"].sum()).to_numpy()
-    return pd.DataFrame({"part": [*parts, "residual"], "df": table["df"].astype(int).to_numpy(), "share": share,
+    return pd.DataFrame({"part": [*PARTS, "residual"], "df": table["df"].astype(int).to_numpy(), "share": share,
                          "f": table["F"].to_numpy(), "p": table["PR(>F)"].to_numpy()})  # fmt: skip
 
 
 def over_wordings(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:
-    """Return the mean of a statistic over models and wordings, all drawn at random with the words: a row per side.
+    """Return the mean of a statistic over models and wordings, with words, models and wordings as samples.
 
-    of_prompts: as from effects.measured. Index: `good` and `bad`, what the prompts ask for, as far as there are three
-    wordings and two models. Columns: wordings, estimate, ci_low, ci_high, p, n (words), and the shares of the variance
-    of the mean that words, models, prompts and their interactions have; see lib.stats.factors.
+    of_prompts: as from effects.measured. Rows: `good` and `bad`, if there are three wordings and two models. Columns:
+    wordings, estimate, ci_low, ci_high, p, n (words), and the shares of the variance of the mean (lib.stats.factors).
     """
     rows = {}
-    for side, sign in zip(SIDES, (1, -1), strict=True):
+    for side, sign in {"good": 1, "bad": -1}.items():
         chosen = {prompt: one for prompt, one in of_prompts.items() if polarity(prompt) == sign}
         if len(chosen) < FEWEST or min(len(one.values) for one in chosen.values()) < 2:
             continue

@@ -1,9 +1,10 @@
-"""Means over models and words, both drawn at random: the models of a study read the same words, so errors are crossed.
+"""Means over models and words that are both samples: all models read the same words, so their errors are crossed.
 
-A statistic is computed for each model (a slope, a mean, the log of a spread); `influence` says how much each word
-moves it. The variance of the mean over models is V_words + V_models - V_interaction: words that move all models alike,
-models that differ, and what both count, the error of a word in a model (Cameron, Gelbach and Miller 2011, Journal of
-Business & Economic Statistics 29, 238-249; Owen 2007, Annals of Applied Statistics 1, 386-411).
+A statistic is computed for each model (a slope, a mean, the log of a spread); `influence` is how much each word moves
+it. The variance of the mean over models is V_words + V_models - V_interaction. V_words comes from words that move all
+models alike, V_models from models that differ. Both contain V_interaction, the error of a word in a model (Cameron,
+Gelbach and Miller 2011, Journal of Business & Economic Statistics 29, 238-249; Owen 2007, Annals of Applied Statistics
+1, 386-411).
 """
 
 from collections.abc import Sequence
@@ -19,12 +20,11 @@ from .. import InputError
 
 @dataclass(frozen=True)
 class Crossed:
-    """A mean over models, and how far it can be trusted; intervals are of 95%.
+    """A mean over models with 95% intervals; NaN where one model gives no variance between models.
 
-    ci_low, ci_high: for other words and other models of the kind. these_low, these_high: for these very models, where
-    only the words are drawn. new_low, new_high: a prediction interval for one new model. p: two-sided, against `null`.
-    df: degrees of freedom of the t distribution (Satterthwaite). n: words; models: models. NaN where one model gives no
-    variance between models.
+    ci_low, ci_high: words and models are samples. these_low, these_high: only words are a sample. new_low, new_high: a
+    prediction interval for one new model. p: two-sided, against `null`. df: Satterthwaite's degrees of freedom. n:
+    words. models: models.
     """
 
     estimate: float
@@ -41,13 +41,50 @@ class Crossed:
     models: int
 
 
+@dataclass(frozen=True)
+class Measured:
+    """A statistic of each model, and how much each word (or item) moves it.
+
+    values: model -> statistic. influence: words x models; NaN where a model has not read the word. The sum of squares
+    of a column is the variance of that model's statistic over words.
+    """
+
+    values: pd.Series
+    influence: pd.DataFrame
+
+    @property
+    def standard_error(self) -> pd.Series:
+        """Return the standard error of each model's statistic over words (HC3 for slopes)."""
+        return np.sqrt((self.influence**2).sum())
+
+    @property
+    def words(self) -> pd.Series:
+        """Return how many words each model has read."""
+        return self.influence.notna().sum()
+
+    @property
+    def mean(self) -> Crossed:
+        """Return the mean over models; words and models are both samples."""
+        return crossed(self.values, self.influence)
+
+    def by_model(self) -> pd.DataFrame:
+        """Return each model's estimate with its standard_error, ci_low, ci_high (95%), p and n, all over words."""
+        error, df = self.standard_error, self.words - 1
+        half = stats.t.ppf(0.975, df) * error
+        p = 2 * stats.t.sf(self.values.abs() / error, df)
+        return pd.DataFrame({"estimate": self.values, "standard_error": error, "ci_low": self.values - half,
+                             "ci_high": self.values + half, "p": p, "n": self.words})  # fmt: skip
+
+    def __sub__(self, other: "Measured") -> "Measured":
+        """Return the difference of two statistics of the same models; a word may move only one of them."""
+        return Measured(self.values - other.values, self.influence.sub(other.influence, fill_value=0.0))
+
+
 def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) -> Crossed:
     """Return the mean of a statistic over models with its crossed interval, in the unit of the estimates.
 
-    estimates: model -> statistic, (models,). influence: (words, models), how much each word moves the statistic of each
-    model; a column's sum of squares is that statistic's variance over words. NaN: the model has not read the word.
-    null: the value that p is against. The variance is never less than that over words or that over models alone.
-    Raises InputError for an estimate without influence, or one that is missing.
+    estimates, influence: as in Measured. null: the value that p is against. The variance is never less than the one
+    over words or over models alone. Raise InputError for an estimate that is missing, or that has no influence.
     """
     values = estimates.astype(float)
     if (absent := values.index.difference(influence.columns)).size or values.isna().any():
@@ -66,7 +103,7 @@ def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) ->
 
 
 class Intervals(NamedTuple):
-    """Means over models with the intervals of Crossed, an array each, for as many statistics as were asked for."""
+    """Means over models of several statistics with the intervals of Crossed: an array each."""
 
     estimate: np.ndarray
     ci_low: np.ndarray
@@ -86,7 +123,7 @@ def intervals(values: np.ndarray, moved: np.ndarray) -> Intervals:
 
 
 def _variance(values: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The variance of the mean over words and models, its degrees of freedom, and the part that both make together."""
+    """Return the variance of the mean, its degrees of freedom, and V_interaction."""
     n, models = moved.shape[:2]
     of_words = (moved.mean(axis=1) ** 2).sum(axis=0)
     both = np.einsum("wm...,wm...->...", moved, moved) / models**2
@@ -104,13 +141,21 @@ def _reach(mean, error, df) -> tuple:
     return mean - half, mean + half
 
 
+def satterthwaite(variance: float, parts: Sequence[float], freedom: Sequence[int]) -> tuple[float, float]:
+    """Return half the width of the 95% interval of an estimate, and its degrees of freedom; NaN without variance.
+
+    parts: the independent parts of the variance, each with its degrees of freedom (Satterthwaite 1946).
+    """
+    df = variance**2 / sum(part**2 / own for part, own in zip(parts, freedom, strict=True)) if variance else np.nan
+    return float(stats.t.ppf(0.975, df) * np.sqrt(variance)), float(df)
+
+
 # --- how much each word moves a statistic -------------------------------------------------------------------------
 
 
-def mean_influence(values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Return how much each value moves the mean of all, (n,): its deviation over n - 1."""
-    values = np.asarray(values, dtype=float)
-    return (values - values.mean()) / (len(values) - 1)
+def mean_influence(values):
+    """Return how much each row moves the mean of its column: its deviation over n - 1. values: an array or a frame."""
+    return (values - values.mean(axis=0)) / (len(values) - 1)
 
 
 def slope_influence(x: Sequence[float] | np.ndarray, y: np.ndarray, controls: np.ndarray | None = None) -> np.ndarray:
@@ -120,30 +165,30 @@ def slope_influence(x: Sequence[float] | np.ndarray, y: np.ndarray, controls: np
     by one less its leverage, as in HC3 (MacKinnon and White 1985), so that the sum of squares is the HC3 variance.
     """
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    others = np.ones((len(x), 1)) if controls is None else np.column_stack([np.ones(len(x)), controls])
-    design = np.column_stack([x, others])
-    orthogonal, _ = np.linalg.qr(design)
+    others, own = _beyond(x, controls)
+    orthogonal, _ = np.linalg.qr(np.column_stack([x, others]))
     residual = y - orthogonal @ (orthogonal.T @ y)
-    free = 1 - (orthogonal**2).sum(axis=1)
-    own = x - others @ np.linalg.lstsq(others, x, rcond=None)[0]  # what x has beyond the controls
-    weight = own / (own @ own) / free
+    weight = own / (own @ own) / (1 - (orthogonal**2).sum(axis=1))
     return (residual.T * weight).T
 
 
 def slope(x: Sequence[float] | np.ndarray, y: np.ndarray, controls: np.ndarray | None = None) -> np.ndarray:
-    """The least-squares slope of y on x with the controls held constant: () for y (n,), (models,) for (n, models)."""
-    x = np.asarray(x, dtype=float)
-    others = np.ones((len(x), 1)) if controls is None else np.column_stack([np.ones(len(x)), controls])
-    own = x - others @ np.linalg.lstsq(others, x, rcond=None)[0]
+    """Return the least-squares slope of y on x with the controls held constant; arguments as in slope_influence."""
+    _, own = _beyond(np.asarray(x, dtype=float), controls)
     return own @ np.asarray(y, dtype=float) / (own @ own)
 
 
-def log_sd_influence(values: np.ndarray) -> np.ndarray:
-    """How much each word moves the log of the standard deviation of the values; (n,) or (n, models), as the values.
+def _beyond(x: np.ndarray, controls: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return an intercept with the controls, (n, 1 + k), and the part of x that these do not predict, (n,)."""
+    others = np.ones((len(x), 1)) if controls is None else np.column_stack([np.ones(len(x)), controls])
+    return others, x - others @ np.linalg.lstsq(others, x, rcond=None)[0]
 
-    The jackknife's: by what the log changes without the word, which tells of long tails what its derivative misses.
+
+def log_sd_influence(values: np.ndarray) -> np.ndarray:
+    """Return how much each word moves the log of the standard deviation of the values, in their shape: (n, ...).
+
+    It is the change of the log without the word (jackknife): for long tails a derivative would be too small.
     """
-    values = np.asarray(values, dtype=float)
     n = len(values)
     squares = (values - values.mean(axis=0)) ** 2
     without = np.log1p(-squares / squares.mean(axis=0) / (n - 1)) / 2  # log SD of the others, but for a constant

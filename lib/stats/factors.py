@@ -1,9 +1,9 @@
-"""Means over words, models and prompts, all three drawn at random: what each of them adds to the uncertainty.
+"""Means over words, models and prompts, all three samples: what each of them adds to the uncertainty.
 
-With a third factor the variance of a mean is the sum over single factors, less the sum over pairs of factors, plus that
-of all three (method of moments of the crossed random-effects design; Searle, Casella and McCulloch 1992, Variance
-Components, chapter 5; Judd, Westfall and Kenny 2017, Annual Review of Psychology 68, 601-625). `lib.stats.crossed` is
-the case of two factors. A few prompts leave few degrees of freedom, and intervals are wide for that reason.
+The variance of a mean is the sum over single factors, less the sum over pairs of factors, plus the part of all three
+(method of moments of the crossed random-effects design; Searle, Casella and McCulloch 1992, Variance Components,
+chapter 5; Judd, Westfall and Kenny 2017, Annual Review of Psychology 68, 601-625). `lib.stats.crossed` is the case of
+two factors. Few prompts leave few degrees of freedom, so intervals are wide.
 """
 
 from dataclasses import dataclass
@@ -14,17 +14,18 @@ from scipy import stats
 
 from .. import InputError
 from . import resampling
+from .crossed import satterthwaite
 
 FACTORS = ("words", "models", "prompts")
 
 
 @dataclass(frozen=True)
 class ThreeFactors:
-    """A mean over models and prompts with its 95% interval for other words, models and prompts of the kind.
+    """A mean over models and prompts with its 95% interval.
 
-    p: two-sided, against `null`. df: Satterthwaite's. of_mean: for words, models, prompts and `interactions`, the share
-    of the variance of the mean. of_score: the same for the score of one word by one model under one prompt. Both sum
-    to 1; estimates below 0 count as 0. n: words.
+    p: two-sided, against `null`. df: Satterthwaite's degrees of freedom. of_mean: the share of words, models, prompts
+    and `interactions` in the variance of the mean; shares sum to 1. of_score: the same for the score of one word by one
+    model under one prompt. n: words.
     """
 
     estimate: float
@@ -38,10 +39,10 @@ class ThreeFactors:
 
 
 def three_factors(estimates: np.ndarray, influence: np.ndarray, null: float = 0.0) -> ThreeFactors:
-    """Return the mean of a statistic over models and prompts, with words, models and prompts all random.
+    """Return the mean of a statistic over models and prompts, with words, models and prompts as samples.
 
-    estimates: (models, prompts). influence: (words, models, prompts), how much each word moves each estimate, whose
-    squares sum to its variance over words. InputError for fewer than two models or prompts.
+    estimates: (models, prompts). influence: (words, models, prompts), as in crossed.Measured. Raise InputError for
+    fewer than two models or prompts.
     """
     models, prompts = estimates.shape
     words = len(influence)
@@ -60,9 +61,7 @@ def three_factors(estimates: np.ndarray, influence: np.ndarray, null: float = 0.
              "models, prompts": (rest**2).sum() / cells}  # fmt: skip
     triple = (by_both**2).sum() / cells
     variance = max(single.sum() - sum(pairs.values()) + triple, *single)
-    freedom = np.array([words, models, prompts]) - 1
-    df = variance**2 / (single**2 / freedom).sum() if variance else np.nan
-    half = stats.t.ppf(0.975, df) * np.sqrt(variance)
+    half, df = satterthwaite(variance, single, np.array([words, models, prompts]) - 1)
     p = float(2 * stats.t.sf(abs(mean - null) / np.sqrt(variance), df)) if variance else np.nan
     own = {name: value - sum(both for pair, both in pairs.items() if name in pair) + triple
            for name, value in zip(FACTORS, single, strict=True)}  # fmt: skip
@@ -72,10 +71,11 @@ def three_factors(estimates: np.ndarray, influence: np.ndarray, null: float = 0.
     of_score = _shares({name: own[name] * counts[name] for name in own},
                        {pair: part * np.prod([counts[name] for name in pair.split(", ")])
                         for pair, part in interactions.items()})  # fmt: skip
-    return ThreeFactors(float(mean), float(mean - half), float(mean + half), p, float(df), of_mean, of_score, words)
+    return ThreeFactors(float(mean), float(mean - half), float(mean + half), p, df, of_mean, of_score, words)
 
 
 def _shares(own: dict[str, float], interactions: dict[str, float]) -> pd.Series:
+    """Return the share of each part in the variance; estimates below 0 count as 0."""
     parts = pd.Series(own | {"interactions": sum(max(part, 0.0) for part in interactions.values())}).clip(lower=0.0)
     return parts / parts.sum() if parts.sum() else parts
 
@@ -83,18 +83,17 @@ def _shares(own: dict[str, float], interactions: dict[str, float]) -> pd.Series:
 def share_intervals(
     estimates: np.ndarray, influence: np.ndarray, resamples: int = 200, seed: int = 0
 ) -> tuple[pd.Series, pd.Series]:
-    """Return ci_low and ci_high (95%) of `of_mean` for words, models and prompts, by a bootstrap over words and models.
+    """Return ci_low and ci_high (95%) of `of_mean` by factor, from a bootstrap over words and models.
 
-    Arguments as in three_factors. Few prompts cannot be resampled, so the intervals are for these prompts.
+    Arguments as in three_factors. There are too few prompts to resample, so the intervals are for these prompts.
     """
     random, (words, models) = np.random.default_rng(seed), influence.shape[:2]
     draws = []
     for _ in range(resamples):
-        drawn, of = random.integers(words, size=words), random.integers(models, size=models)
-        if len(set(of)) > 1:
-            moved = influence[drawn][:, of]
-            draws.append(
-                three_factors(estimates[of] + moved.sum(axis=0), moved - moved.mean(axis=0)).of_mean[list(FACTORS)]
-            )
+        some_words, some_models = random.integers(words, size=words), random.integers(models, size=models)
+        if len(set(some_models)) > 1:
+            moved = influence[some_words][:, some_models]
+            resampled = three_factors(estimates[some_models] + moved.sum(axis=0), moved - moved.mean(axis=0))
+            draws.append(resampled.of_mean[list(FACTORS)])
     low, high = resampling.interval(np.array(draws))
     return pd.Series(low, FACTORS), pd.Series(high, FACTORS)

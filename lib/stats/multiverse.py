@@ -1,22 +1,20 @@
 """Multiverse analyses: every reasonable specification of a test at once.
 
-A specification is one choice of each kind (lexicon, scale, test, ...). Choices are declared as name -> options;
-combinations that make no sense are excluded by a written rule before anything is estimated; `run` estimates the rest.
-Each specification decides `for`, `against` or `undecided` by its 95% interval. A share of specifications means
-something only if each is a test. So `summary` counts those whose false-positive rate was measured and is near .05
-(CALIBRATED), and each result once. Even these shares are no probabilities, since specifications share data (Steegen
-et al. 2016, Perspectives on Psychological Science 11, 702-712). `joint_p` tests all of them at once: are their
-estimates larger than those of data in which there is nothing (Simonsohn, Simmons and Nelson 2020, Nature Human
-Behaviour 4, 1208-1214)?
+A specification is one choice of each kind (lexicon, scale, test, ...). Combinations that make no sense are excluded by
+a written rule before anything is estimated. Each specification decides `for`, `against` or `undecided` by its 95%
+interval. `summary` counts only specifications whose measured false-positive rate is near .05 (CALIBRATED), and each
+result once. Even these shares are no probabilities, since specifications share data (Steegen et al. 2016, Perspectives
+on Psychological Science 11, 702-712). `joint_p` tests all of them together: are their estimates larger than on data
+without the effect (Simonsohn, Simmons and Nelson 2020, Nature Human Behaviour 4, 1208-1214)?
 
 A section declares its choices, a rule, and a function that estimates one specification:
 
     tables = {claim: multiverse.run(choices, lambda chosen: Specification.of(crossed(...)), excluded, claim)}
-    multiverse.summaries(tables, ours={claim: {...}}, papers={claim: {...}})
+    multiverse.summaries(tables, ours={claim: {...}}, papers={claim: {...}}, joint={claim: joint_p(...)})
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import NamedTuple
@@ -48,29 +46,34 @@ class Specification(NamedTuple):
         return cls(*(float(value) - null for value in (mean.estimate, mean.ci_low, mean.ci_high)))
 
 
+def combinations(
+    choices: Mapping[str, Sequence], excluded: Callable[[dict], str | None] = lambda chosen: None
+) -> Iterator[dict]:
+    """Yield every specification that is not excluded, as name -> option; the last choice varies fastest."""
+    for options in itertools.product(*choices.values()):
+        chosen = dict(zip(choices, options, strict=True))
+        if not excluded(chosen):
+            yield chosen
+
+
 def run(
     choices: Mapping[str, Sequence],
     estimate: Callable[[dict], Specification | tuple],
     excluded: Callable[[dict], str | None] = lambda chosen: None,
     claim: str = "",
 ) -> pd.DataFrame:
-    """Return a row per specification: the choices as columns, and RESULTS: estimate, ci_low, ci_high, side (one of
-    SIDES), size (its false-positive rate as a test of the claim, NaN where that was not measured).
+    """Return a row per specification: its choices, and RESULTS, of which size is its false-positive rate.
 
-    choices: name -> options. estimate: returns the result of one specification; estimates should have one
-    unit, and be positive where they support the claim. excluded: the written reason for which a combination makes no
-    sense, or None. Raises InputError if no specification is left or an estimate is missing.
+    choices: name -> options. estimate: returns the result of one specification. excluded: the reason for which a
+    combination makes no sense, or None. Raise InputError if no specification is left or an estimate is missing.
     """
     rows = []
-    for options in itertools.product(*choices.values()):  # the last choice varies fastest
-        chosen = dict(zip(choices, options, strict=True))
-        if excluded(chosen):
-            continue
+    for chosen in combinations(choices, excluded):
         result = Specification(*estimate(chosen))
         if np.isnan(result.estimate):
             raise InputError(f"the specification {described(chosen)} has no estimate; exclude it by a rule")
-        lies = result.side or side(result.ci_low, result.ci_high)
-        rows.append(chosen | result._asdict() | {"side": lies, "size": false_positive_rate(claim, chosen)})
+        decides = result.side or side(result.ci_low, result.ci_high)
+        rows.append(chosen | result._asdict() | {"side": decides, "size": false_positive_rate(claim, chosen)})
     if not rows:
         raise InputError("no specification is left; exclude fewer combinations")
     return pd.DataFrame(rows)
@@ -82,28 +85,23 @@ def described(chosen: Mapping) -> str:
 
 
 @cache
-def _measured() -> list[tuple[str, dict[str, str], float]]:
+def _measured() -> list[tuple[str, set[str], float]]:
+    """Return the claim (a pattern), the choices (as `name=option`) and the rate of each analysis that was measured."""
     table = pd.read_csv(ROOT / "data" / "calibration" / "specifications.csv", keep_default_na=False)
-    return [(row.claim, dict(each.split("=") for each in row.choices.split("; ")), float(row.size_))
-            for row in table.rename(columns={"size": "size_"}).itertuples()]  # fmt: skip
+    return list(zip(table["claim"], table["choices"].str.split("; ").map(set), table["size"], strict=True))
 
 
 def false_positive_rate(claim: str, chosen: Mapping) -> float:
     """Return how often this analysis reports an effect where there is none, in [0, 1]; NaN where nobody measured it.
 
-    data/calibration/specifications.csv has a row per claim (a pattern) and the choices that were varied; the others
-    were not, so that they share its rate.
+    A row of data/calibration/specifications.csv names the choices that were varied. Other choices share its rate.
     """
-    for pattern, choices, size in _measured():
-        if (
-            fnmatchcase(claim, pattern)
-            and choices.items() <= {key: str(option) for key, option in chosen.items()}.items()
-        ):
-            return size
-    return float("nan")
+    named = {f"{name}={option}" for name, option in chosen.items()}
+    rates = (size for pattern, choices, size in _measured() if fnmatchcase(claim, pattern) and choices <= named)
+    return next(rates, float("nan"))
 
 
-# --- what they come to --------------------------------------------------------------------------------------------
+# --- shares, tests and summaries ------------------------------------------------------------------------------------
 
 
 def choices_of(table: pd.DataFrame) -> list[str]:
@@ -112,18 +110,15 @@ def choices_of(table: pd.DataFrame) -> list[str]:
 
 
 def counted(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the specifications that count: with a false-positive rate within CALIBRATED, and each result once.
-
-    Two specifications with the same estimate and interval are one analysis by two names.
-    """
+    """Return the specifications with a false-positive rate within CALIBRATED, and of equal results only the first."""
     rows = table[table["size"].between(*CALIBRATED)]
     return rows[~rows[["estimate", "ci_low", "ci_high"]].round(9).duplicated()]
 
 
 def shares(table: pd.DataFrame, by: Sequence[str] | str = ()) -> pd.DataFrame:
-    """Return the share of specifications on each side, in [0, 1]: columns specifications, for, undecided, against.
+    """Return how many specifications there are, and the shares that are for, undecided and against, in [0, 1].
 
-    There is a row per option of `by`; without `by` one row, `all`. table: all specifications, or those `counted`.
+    There is a row per option of `by`; without `by` there is one row, `all`.
     """
     keys = [by] if isinstance(by, str) else list(by)
     is_on = pd.DataFrame({name: table["side"] == name for name in SIDES}, dtype=float)
@@ -134,21 +129,30 @@ def shares(table: pd.DataFrame, by: Sequence[str] | str = ()) -> pd.DataFrame:
 
 
 def joint_p(observed: np.ndarray, null: np.ndarray) -> float:
-    """Return the p of all specifications together, in (0, 1]: is their median estimate larger than by chance?
+    """Return the one-sided p of all specifications together, in (0, 1]: is their median larger than by chance?
 
     observed: (specifications,), positive where they support the claim. null: (draws, specifications), the same
-    estimates on data in which the effect was removed by shuffling; the observed ones count as one draw more. One-sided.
+    estimates on data without the effect; the observed ones count as one more draw.
     """
     medians = np.median(np.vstack([observed, null]), axis=1)
     return float((medians >= medians[0] - 1e-12).mean())
 
 
+def joint_p_of_signs(by_model: np.ndarray) -> float:
+    """Return joint_p of specifications whose estimates are means over models; by_model: (models, specifications).
+
+    Without the effect, each model's estimate is as likely below 0 as above. So the signs of the models are turned in
+    all 2 ^ models ways, the same for every specification.
+    """
+    signs = np.array(list(itertools.product((1, -1), repeat=len(by_model))))
+    return joint_p(by_model.mean(axis=0), signs[1:] @ by_model / len(by_model))
+
+
 def deciding(table: pd.DataFrame) -> pd.DataFrame:
     """Return the share of the variance of the estimates that each choice explains, in [0, 1], largest first.
 
-    Columns: choice, df, share. A share is what the sum of squares of the main effects loses without this choice
-    (type II), over the sum for all specifications. The last row, `together`, is the rest: interactions, and what two
-    choices explain together where excluded specifications leave them unbalanced. Shares are NaN where all agree.
+    Columns: choice, df, share. Shares are of type II sums of squares of the main effects, and NaN where all estimates
+    are equal. The last row, `together`, is the rest: interactions, and what unbalanced choices explain together.
     """
     values = table["estimate"].to_numpy(dtype=float) - table["estimate"].mean()
     choices = [name for name in choices_of(table) if len(set(table[name])) > 1]
@@ -166,17 +170,16 @@ def deciding(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _unexplained(values: np.ndarray, coded: list[np.ndarray]) -> float:
-    """Return the sum of squares that the choices leave, as main effects."""
+    """Return the residual sum of squares after the main effects of the choices."""
     design = np.column_stack([np.ones(len(values)), *coded])
     fitted = design @ np.linalg.lstsq(design, values, rcond=None)[0]
     return float(((values - fitted) ** 2).sum())
 
 
 def chosen(table: pd.DataFrame, choices: Mapping | None) -> pd.DataFrame:
-    """Return the specifications with these options; several where some choices are not named, or a tuple of
-    options is; none for None.
+    """Return the specifications with these options (a tuple allows several); none for None.
 
-    Raises InputError if no specification has them.
+    Raise InputError if no specification has them.
     """
     if choices is None:
         return table.iloc[:0]
@@ -197,10 +200,9 @@ def summary(
 ) -> dict:  # fmt: skip
     """Return what the specifications of a claim show: one row of a table.
 
-    claim; specifications (all of them); counted, and n_for, n_undecided, n_against of these (see `counted`); papers and
-    ours: the sides of the specifications that are `chosen`, several joined by a slash, '' for none; deciding: the
-    choice that explains most of the variance of the estimates; deciding_share: its share in [0, 1]; by_level: the share
-    of counted specifications that are for the claim, by option of that choice; joint_p: as from `joint_p`.
+    It says how many specifications there are and count (see `counted`), and how many of these are on each side. papers
+    and ours are the sides of the paper's specifications and of ours, joined by a slash. `deciding` is the choice that
+    explains most of the variance, and by_level the share that is for the claim, by option of this choice.
     """
     some, first = counted(table), deciding(table).iloc[0]
     counts = some["side"].value_counts().reindex(SIDES, fill_value=0)
@@ -216,6 +218,7 @@ def summary(
 
 
 def _sides(rows: pd.DataFrame) -> str:
+    """Return the sides that specifications are on, joined by a slash."""
     return "/".join(name for name in SIDES if (rows["side"] == name).any())
 
 
@@ -230,14 +233,8 @@ def sentence(row: Mapping) -> str:
 
 def summaries(
     tables: Mapping[str, pd.DataFrame], *, ours: Mapping[str, Mapping | None], papers: Mapping[str, Mapping | None],
-    joint: Mapping[str, float] | None = None,
+    joint: Mapping[str, float],
 ) -> pd.DataFrame:  # fmt: skip
-    """Return a row per claim, as from `summary`. tables: claim -> specifications; ours, papers: claim -> options.
-
-    joint: claim -> p of all specifications together.
-    """
-    joint = joint or {}
-    return pd.DataFrame(
-        [summary(claim, table, ours=ours.get(claim), papers=papers.get(claim), joint=joint.get(claim, float("nan")))
-         for claim, table in tables.items()]
-    )  # fmt: skip
+    """Return a row per claim, as from `summary`. ours, papers: claim -> options. joint: claim -> joint_p."""
+    return pd.DataFrame([summary(claim, table, ours=ours.get(claim), papers=papers.get(claim), joint=joint[claim])
+                         for claim, table in tables.items()])  # fmt: skip

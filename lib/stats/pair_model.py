@@ -1,10 +1,9 @@
-"""A regression of pairs in which models are sampled: each pair is what its two models bring, and its own error.
+"""A multi-membership regression of pairs of models, in which models are a sample.
 
     y_ij = x_ij b + u_i + u_j + e_ij,    u ~ N(0, node variance), e ~ N(0, error variance)
 
-A multi-membership model: a pair is a member of two models. Restricted maximum likelihood (REML) estimates the
-variances; with their ratio known the rest is least squares in rotated coordinates, so that the likelihood is a function
-of one number, which is searched on ever closer grids.
+Restricted maximum likelihood (REML) estimates the variances. With their ratio known, the rest is least squares in
+rotated coordinates. So the likelihood is a function of one number, which is searched on ever closer grids.
 """
 
 from collections.abc import Mapping
@@ -16,17 +15,16 @@ from scipy import stats
 
 from .. import InputError
 
-RATIOS = np.linspace(-9, 9, 19)  # log of node variance / error variance; at the lower end models bring nothing
+RATIOS = np.linspace(-9, 9, 19)  # log of node variance / error variance; the lower end counts as no node variance
 
 
 @dataclass(frozen=True)
 class PairModel:
     """Coefficients of pairs with their 95% intervals. table: predictor -> b, standard_error, ci_low, ci_high, p.
 
-    mean, mean_low, mean_high: y of an average pair, where all predictors are 0, with the interval for other models.
-    new_low, new_high: a 95% prediction interval for one pair of two new models, all predictors 0.
-    covariance: of the coefficients, the intercept left out. df: of the t distribution for the coefficients.
-    node_share: part of a pair's variance that its two models bring, in [0, 1]. n: pairs.
+    mean: y of an average pair whose predictors are all 0. new_low, new_high: a prediction interval for such a pair of
+    two new models. covariance, df: those of the coefficients, without the intercept. node_share: the part of a pair's
+    variance that comes from its two models, in [0, 1]. n: pairs.
     """
 
     table: pd.DataFrame
@@ -42,11 +40,11 @@ class PairModel:
 
 
 def fit(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]) -> PairModel:
-    """Return the multi-membership regression of a similarity matrix over its pairs of different models, by REML.
+    """Return the regression of a similarity matrix over its pairs of different models, by REML.
 
-    Coefficients have the degrees of freedom that are left once each model has an effect of its own, pairs - rank: the
-    tests simulate that their intervals hold the truth in 94 to 96% with node variance zero, equal or dominant. The mean
-    has models - 1, because it is what models vary in; its interval holds the truth in 94 to 98%.
+    Coefficients have the degrees of freedom that are left once each model has its own effect. Tests simulate that their
+    intervals hold the truth in 94 to 96% of samples, whatever the node variance. The mean varies between models, so it
+    has models - 1 degrees of freedom; its interval holds the truth in 94 to 98%.
     """
     outcome, design = observations(matrix, predictors, "pairs")
     models, n = len(matrix), len(outcome)
@@ -77,15 +75,13 @@ def contrast(model: PairModel, first: str, second: str) -> tuple[float, float, f
 
 
 def memberships(models: int) -> np.ndarray:
-    """Return which two models each pair has, (pairs, models), ones and zeros; pairs above the diagonal, row by row."""
+    """Return the two models of each pair as ones in (pairs, models); pairs are above the diagonal, row by row."""
     pairs = np.transpose(np.triu_indices(models, 1))
     return (pairs[:, :, None] == np.arange(models)).any(axis=1).astype(float)
 
 
-def _reml(
-    outcome: np.ndarray, design: np.ndarray, nodes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, float, float]:  # fmt: skip
-    """b (k,), its covariance (k, k), the error variance and node variance over error variance, by REML."""
+def _reml(outcome: np.ndarray, design: np.ndarray, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Return b (k,), its covariance (k, k), the error variance, and node variance over error variance."""
     values, vectors = np.linalg.eigh(nodes @ nodes.T)
     rotated = np.maximum(values, 0), vectors.T @ outcome, vectors.T @ design
     logs = RATIOS
@@ -95,15 +91,18 @@ def _reml(
         if best == RATIOS[0]:
             break
         logs = best + closer * np.linspace(-1, 1, 41)
-    b, normal, error, _ = _solved(np.array([0.0 if best == RATIOS[0] else np.exp(best)]), *rotated)
-    return b[0], error[0] * np.linalg.inv(normal[0]), float(error[0]), 0.0 if best == RATIOS[0] else float(np.exp(best))
+    ratio = 0.0 if best == RATIOS[0] else float(np.exp(best))
+    b, normal, error, _ = _solved(np.array([ratio]), *rotated)
+    return b[0], error[0] * np.linalg.inv(normal[0]), float(error[0]), ratio
 
 
 def _solved(
     ratios: np.ndarray, values: np.ndarray, y: np.ndarray, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Weighted least squares for each ratio of variances: b (r, k), its normal matrix (r, k, k), the error variance
-    (r,), and -2 log likelihood but for a constant (r,). values: eigenvalues of the pairs; y, x: rotated onto them."""
+    """Return weighted least squares for each of r ratios: b (r, k), its normal matrix, error variance and deviance.
+
+    values: eigenvalues of the pairs. y, x: rotated onto their eigenvectors. The deviance lacks a constant.
+    """
     spread = 1 + ratios[:, None] * values  # (r, pairs), variances in units of the error's
     weighted = x.T / spread[:, None, :]
     normal = weighted @ x
@@ -119,9 +118,9 @@ def _solved(
 def observations(
     matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], entries: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the outcome (n,) and the predictors (n, k) of a regression of a matrix, checked that they can be fitted.
+    """Return the outcome (n,) and the predictors (n, k) of a regression of a matrix.
 
-    entries: "pairs" of different models, above the diagonal, row by row; or "all" of the matrix. InputError for a
+    entries: "pairs" of different models, above the diagonal, row by row; or "all" of the matrix. Raise InputError for a
     malformed matrix, predictors of other models, or too few models to tell the predictors apart.
     """
     if entries not in ("pairs", "all"):
@@ -138,27 +137,22 @@ def observations(
     design = np.column_stack(columns) if columns else np.empty((len(outcome), 0))
     whole = np.column_stack([np.ones(len(outcome)), design])
     if np.linalg.matrix_rank(whole) < whole.shape[1] or len(outcome) <= whole.shape[1]:
-        raise InputError(
-            f"{len(names)} models are too few, or too alike, to tell apart {', '.join(predictors)}; "
-            "leave a predictor out"
-        )
+        alike = f"{len(names)} models are too few, or too alike, to tell apart {', '.join(predictors)}"
+        raise InputError(f"{alike}; leave a predictor out")
     return outcome, design
 
 
 def can_be_told_apart(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]) -> bool:
-    """Whether there are enough, and different enough, models to regress this matrix on these predictors jointly."""
-    if not predictors:
-        return False
+    """Return whether this matrix can be regressed on these predictors together."""
     try:
         observations(matrix, predictors, "pairs")
     except InputError:
         return False
-    return True
+    return bool(predictors)
 
 
 def refuse_malformed(matrix: pd.DataFrame) -> None:
+    """Raise InputError unless the matrix is symmetric, with the same models on both sides."""
     values = matrix.to_numpy(dtype=float)
     if list(matrix.index) != list(matrix.columns) or not np.allclose(values, values.T):  # NaN is not close to NaN
-        raise InputError(
-            "a similarity matrix needs the same models on both sides, and equal entries across its diagonal"
-        )
+        raise InputError("a similarity matrix needs the same models on both sides, and equal mirrored entries")

@@ -1,4 +1,4 @@
-"""Rankings of tokens: their two ends, models side by side, and how much two ends have in common."""
+"""Rankings of tokens: top and bottom tokens, models side by side, and how far two rankings agree."""
 
 import itertools
 
@@ -13,7 +13,7 @@ from ..stats import resampling
 
 
 def ranked(table: pd.DataFrame, prompt: str) -> pd.DataFrame:
-    """The score table from optimal to pessimal, with a column `rank`: 1 = highest reward, ties share the average.
+    """Return the score table from optimal to pessimal, with a column `rank`: 1 = highest reward, ties share the mean.
 
     Ties are listed in order of token_id, so the order is the same on every machine.
     """
@@ -22,19 +22,17 @@ def ranked(table: pd.DataFrame, prompt: str) -> pd.DataFrame:
 
 
 def ends(table: pd.DataFrame, prompt: str, n: int = 22) -> pd.DataFrame:
-    """The n optimal and the n pessimal tokens, in order, with `end` = optimal or pessimal (Table 2 has n = 22)."""
-    if not 0 < 2 * n <= len(table):
-        raise InputError(
-            f"{len(table)} tokens have no {n} optimal and {n} pessimal ones; choose n up to {len(table) // 2}"
-        )
+    """Return the n optimal and the n pessimal tokens, with `end` = optimal or pessimal (Table 2 has n = 22)."""
+    if (count := len(table)) < 2 * n or n < 1:
+        raise InputError(f"{count} tokens have no {n} optimal and {n} pessimal ones; choose n up to {count // 2}")
     order = ranked(table, prompt)
     return pd.concat([order.head(n).assign(end="optimal"), order.tail(n).assign(end="pessimal")], ignore_index=True)
 
 
 def side_by_side(tables: dict[str, pd.DataFrame], prompt: str, n: int = 22) -> pd.DataFrame:
-    """Return the n optimal and n pessimal texts of every model, one column per model, on its own vocabulary (Table A6).
+    """Return the n optimal and n pessimal texts of every model on its own vocabulary, a column per model (Table A6).
 
-    Index: (end, position); position 1 is the most optimal, respectively the most pessimal.
+    Index: (end, position). Position 1 is the most optimal or the most pessimal text.
     """
     positions = [*range(1, n + 1), *range(n, 0, -1)]
     index = pd.MultiIndex.from_arrays([["optimal"] * n + ["pessimal"] * n, positions], names=["end", "position"])
@@ -42,19 +40,15 @@ def side_by_side(tables: dict[str, pd.DataFrame], prompt: str, n: int = 22) -> p
 
 
 def side_by_side_shared(rewards: pd.DataFrame, n: int = 22) -> pd.DataFrame:
-    """The same on the texts that all models share (Table A7). rewards: texts x models, as from shared_vocabulary."""
-    ids = np.arange(len(rewards))
-    tables = {
-        name: pd.DataFrame({"token_id": ids, "text": rewards.index, "reward": rewards[name].to_numpy()})
-        for name in rewards
-    }
-    return side_by_side(tables, "reward", n)
+    """Return the same on the texts that all models share (Table A7). rewards: texts x models."""
+    texts = pd.DataFrame({"token_id": np.arange(len(rewards)), "text": rewards.index})
+    return side_by_side({name: texts.assign(reward=rewards[name].to_numpy()) for name in rewards}, "reward", n)
 
 
 def overlap(rewards: pd.DataFrame, n: int = 22, end: str = "optimal") -> pd.DataFrame:
-    """Return the share of the n optimal (or pessimal) texts that two models have in common, models x models, in [0, 1].
+    """Return the share of the n optimal (or pessimal) texts that two models share, models x models, in [0, 1].
 
-    rewards: texts x models, as from shared_vocabulary. By chance two models share n / len(rewards).
+    rewards: texts x models. By chance two models share n / len(rewards).
     """
     listed = side_by_side_shared(rewards, n).loc[end]
     sets = {name: set(listed[name]) for name in listed}
@@ -67,8 +61,8 @@ def overlap(rewards: pd.DataFrame, n: int = 22, end: str = "optimal") -> pd.Data
 def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
     """Return Kendall's tau-b between each two models' rankings of the same texts, in [-1, 1], models x models (Fig 2A).
 
-    rewards: texts x models, as from scores.shared_vocabulary. tau-b leaves tied pairs out of its denominator; rewards
-    in half precision have many. Raises InputError where a model's rewards are missing or all equal.
+    rewards: texts x models. tau-b leaves tied pairs out of its denominator; rewards in half precision have many. Raise
+    InputError where a model's rewards are missing or all equal.
     """
     refuse_constant(rewards)
     # Ranks as integers sort faster than rewards, and tau depends on nothing else.
@@ -81,10 +75,9 @@ def tau_resamples(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return Kendall's tau-b of each pair of models, and its bootstrap distribution over texts: (pairs, draws).
 
-    pairs: model_a, model_b, tau, ci_low, ci_high (95%). draws: resamples x pairs, in the order of `pairs`, so that the
-    interval of any summary, as the mean over pairs, is that of the summary of each row. Above `most` texts, m = most
-    of n are drawn and deviations from tau are scaled by sqrt(m / n) (Bickel, Gotze and van Zwet 1997, the m out of n
-    bootstrap). It is the texts that are resampled: the intervals say nothing about other models.
+    pairs: model_a, model_b, tau, ci_low, ci_high (95%). draws: resamples x pairs; a summary of each row gives the
+    interval of that summary. Above `most` texts, m = most of n are drawn, and deviations from tau are scaled by
+    sqrt(m / n) (Bickel, Gotze and van Zwet 1997, the m out of n bootstrap). Intervals say nothing about other models.
     """
     refuse_constant(rewards)
     ranks = np.stack([stats.rankdata(rewards[name], method="dense") for name in rewards], axis=1)
@@ -112,6 +105,7 @@ def matrix_of_pairs(names: pd.Index, measure) -> pd.DataFrame:
 
 
 def refuse_constant(rewards: pd.DataFrame) -> None:
+    """Raise InputError where a model's rewards are missing or all equal."""
     for name in rewards:
         if rewards[name].isna().any() or rewards[name].nunique() < 2:
             raise InputError(f"the rewards of {name} are missing or all equal, so they rank nothing; leave it out")

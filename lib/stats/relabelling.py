@@ -1,7 +1,7 @@
-"""Permutation tests of similarity matrices: whether shuffled names of models would give as much (section 2.2).
+"""Permutation tests of similarity matrices: do shuffled names of models give as strong a relation (section 2.2)?
 
-Pairs that have a model in common are not independent, so what is permuted is the models, rows and columns together.
-Up to EXACT models every relabelling is enumerated, so that p is no estimate; beyond that they are drawn at random.
+Pairs that share a model are not independent, so models are permuted: rows and columns together. Up to EXACT models
+every relabelling is enumerated. For more models they are drawn at random.
 """
 
 import itertools
@@ -15,23 +15,21 @@ from . import resampling
 from .pair_model import observations
 
 EXACT = 10  # models, 3,628,800 relabellings: a tenth of a second
-SLACK = 1e-9  # orders that only swap what is alike reach the observed value but for rounding
+SLACK = 1e-9  # orders that only swap equal models give the observed value up to rounding
 
 
 def mrqap(
     matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], permutations: int = 10_000, seed: int = 0
 ) -> pd.Series:
-    """The two-sided permutation p of each predictor in the joint regression over pairs, in (0, 1]; predictor -> p.
+    """Return the two-sided permutation p of each predictor in the regression over pairs, in (0, 1]; predictor -> p.
 
-    Double semi-partialling: the residual of the predictor given the others is permuted, rows and columns together, and
-    its t with the others in the model is compared with the observed one (Dekker, Krackhardt and Snijders 2007,
-    Psychometrika 72, 563-581). With one predictor this is Mantel's test (1967). Exact for up to EXACT models: p is the
-    share of all relabellings that give as large a t. For more, `permutations` random ones and the observed one, so that
-    p is at least 1 / (permutations + 1).
+    Double semi-partialling: the residual of the predictor given the others is permuted, and its t with the others in
+    the model is compared with the observed one (Dekker, Krackhardt and Snijders 2007, Psychometrika 72, 563-581). With
+    one predictor this is Mantel's test (1967). p is the share of relabellings with as large a t. Above EXACT models
+    these are `permutations` random ones and the observed one.
     """
-    return pd.Series(
-        {name: p_of(matrix, predictors, name, permutations, seed) for name in predictors}, name="p", dtype=float
-    )
+    p = {name: p_of(matrix, predictors, name, permutations, seed) for name in predictors}
+    return pd.Series(p, name="p", dtype=float)
 
 
 def p_of(
@@ -53,8 +51,8 @@ def p_of(
 def size_of_mantel(matrix: pd.DataFrame, predictor: pd.DataFrame, permutations: int = 10_000, seed: int = 0) -> float:
     """Return how often Mantel's test finds p < .05 over all relabellings of the predictor, in [0, .05].
 
-    A relabelled predictor has the same distribution over relabellings, so one enumeration gives every one's p. Ties
-    make it less than .05: two bases of four and six models can be told apart in 210 ways only.
+    Every relabelled predictor has the same distribution, so one enumeration gives the p of each. Ties make the share
+    less than .05: there are only 210 ways to divide ten models into bases of four and six.
     """
     outcome, design = observations(matrix, {"x": predictor}, "pairs")
     strengths = _strengths(outcome, design[:, 0], np.ones((len(outcome), 1)), permutations, seed)
@@ -70,9 +68,9 @@ def interval(
 ) -> tuple[float, float]:  # fmt: skip
     """Return the smallest and the largest effect of a predictor that the test of `mrqap` does not reject.
 
-    An effect d is rejected if the matrix without it, matrix - d * predictor, gives p < 1 - level. Over `permutations`
-    random relabellings, of which all d are judged by the same, found by bisection to a thousandth of the least-squares
-    effect's distance from either end.
+    An effect d is rejected if the matrix without it, matrix - d * predictor, gives p < 1 - level. All d are tested on
+    the same `permutations` random relabellings. The ends are found by bisection, to a thousandth of the distance
+    between the least-squares effect and either end.
     """
     outcome, design = observations(matrix, predictors, "pairs")
     column = list(predictors).index(name)
@@ -103,7 +101,7 @@ def interval(
 def _strengths(
     outcome: np.ndarray, predictor: np.ndarray, others: np.ndarray, permutations: int, seed: int
 ) -> Iterator[np.ndarray]:
-    """Squared partial correlations, up to a factor, as |t| rises with them: the observed one, then blocks of orders.
+    """Yield squared partial correlations, up to a factor: the observed one, then blocks of orders. |t| rises with them.
 
     outcome, predictor: (pairs,); others: (pairs, k), with an intercept.
     """
@@ -129,7 +127,7 @@ def _strengths(
 
 
 def products(square: np.ndarray, weights: np.ndarray, orders: np.ndarray) -> np.ndarray:
-    """Sum over pairs i < j of square[o_i, o_j] weights[:, i, j] for each order o: (m, orders).
+    """Return the sum over pairs i < j of square[o_i, o_j] weights[:, i, j] for each order o: (m, orders).
 
     square: (n, n); weights: (m, places, places), both symmetric; orders: (orders, places), the label at each.
     """
@@ -138,11 +136,10 @@ def products(square: np.ndarray, weights: np.ndarray, orders: np.ndarray) -> np.
 
 
 def every_product(square: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarray]:
-    """The `products` of all n! orders, each once, in blocks (m, a, b).
+    """Yield the `products` of all n! orders, each once, in blocks (m, a, b).
 
-    A block puts one half of the labels into the first half of the places. Within it the sums over pairs inside either
-    half are found once per order of that half, and the sums across halves for all orders of both in one matrix product:
-    10! orders take 252 blocks of 120 x 120.
+    A block puts one half of the labels into the first half of the places. Sums over pairs inside a half are computed
+    once per order of that half. Sums across halves take one matrix product: 10! orders are 252 blocks of 120 x 120.
     """
     n = len(square)
     half = n // 2

@@ -426,12 +426,6 @@ def test_placebos_are_items_of_no_kind_that_people_rank_alike():
     assert all(len(set(draw)) == 3 for draw in drawn) and len({tuple(draw) for draw in drawn}) > 25
 
 
-def test_all_specifications_of_two_ends_are_tested_by_the_signs_of_models():
-    by_model = pd.DataFrame({"a": [1.0, 2], "b": [3.0, 1], "c": [2.0, 2]})  # specifications x models, all above 0
-    assert specifications.joint_p_of_ends(by_model) == 1 / 8  # of 2 ^ 3 ways to turn signs none is as large
-    assert specifications.joint_p_of_ends(-by_model) == 1
-
-
 def test_intervals_of_aggregates_hold_one_half_where_a_kind_is_like_any_other():
     """Each model has a liking for the kind of its own, whose mean is 0; items and models are new in each study."""
     random, held = np.random.default_rng(11), {aggregate: [] for aggregate in human.AGGREGATES}

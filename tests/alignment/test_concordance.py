@@ -10,7 +10,6 @@ from scipy.stats import kendalltau
 from lib import InputError
 from lib.alignment import concordance
 from lib.alignment.concordance import PEOPLE, agreement, column
-from lib.stats.crossed import crossed
 
 
 def made_up(items=40, models=4, seed=0):
@@ -32,7 +31,7 @@ def test_taus_are_scipys_ties_included():
 def test_an_influence_is_what_leaving_the_item_out_changes():
     table = made_up(items=60)
     agreed = agreement(table)
-    moved = agreed.influence(PEOPLE, ["m0", "m1"])
+    moved = agreed.of(PEOPLE, ["m0", "m1"]).influence
     for item in table.index[:10]:
         without = agreement(table.drop(index=item)).taus.loc[["m0", "m1"], PEOPLE]
         change = agreed.taus.loc[["m0", "m1"], PEOPLE] - without
@@ -45,7 +44,7 @@ def test_by_hand():
     agreed = agreement(table)
     assert agreed.taus.loc["a", "b"] == pytest.approx(4 / 6)  # five pairs agree, one does not
     # The own pairs of the first two items all agree (mean 1), of the last two two of three (1/3): 2 (c - 2/3) / (4 - 2)
-    assert agreed.influence("a", ["b"])["b"].tolist() == pytest.approx([1 / 3, 1 / 3, -1 / 3, -1 / 3])
+    assert agreed.of("a", ["b"]).influence["b"].tolist() == pytest.approx([1 / 3, 1 / 3, -1 / 3, -1 / 3])
 
 
 def test_tau_depends_on_order_alone():
@@ -76,7 +75,7 @@ def test_pseudo_values_are_the_jackknife_over_models():
     def mean(some):
         return agreed.taus.loc[some, some].to_numpy()[np.triu_indices(len(some), 1)].mean()
 
-    found = concordance.pseudo_values(agreed, models)[0]
+    found = concordance.pseudo_values(agreed, models).values
     by_hand = [5 * mean(models) - 4 * mean([other for other in models if other != one]) for one in models]
     assert found.tolist() == pytest.approx(by_hand)
     assert found.mean() == pytest.approx(mean(models))
@@ -114,11 +113,11 @@ def test_a_prompt_that_changes_nothing_lies_beyond_models_and_another_question_b
 
 
 def mean_with_people(agreed, models):
-    return crossed(agreed.taus.loc[models, PEOPLE], agreed.influence(PEOPLE, models))
+    return agreed.of(PEOPLE, models).mean
 
 
 def mean_between(agreed, models):
-    return crossed(*concordance.pseudo_values(agreed, models))
+    return concordance.pseudo_values(agreed, models).mean
 
 
 @pytest.mark.parametrize("mean", [mean_with_people, mean_between])

@@ -15,7 +15,7 @@ def test_pairs_are_counted_within_the_halves():
     people = pd.Series([8.0, 7, 6, 5, 4, 3, 2, 1], list("abcdefgh"))
     rewards = pd.DataFrame({"M": [8, 7, 6, 5, 1, 2, 3, 4], "N": [1] * 8}, index=people.index)
     found = matched(people, rewards, distances=1)
-    assert found.by_model.to_dict() == {"M": 1, "N": 0}  # shares 1 and 0; .5 and .5
+    assert found.values.to_dict() == {"M": 1, "N": 0}  # shares 1 and 0; .5 and .5
     [row] = found.strata.to_dict("records")
     assert (row["upper_pairs"], row["lower_pairs"], row["weight"]) == (6, 6, 1)  # four items make six pairs
     assert (row["upper_share"], row["lower_share"]) == (0.75, 0.25)  # means of 1 and .5, of 0 and .5
@@ -46,7 +46,7 @@ def test_a_second_implementation_finds_the_same():
     edges = sorted(set(found.strata["distance up to"]))[:-1]
     cuts = np.quantile(matches, [1 / 3, 2 / 3])
     for name in rewards:
-        assert found.by_model[name] == pytest.approx(brute_force(people, rewards[name], matches, edges, cuts))
+        assert found.values[name] == pytest.approx(brute_force(people, rewards[name], matches, edges, cuts))
 
 
 def test_influences_are_what_leaving_an_item_of_each_half_out_changes():
@@ -56,8 +56,7 @@ def test_influences_are_what_leaving_an_item_of_each_half_out_changes():
     found = matched(people, rewards, distances=1)  # one stratum, so that no limit of distances moves
     both = [[people.index[n], people.index[-1 - 2 * n]] for n in range(40)]  # one of each half: the median stays
     left_out = [
-        found.by_model["M"] - matched(people.drop(two), rewards.drop(index=two), distances=1).by_model["M"]
-        for two in both
+        found.values["M"] - matched(people.drop(two), rewards.drop(index=two), distances=1).values["M"] for two in both
     ]
     assert found.influence.loc[[one for two in both for one in two], "M"].to_numpy().reshape(40, 2).sum(
         axis=1

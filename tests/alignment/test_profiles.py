@@ -27,14 +27,14 @@ def test_a_lean_is_a_difference_of_means_and_with_controls_a_coefficient():
     random = np.random.default_rng(1)
     rewards, is_listed = spoken(random, lean=0.5)
     plain = profiles.lean(rewards, is_listed)
-    assert plain.by_model["R-Lla-3B"] == pytest.approx(
+    assert plain.values["R-Lla-3B"] == pytest.approx(
         rewards.loc[is_listed, "R-Lla-3B"].mean() - rewards.loc[~is_listed, "R-Lla-3B"].mean()
     )
     held = pd.DataFrame({"length": random.integers(3, 9, len(rewards)) + 2.0 * is_listed}, rewards.index)
     design = sm.add_constant(pd.concat([is_listed.astype(float).rename("one"), held], axis=1))
     fitted = sm.OLS(rewards["R-Lla-3B"], design).fit(cov_type="HC3")
     found = profiles.lean(rewards, is_listed, held)
-    assert found.by_model["R-Lla-3B"] == pytest.approx(fitted.params["one"])
+    assert found.values["R-Lla-3B"] == pytest.approx(fitted.params["one"])
     error = np.sqrt((found.influence["R-Lla-3B"] ** 2).sum())
     assert error == pytest.approx(fitted.bse["one"], rel=1e-6)
     with pytest.raises(InputError, match="3 words against 7"):
@@ -61,10 +61,10 @@ def test_a_difference_by_base_is_tested_by_all_ways_to_name_the_models():
     one = profiles.lean(rewards, is_listed)
     is_llama = profiles.bases(MODELS) == "Llama"
     found = profiles.by_base(one, is_llama)
-    assert found.estimate == pytest.approx(one.by_model[is_llama].mean() - one.by_model[~is_llama].mean())
+    assert found.estimate == pytest.approx(one.values[is_llama].mean() - one.values[~is_llama].mean())
     assert found.ci_low > 1 and found.ways == 70  # 8 choose 4
     assert found.p == pytest.approx(2 / 70)  # the observed one, and its mirror
-    brute = [abs(one.by_model.iloc[list(some)].mean() - one.by_model.drop(one.by_model.index[list(some)]).mean())
+    brute = [abs(one.values.iloc[list(some)].mean() - one.values.drop(one.values.index[list(some)]).mean())
              for some in itertools.combinations(range(8), 4)]  # fmt: skip
     assert found.p == pytest.approx(np.mean(np.array(brute) >= abs(found.estimate) - 1e-12))
     with pytest.raises(InputError, match="needs two models of each"):
@@ -95,12 +95,12 @@ def test_controls_know_words_and_say_which_are_rated():
 def test_the_difference_of_two_models_and_tables():
     rewards, is_listed = spoken(np.random.default_rng(6), lean=1.0)
     one = profiles.lean(rewards, is_listed)
-    difference, low, high = profiles.between_two(one, "R-Lla-3B", "R-Gem-2B")
-    assert difference == pytest.approx(one.by_model["R-Lla-3B"] - one.by_model["R-Gem-2B"])
+    apart = profiles.between_two(one, "R-Lla-3B", "R-Gem-2B")
+    assert apart.estimate == pytest.approx(one.values["R-Lla-3B"] - one.values["R-Gem-2B"])
     gap = rewards["R-Lla-3B"] - rewards["R-Gem-2B"]  # the words are shared, so it is their difference that varies
     error = np.sqrt(gap[is_listed].var(ddof=1) / is_listed.sum() + gap[~is_listed].var(ddof=1) / (~is_listed).sum())
-    assert high - low == pytest.approx(2 * 1.972 * error, rel=0.02)
+    assert apart.ci_high - apart.ci_low == pytest.approx(2 * 1.972 * error, rel=0.02)
     table = profiles.in_table(profiles.profile(rewards, is_listed.to_frame("one")))
-    assert table.loc[0, "above"] == pytest.approx(one.by_model.mean())
+    assert table.loc[0, "above"] == pytest.approx(one.values.mean())
     assert table.loc[0, "ci_low"] < table.loc[0, "these_low"] < table.loc[0, "above"]
-    assert (one.by_itself()["ci_low"] < one.by_model).all()
+    assert (one.by_model()["ci_low"] < one.values).all()

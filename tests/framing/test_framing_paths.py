@@ -79,7 +79,7 @@ def test_models_that_lack_words_are_fitted_on_their_own():
     x, y = words(n=100, models=3)
     y[:30, 1] = np.nan
     words_of = pd.Series(range(100))
-    slope, influence = specifications.fitted(words_of, x, y[:, :, None], effects.whole_slope)
+    slope, influence = effects.fitted(words_of, x, y[:, :, None], effects.whole_slope)
     slope, influence = slope[:, 0], influence[:, :, 0]
     assert slope == pytest.approx([crossed.slope(x, y[:, 0]), crossed.slope(x[30:], y[30:, 1]),
                                    crossed.slope(x, y[:, 2])])  # fmt: skip
@@ -187,7 +187,7 @@ def test_a_planted_bend_is_found_by_most_specifications_and_its_unit_is_shared(t
     gaps = specifications.Gaps(tables, ["greatest", "worst"], bing=False)
     found = gaps.run()
     one = found["greatest"].iloc[0]
-    by_model = gaps.estimates("greatest", one)[specifications.BY_MODEL]
+    by_model = gaps.by_model("greatest", one)
     assert by_model.mean() == pytest.approx(one["estimate"]) and len(by_model) == len(tables)
     joint = gaps.summaries(found).set_index("claim")["joint_p"]
     # Each model's gap has the planted sign, and no other signs give as large a median.

@@ -85,6 +85,12 @@ def test_the_joint_test_by_hand():
     assert multiverse.joint_p(np.array([9.0, 9.0, 0.0]), null) == 1 / 4
 
 
+def test_the_joint_test_turns_the_signs_of_models_in_all_ways():
+    by_model = np.array([[1.0, 2], [3, 1], [2, 2]])  # three models x two specifications, all above 0
+    assert multiverse.joint_p_of_signs(by_model) == 1 / 8  # of 2 ^ 3 ways none else is as large
+    assert multiverse.joint_p_of_signs(-by_model) == 1
+
+
 def test_the_joint_test_of_nothing_is_right_one_time_in_twenty():
     random = np.random.default_rng(0)
     p = [multiverse.joint_p(values[0], values[1:]) for values in random.normal(size=(400, 100, 3))]

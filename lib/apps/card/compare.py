@@ -20,7 +20,6 @@ from statsmodels.stats.multitest import multipletests
 
 from ... import InputError
 from ...alignment import concordance
-from ...framing.effects import Measured
 from ...io import replacing
 from ...models import reward_models
 from ...notebooks.pages import shown_path
@@ -28,7 +27,7 @@ from ...scoring import engine
 from ...show import display
 from ...show.figures import Chart, model_label, new_chart, styled
 from ...show.pages import template
-from ...stats.crossed import crossed
+from ...stats.crossed import Measured, crossed
 from ...tables import scores
 from ...tables.collection import OWN, Collection
 from ...tables.exports import write_csv
@@ -158,8 +157,8 @@ def rank_correlations(first: Rewards, last: Rewards) -> pd.DataFrame:
     asked = {f"words ({prompt})": (first.words[prompt], last.words[prompt]) for prompt in first.words}
     rows = {}
     for name, (before, after) in (asked | {"items (greatest)": (first.items, last.items)}).items():
-        tau, influence = concordance.with_people(before, after.to_frame(last.name))
-        rows[name] = measures.with_interval(name, tau[last.name], influence[last.name])
+        tau = concordance.with_people(before, after.to_frame(last.name))
+        rows[name] = measures.with_interval(name, tau.values[last.name], tau.influence[last.name])
     shared = pd.concat([first.tokens, last.tokens], axis=1, join="inner").to_numpy()
     rows["tokens (greatest)"] = [stats.kendalltau(*shared.T).statistic, np.nan, np.nan, len(shared)]
     return pd.DataFrame.from_dict(rows, orient="index", columns=measures.COLUMNS)

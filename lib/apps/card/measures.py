@@ -18,11 +18,11 @@ from ... import ROOT, InputError
 from ...alignment import concordance, kinds, profiles
 from ...framing import effects, frequency
 from ...framing import interaction as framing
-from ...framing.effects import Measured
 from ...models.reward_models import RewardModel
 from ...planted import planting
 from ...scoring import engine
 from ...stats import resampling
+from ...stats.crossed import Measured, mean_influence
 from ...tables import downloads, lexicons
 from ...tables.prompts import grid
 
@@ -155,15 +155,13 @@ def of_models(
     measured["framing"] = framing.interaction({prompt: spreads[prompt] for prompt in ("best", "worst")})
     asked = pd.DataFrame({name: table[PROMPTS[0]] for name, table in words.items()})
     opinion = ratings.set_index("word")["sentiment"].reindex(asked.index).dropna()
-    measured["people_words"] = Measured(*concordance.with_people(opinion, asked))
-    measured["people_items"] = Measured(*concordance.with_people(people, ranked))
+    measured["people_words"] = concordance.with_people(opinion, asked)
+    measured["people_items"] = concordance.with_people(people, ranked)
     kind_of = kinds.kinds_of(people.index, planting.word_kinds(), titles=True)
     values = kinds.undervalued_kinds(people, ranked.loc[people.index], kind_of)
     for kind, group in values.groupby(kind_of.loc[values.index]):
-        moved = (group - group.mean()) / (len(group) - 1)
-        measured[f"undervalued_{str(kind).split()[0]}"] = Measured(group.mean(), moved)
+        measured[f"undervalued_{str(kind).split()[0]}"] = Measured(group.mean(), mean_influence(group))
     if nouns is not None:
         lists = nouns.loc[nouns.index.isin(asked.index), ["Agency", "Communion"]]
-        lean = profiles.against(profiles.standardised(asked), lists, profiles.controls(asked.index))
-        measured["agency"] = Measured(lean.by_model, lean.influence)
+        measured["agency"] = profiles.against(profiles.standardised(asked), lists, profiles.controls(asked.index))
     return {key: measured[key] for key in MEASURES.index if key in measured}

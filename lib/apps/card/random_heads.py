@@ -103,7 +103,7 @@ def estimates(rewards: dict[str, pd.DataFrame], nouns: pd.DataFrame | None = Non
     rows["people_items"] = _taus(people, rewards["items"])
     if nouns is not None:
         standardised = (asked - asked.mean()) / asked[0].std()
-        rows["agency"] = profiles.against(standardised, nouns, profiles.controls(asked.index)).by_model.to_numpy()
+        rows["agency"] = profiles.against(standardised, nouns, profiles.controls(asked.index)).values.to_numpy()
     kind_of = kinds.kinds_of(people.index, planting.word_kinds(), titles=True)
     values = kinds.undervalued_kinds(people, rewards["items"].loc[people.index], kind_of)
     values = 0.5 + (values - 0.5) * _relative_spread(rewards["items"].to_numpy())

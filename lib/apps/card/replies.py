@@ -89,7 +89,8 @@ def own_lists(model: RewardModel, asked: pd.DataFrame, lists: pd.DataFrame, bos:
     every = pd.concat([asked, typed])
     standardised = (every - every.mean()) / every[0].std()  # random heads in the units of the model's own
     leans = profiles.profile(standardised, lists, profiles.controls(every.index))
-    rows = {name: lean.by_itself().loc[0].tolist() + [int(lists[name].sum())] for name, lean in leans.items()}
-    of_heads = pd.DataFrame({name: lean.by_model for name, lean in leans.items()}).T
+    own = {name: lean.by_model().loc[0, ["estimate", "ci_low", "ci_high"]] for name, lean in leans.items()}
+    rows = {name: [*row, int(lists[name].sum())] for name, row in own.items()}
+    of_heads = pd.DataFrame({name: lean.values for name, lean in leans.items()}).T
     table = pd.DataFrame.from_dict(rows, orient="index", columns=measures.COLUMNS)
     return table.join(random_heads.band_of(of_heads))
