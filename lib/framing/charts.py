@@ -1,41 +1,37 @@
-"""The charts of framing: spreads by sign, bends, densities with named corners, beeswarms, the grid of prompts."""
+"""The charts of section 3: spreads by sign, slopes, densities with named corners, beeswarms, the grid of prompts."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from matplotlib import patheffects
 from matplotlib.axes import Axes
 
 from ..show import charts
 from ..show.charts import Forest, Mark
 from ..show.figures import DENSE_TITLE, GREY, SIDES, Chart, label, model_colours, model_label, new_chart, styled
-from ..tables.prompts import POLARITIES, SUPERLATIVES, cell
+from ..tables.prompts import POLARITIES, SUPERLATIVES
 from . import effects, frequency
 from .interaction import as_ratios
 from .opposites import corners as corners_of
 
 COUNT_COLOURS = mpl.colors.LinearSegmentedColormap.from_list("counts", ["#9ecae1", "#2171b5", "#08306b", "#000000"])
-# Lexicons are told apart by their mark, words with and without offensive ones by a filled and an open one.
-LEXICON_MARKS = ("o", "s", "^", "D")
-OPEN = Mark(face="white")
-GAPS = Forest(rows="lexicon", marks="words", styles={effects.WORDS[0]: Mark(), effects.WORDS[1]: OPEN})
+LEXICON_MARKS = ("o", "s", "^", "D")  # open without offensive words
+GAPS = Forest(rows="lexicon", marks="words", styles=dict(zip(effects.WORDS, (Mark(), Mark(face="white")), strict=True)))
+ASKS_FOR_ONE_WORD = {"one": "in one word", "single": "in a single word", "please": "one word only, please"}
 TIMES = (0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8, 12, 16)  # ticks of an axis of ratios
 
 
 @styled
 def draw_interaction(over: pd.DataFrame, *, title: str) -> Chart:
-    """How many times wider positive words spread under prompts for good things than under those for bad ones.
+    """Draw the framing interaction as a ratio on a log scale, where 1 means that framing changes nothing.
 
-    over: rows of interaction.over_choices. A row per model, the mean over models below, a panel per scale and wording;
-    a mark per lexicon with its 95% interval, open without offensive words. 1: framing changes nothing. Log scale.
+    over: rows of interaction.over_choices. A row per model, the mean over models below, a panel per scale and wording,
+    a mark per lexicon with its 95% interval, open without offensive words.
     """
     ratios = as_ratios(over.replace({"model": {effects.ALL: "mean"}}))
-    ratios["panel"], ratios["choice"] = (
-        ratios["scale"] + ", " + ratios["wording"],
-        ratios["lexicon"] + ", " + ratios["words"],
-    )
+    ratios["panel"] = ratios["scale"] + ", " + ratios["wording"]
+    ratios["choice"] = ratios["lexicon"] + ", " + ratios["words"]
     ratios = ratios.sort_values("model", key=lambda names: names == "mean", kind="stable")
     shapes, [first, *_] = dict(zip(ratios["lexicon"].unique(), LEXICON_MARKS, strict=False)), ratios["words"]
     styles = {choice: Mark(shape=shapes[lexicon], face="" if words == first else "white", size=5)
@@ -54,10 +50,10 @@ def draw_interaction(over: pd.DataFrame, *, title: str) -> Chart:
 
 @styled
 def draw_sentiment_curves(rows: pd.DataFrame, *, title: str, lexicon: str) -> Chart:
-    """Mean standardised reward by sentiment, a thin line per model, a panel per prompt, with the mean's two lines.
+    """Draw the mean reward by sentiment, a thin line per model, a panel per prompt (Figs 3A and 3B).
 
-    rows: observations with standardised rewards. The thick lines are fitted among positive and among negative words of
-    all models (Figs 3A and 3B).
+    rows: observations with standardised rewards. The thick lines are fitted to the positive and to the negative words
+    of all models.
     """
     prompts = list(rows["prompt"].unique())
     figure, panels = charts.row_of_panels([f"prompt: {name}" for name in prompts], height=5, title=title, sharey=True)
@@ -82,11 +78,10 @@ def draw_sentiment_curves(rows: pd.DataFrame, *, title: str, lexicon: str) -> Ch
 
 @styled
 def draw_sources(slopes: pd.DataFrame, *, title: str, units: Mapping[str, str]) -> Chart:
-    """Slopes of several sources, a row of panels each on a scale of its own, a panel per prompt (Figs 3C and 3D).
+    """Draw slopes, a row of panels per source with its own scale, a panel per prompt (Figs 3C and 3D).
 
-    slopes: columns source, prompt, model, slope, ci_low, ci_high (as far as an interval is known), and sign (of the
-    words: `positive` or `negative`; absent for slopes over all words) or read (`hidden`: drawn open, where it may be).
-    units: source -> what its axis says.
+    slopes: columns source, prompt, model, slope, ci_low, ci_high, and if known sign (`positive` or `negative` words)
+    and read (`hidden` slopes are drawn open). units: source -> label of its axis.
     """
     prompts, sources = list(slopes["prompt"].unique()), list(units)
     heights = [0.8 + 0.3 * slopes.loc[slopes["source"] == source, "model"].nunique() for source in sources]
@@ -109,6 +104,7 @@ def draw_sources(slopes: pd.DataFrame, *, title: str, units: Mapping[str, str]) 
 
 
 def _draw_slopes(axes: Axes, rows: pd.DataFrame, models: list[str]) -> None:
+    """Draw the slopes of one panel with their intervals, a row per model."""
     rows = rows.assign(**{name: rows[name].fillna("") if name in rows else "" for name in ("sign", "read")})
     for (sign, read), shown in rows.groupby(["sign", "read"]):
         heights = shown["model"].map(models.index) + {"positive": -0.15, "negative": 0.15}.get(sign, 0)
@@ -119,9 +115,9 @@ def _draw_slopes(axes: Axes, rows: pd.DataFrame, models: list[str]) -> None:
 
 @styled
 def draw_confounding(words: pd.DataFrame, prompt: str, slopes: pd.DataFrame, *, title: str, lexicon: str) -> Chart:
-    """One model's rewards over word frequency, as they are and with sentiment held constant, each with its line.
+    """Draw one model's rewards over word frequency, as they are and with sentiment held constant, with their lines.
 
-    words, slopes: as of frequency.with_and_without. Positive words are green, negative ones purple.
+    words: as in frequency. slopes: as from frequency.with_and_without. Positive words are green, others purple.
     """
     places = {"alone": "as they are", "held": frequency.AT_MEAN}
     headings = [f"{place}: {slopes.loc[row, 'estimate']:+.2f} per tenfold" for row, place in places.items()]
@@ -143,11 +139,10 @@ def draw_confounding(words: pd.DataFrame, prompt: str, slopes: pd.DataFrame, *, 
 def draw_density(
     tables: Mapping[str, pd.DataFrame], x: str, y: str, *, title: str, named: int = 0, blur: bool = True
 ) -> Chart:
-    """Rewards for prompt y over rewards for prompt x, a panel per model; darker = more texts (Figs 4 and A2).
+    """Draw rewards for prompt y over rewards for prompt x, a panel per model; darker = more texts (Figs 4 and A2).
 
-    tables: score tables, best with one row per distinct input; a single one is named by the title alone. named: that
-    many texts of each corner are named; for more than one model, names do not fit. Counts are on a log scale, so that
-    single texts stay visible.
+    tables: score tables with one row per distinct input. named: how many texts of each corner are named; names fit for
+    one model only.
     """
     columns = min(5, len(tables))
     rows = -(-len(tables) // columns)
@@ -168,59 +163,42 @@ def draw_density(
 
 
 def _count_bar(figure: Chart, axes: Axes, counts: mpl.collections.Collection) -> None:
+    """Draw the key of the colours: numbers of texts."""
     bar = figure.colorbar(counts, ax=axes, label="texts", shrink=0.6).ax.yaxis
     bar.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
     bar.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.0f}"))
     bar.set_minor_formatter(mpl.ticker.NullFormatter())
 
 
-# Where the names of a corner stand: fraction of the panel, alignment. The panel is widened so that no text is there.
-CORNER_PLACES = {"both": (0.99, 0.985, "right", "top"), "neither": (0.01, 0.015, "left", "bottom"),
-                 "good only": (0.99, 0.015, "right", "bottom"), "bad only": (0.01, 0.985, "left", "top")}  # fmt: skip
 CORNER_NAMES = {"both": "rewarded for both", "neither": "for neither", "good only": "for {x} only",
                 "bad only": "for {y} only"}  # fmt: skip
 
 
 def _name_corners(axes: Axes, corners: pd.DataFrame, x: str, y: str, blur: bool) -> None:
-    """Number the texts of the corners, and list their names beside them."""
-    for (low, high), widen in ((axes.get_xlim(), axes.set_xlim), (axes.get_ylim(), axes.set_ylim)):
-        widen(low - 0.27 * (high - low), high + 0.27 * (high - low))
-    for number, (corner, rows) in enumerate(corners.groupby("corner", sort=False)):
-        numbers = range(number * len(rows) + 1, (number + 1) * len(rows) + 1)
-        axes.plot(rows[x], rows[y], "o", markersize=8, markerfacecolor="none", markeredgecolor="black")
-        _number_points(axes, rows[[x, y]].to_numpy(dtype=float), numbers, corners[[x, y]].mean().to_numpy())
-        left, top, across, down = CORNER_PLACES[corner]
-        names = [f"{i} {label(text.strip(), 16, blur=blur)}" for i, text in zip(numbers, rows["text"], strict=True)]
-        heading = CORNER_NAMES[corner].format(x=x, y=y)
-        axes.text(
-            left, top, "\n".join([f"{heading}:", *names]), transform=axes.transAxes, ha=across, va=down, fontsize=12
+    """Name the texts of each corner in a column beside the cloud of points."""
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    across, up = 0.3 * (right - left), 0.12 * (top - bottom)
+    axes.set(xlim=(left - across, right + across), ylim=(bottom - up, top + up))
+    for corner, rows in corners.groupby("corner", sort=False):
+        is_right, is_top = corner in ("both", "good only"), corner in ("both", "bad only")
+        column, within = (
+            right if is_right else left,
+            ((top + bottom) / 2, top) if is_top else (bottom, (top + bottom) / 2),
         )
-
-
-def _number_points(axes: Axes, points: np.ndarray, numbers: Iterable[int], middle: np.ndarray) -> None:
-    """A number at a leader's end for each point, away from the middle, and from the other points and numbers."""
-    placed, centre = axes.transData.transform(points), axes.transData.transform(middle)
-    apart, taken = 0.03 * axes.bbox.width, [*placed]
-    halo = [patheffects.withStroke(linewidth=3, foreground="white")]
-    for number, point, start in zip(numbers, points, placed, strict=True):
-        first = np.arctan2(*(start - centre)[::-1])
-        ends = [start + reach * apart * np.array([np.cos(first + turn), np.sin(first + turn)])
-                for reach in (1.2, 2, 3, 4) for turn in np.pi / 6 * np.array([0, 1, -1, 2, -2, 3, -3])]  # fmt: skip
-        free = [end for end in ends if min(np.hypot(*(end - other)) for other in taken if other is not start) > apart]
-        end = (free or ends)[0]
-        taken.append(end)
-        leader = {"arrowstyle": "-", "color": GREY, "linewidth": 0.8, "shrinkA": 3}
-        place = axes.transData.inverted().transform(end)
-        axes.annotate(str(number), point, place, fontsize=11, ha="center", va="center", arrowprops=leader,
-                      path_effects=halo)  # fmt: skip
+        axes.plot(rows[x], rows[y], "o", markersize=8, markerfacecolor="none", markeredgecolor="black")
+        names = [label(text.strip(), 16, blur=blur) for text in rows["text"]]
+        charts.name_in_column(axes, names, rows[[x, y]].to_numpy(dtype=float), column,
+                              gap=0.05 * (top - bottom), within=within)  # fmt: skip
+        axes.text(column, top + up / 2 if is_top else bottom - up / 2, CORNER_NAMES[corner].format(x=x, y=y) + ":",
+                  ha="left" if is_right else "right", va="center", fontsize=12)  # fmt: skip
 
 
 @styled
 def draw_beeswarm(rows: pd.DataFrame, *, title: str, lexicon: str, most: int = 120, seed: int = 0) -> Chart:
-    """Standardised rewards of positive and negative words, a dot per word, a panel per prompt (Figs A3 and A4).
+    """Draw rewards of positive and negative words, a dot per word, a panel per prompt (Figs A3 and A4).
 
-    rows: observations with standardised rewards. Of more than `most` words of a sign a random sample is drawn; the bar
-    is the mean of all of them.
+    rows: observations with standardised rewards. Of more than `most` words of a sign, a random sample is shown. The bar
+    is the mean of all words.
     """
     prompts, models = list(rows["prompt"].unique()), list(rows["model"].unique())
     figure = new_chart(1.2 + 1.3 * len(models), 3 * len(prompts) + 0.8, title, DENSE_TITLE)
@@ -244,40 +222,26 @@ def draw_beeswarm(rows: pd.DataFrame, *, title: str, lexicon: str, most: int = 1
     return figure
 
 
-# The parts of a prompt of the grid in their order, and how the rows of the chart call them.
-GRID_PARTS = {
-    "adjective": {adjective: adjective for adjective in POLARITIES},
-    "superlative": SUPERLATIVES,
-    "style": {"one": "in one word", "single": "in a single word", "please": "one word only, please"},
-}
-
-
 @styled
 def draw_prompt_grid(gaps: pd.DataFrame, *, title: str) -> Chart:
-    """The mean gap between slopes for every prompt of the grid, a number per cell, a panel per lexicon.
+    """Draw the mean gap between slopes for every prompt of the grid, a number per cell, a panel per lexicon.
 
-    gaps: effects.over_prompts of standardised rewards, with the column lexicon. Green: positive words are steeper;
-    purple: negative ones; bold: p < .05 after Holm's correction.
+    gaps: wordings.over_prompts of standardised rewards, with the column lexicon. Green: positive words are steeper;
+    purple: negative words are; bold: p < .05 after Holm's correction.
     """
     lexicons, widest = list(gaps["lexicon"].unique()), gaps["gap"].abs().max()
     figure, panels = charts.row_of_panels(lexicons, height=6.4, title=title, width=5.2, margin=2.6, sharey=True)
+    asked = {(superlative, style): f"{SUPERLATIVES[superlative]}, {asks}"
+             for superlative in SUPERLATIVES for style, asks in ASKS_FOR_ONE_WORD.items()}  # fmt: skip
     for panel, (_, rows) in zip(panels, gaps.groupby("lexicon", sort=False), strict=True):
-        ordered = _in_grid_order(rows)
-        places = {"index": "asked", "columns": "adjective"}
-        shown = ordered.pivot_table("gap", **places).loc[ordered["asked"].unique(), ordered["adjective"].unique()]
-        clear = (ordered.pivot_table("p_holm", **places) < 0.05).loc[shown.index, shown.columns]
+        gap, p = (rows.pivot_table(column, ["superlative", "style"], "adjective") for column in ("gap", "p_holm"))
+        order = (
+            [cell for cell in asked if cell in gap.index],
+            [adjective for adjective in POLARITIES if adjective in gap],
+        )
+        shown = gap.loc[order].set_axis([asked[cell] for cell in order[0]])
         charts.heat_map(panel, shown, limits=(-widest, widest), colours="PRGn", numbers="+.2f", are_models=False)
-        for text, is_clear in zip(panel.texts, clear.to_numpy().ravel(), strict=True):
+        for text, is_clear in zip(panel.texts, (p.loc[order] < 0.05).to_numpy().ravel(), strict=True):
             text.set(fontsize=13, fontweight="bold" if is_clear else "normal")
         panel.tick_params(length=0, labelsize=13)
     return figure
-
-
-def _in_grid_order(gaps: pd.DataFrame) -> pd.DataFrame:
-    """The gaps with their prompt's adjective and how it asks for one word, in the order of the grid."""
-    cells = pd.DataFrame(gaps["prompt"].map(cell).tolist(), columns=list(GRID_PARTS))
-    places = cells.apply(lambda column: column.map(list(GRID_PARTS[column.name]).index))
-    names = cells.apply(lambda column: column.map(GRID_PARTS[column.name]))
-    asked = names["superlative"] + ", " + names["style"]
-    rows = gaps.reset_index(drop=True).assign(adjective=names["adjective"], asked=asked)
-    return rows.loc[places.sort_values(list(GRID_PARTS), kind="stable").index]

@@ -1,7 +1,6 @@
-"""The claims of section 3 as rows: sentiment and framing (notebooks 04 and 04b), and frequency (notebook 05).
+"""The claims of section 3: sentiment and framing (notebooks 04 and 04b), and frequency (notebook 05).
 
-Estimators return tidy tables with a row per prompt. `rows_of` joins such a table with data/paper/numbers.csv, which
-declares the quantities, the prompts that each is about, and the rule that judges it.
+`rows_of` joins a table with a row per prompt with data/paper/numbers.csv, which declares quantities and their prompts.
 """
 
 from collections.abc import Mapping
@@ -20,11 +19,10 @@ FIELD_OF = {"estimate": "corrected", "count": "corrected", "models": "n"}  # col
 
 
 def rows_of(claim: str, quantity: str, table: pd.DataFrame, **columns) -> list[dict]:
-    """Return a row for each prompt of a tidy table for which numbers.csv declares the quantity.
+    """Return a row for each prompt of a table for which numbers.csv declares the quantity.
 
-    claim: an id, in which {} stands for the prompt. table: index prompt; columns estimate (or count), ci_low, ci_high,
-    n (or models), p and other fields of lib.claims.claims.row, as far as they exist. columns: more of them, as numbers,
-    texts or Series by prompt.
+    claim: an id, in which {} is replaced by the prompt. table: index prompt; its columns become fields of claims.row
+    (see fields_of). columns: more of them, as numbers, texts or Series by prompt.
     """
     rows = table.assign(**columns)
     return [row(claim.format(prompt), quantity, prompt, **fields_of(rows.loc[prompt])) for prompt in rows.index
@@ -32,25 +30,22 @@ def rows_of(claim: str, quantity: str, table: pd.DataFrame, **columns) -> list[d
 
 
 def fields_of(estimate: pd.Series) -> dict:
-    """Return the fields of a row that a row of a tidy table has; what is missing (NaN) is left out."""
-    fields = {FIELD_OF.get(name, name): value for name, value in estimate.items()}
-    fields = {
-        name: value for name, value in fields.items() if name in FIELDS and not (np.isscalar(value) and value != value)
-    }
-    return fields | {"n": int(fields["n"])} if "n" in fields else fields
+    """Return those of the numbers that are fields of claims.row; NaN is left out."""
+    fields = {FIELD_OF.get(name, name): value for name, value in estimate.items() if value == value}
+    fields = {name: int(value) if name == "n" else value for name, value in fields.items()}
+    return {name: value for name, value in fields.items() if name in FIELDS}
 
 
 def about(table: pd.DataFrame) -> pd.Series:
-    """Return in words where one new model would lie, for means over models."""
+    """Return the prediction intervals of one new model as text."""
     return "a new model: " + table["new_low"].map("{:.2f}".format) + " to " + table["new_high"].map("{:.2f}".format)
 
 
 def every_choice(choices: pd.DataFrame) -> pd.DataFrame:
-    """Return the gap by every lexicon, with and without offensive words: a row per prompt, as for rows_of.
+    """Return what all choices of effects.gaps_by_choice say together: a row per prompt, for rows_of.
 
-    choices: effects.gaps_by_choice. A sentence holds only if all choices say so: the interval reaches from the lowest
-    end of theirs to the highest. p is the largest of theirs (an intersection-union test), or 1 where estimates have
-    different signs.
+    The interval reaches from the lowest end of all intervals to the highest. p is the largest p (an intersection-union
+    test), or 1 where estimates have different signs.
     """
     by_prompt = choices.groupby("prompt", sort=False)
     one_sign = by_prompt["estimate"].agg(lambda gaps: abs(np.sign(gaps).sum()) == len(gaps))
@@ -70,12 +65,12 @@ def framing_claims(
     spreads: tuple[pd.DataFrame, pd.DataFrame],
     lexicons: Mapping[str, str],
 ) -> list[dict]:
-    """Return what notebook 04 states about single prompts.
+    """Return the claims of notebook 04 about single prompts.
 
-    published: effects.compare of raw slopes and the authors' join. gaps: effects.mean_of: `all`, `without_offensive`,
-    `other_lexicon`; and `choices`, effects.gaps_by_choice. counts: effects.counts: `steeper`, `rising`, `falling`
-    (significantly), `apart`, `wider`; and `published`, effects.count_positive. apart: effects.mean_of of mean gaps.
-    spreads: interaction.spread, as published and corrected. lexicons: the names of `grades`, `other`, `signs`.
+    Tables are from the functions of `effects`. published: `compare` of raw slopes and the authors' join. gaps:
+    `mean_of` for `all`, `without_offensive` and `other_lexicon`, and `choices` from gaps_by_choice. counts: `counts`
+    for `steeper`, `rising`, `falling`, `apart` and `wider`, and `published` from count_positive. apart: `mean_of` the
+    mean gaps. spreads: interaction.spread, as published and corrected. lexicons: names of `grades`, `other`, `signs`.
     """
     gap, slope = gaps["all"], "S3.slope.{}"
     rows = rows_of(slope, "gap", gap, as_published=published["gap"], note=about(gap))
@@ -88,9 +83,8 @@ def framing_claims(
     for claim, (sign, significant) in ways.items():
         quantity, note = f"n_{sign}_significant", f"{lexicons['signs']}; models whose {sign} words score higher"
         rows += rows_of(claim, "positive_minus_negative", apart, note=f"{lexicons['signs']}; " + about(apart))
-        rows += rows_of(
-            claim, quantity, significant, as_published=counts["published"][quantity], note=lexicons["grades"]
-        )
+        recipe = counts["published"][quantity]
+        rows += rows_of(claim, quantity, significant, as_published=recipe, note=lexicons["grades"])
         rows += rows_of(claim, "n_apart", counts["apart"], note=note)
     old, new = map(effects.mean_of, spreads)
     is_same = np.isclose(old["estimate"], new["estimate"], rtol=1e-9)  # both joins give the same words
@@ -102,15 +96,15 @@ def framing_claims(
 def robustness_claims(
     *, tests: Mapping[str, pd.DataFrame], gaps: Mapping[str, pd.DataFrame], steeper_absolute: pd.DataFrame
 ) -> list[dict]:
-    """Return what notebook 04b states: the paper's own tests, sizes of slopes, exact grades, and the paper's figure.
+    """Return the claims of notebook 04b: the paper's own tests, sizes of slopes, exact grades, and the paper's figure.
 
-    tests: effects.compare, `published` (raw slopes, the authors' join), `corrected`, and of sizes `published, absolute`
-    and `absolute`; `min_f`, effects.min_f; `figure`, recomputed.figure_test. gaps: effects.mean_of: `all`,
-    `disattenuated`, `absolute`. steeper_absolute: effects.counts.
+    tests: effects.compare as `published` (raw slopes, the authors' join), `corrected`, `published, absolute` and
+    `absolute`; effects.min_f as `min_f`; recomputed.figure_test as `figure`. gaps: effects.mean_of for `all`,
+    `disattenuated` and `absolute`. steeper_absolute: effects.counts.
     """
     slope, published, over_models, gap = "S3.slope.{}", tests["published"], tests["corrected"], gaps["all"]
     rows = rows_of(slope, "t", t_of(over_models), as_published=published["t"], note="over models, words as given")
-    # A gap of the wrong sign has p = 1: no p should count for it.
+    # A gap of the wrong sign has p = 1.
     p = [one["p"].where(gaps_of > 0, 1.0) for one, gaps_of in ((published, published["gap"]), (gap, gap["estimate"]))]
     of_p = over_models[["models"]].assign(as_published=p[0], corrected=p[1])
     rows += rows_of(slope, "p", of_p, note="corrected: over words and models; 1 for a gap of wrong sign")
@@ -119,9 +113,8 @@ def robustness_claims(
                       f"{one.t_words:.1f} over words" for one in f.itertuples()], f.index)  # fmt: skip
     of_f = over_models[["models"]].assign(corrected=f["p"].where(gap["estimate"] > 0, 1.0), note=note)
     rows += rows_of(slope, "p_min_f", of_f)
-    rows += rows_of(
-        slope, "gap_disattenuated", gaps["disattenuated"], note="VADER, slopes over the reliability of grades"
-    )
+    note = "VADER, slopes over the reliability of grades"
+    rows += rows_of(slope, "gap_disattenuated", gaps["disattenuated"], note=note)
     old, new, note = tests["published, absolute"], tests["absolute"], "sizes of slopes, whatever their direction"
     rows += rows_of(slope, "gap_absolute", gaps["absolute"], as_published=old["gap"], note=note)
     rows += rows_of(slope, "t_absolute", t_of(new), as_published=old["t"], note=note)
@@ -130,13 +123,13 @@ def robustness_claims(
 
 
 def t_of(test: pd.DataFrame) -> pd.DataFrame:
-    """Return effects.compare with t as the number, judged by the interval of the gap, which is not shown."""
+    """Return effects.compare with t as the number, judged by the interval of the gap."""
     ends = pd.Series(list(test[["ci_low", "ci_high"]].itertuples(index=False, name=None)), test.index)
     return test[["models", "p"]].assign(corrected=test["t"], judged=ends)
 
 
 def figure_claims(figure: pd.DataFrame) -> list[dict]:
-    """Return S3.slope.*: the paper's test on slopes read off its Fig 3C; of p, the range that hidden slopes leave."""
+    """Return S3.slope.*: the paper's test on the slopes of its Fig 3C, with the range of p in place of an interval."""
     same = {"own": pd.Series([THE_PAPER] * len(figure), figure.index), "population": PRINTED}
     note = pd.Series([f"t from {one.t_low:.2f} to {one.t_high:.2f} over all that can be read, {one.hidden} slopes"
                       " hidden" for one in figure.itertuples()], figure.index)  # fmt: skip
@@ -147,10 +140,9 @@ def figure_claims(figure: pd.DataFrame) -> list[dict]:
 
 
 def interaction_claims(framing: pd.DataFrame, models: pd.Series, signs: str) -> list[dict]:
-    """Return S3.framing.interaction: how many times wider positive words spread when good things are asked for.
+    """Return S3.framing.interaction; framing: interaction.sides; models: effects.count.
 
-    framing: interaction.sides. Its first wording, the lexicon `signs` and all words judge; the rest is sensitivity.
-    models: effects.count of the same.
+    The main claim rests on the first wording, the lexicon `signs` and all words.
     """
     claim, first, (every, clean) = "S3.framing.interaction", framing["wording"].iloc[0], effects.WORDS
     rewards, normal = interaction.SCALES
@@ -161,7 +153,7 @@ def interaction_claims(framing: pd.DataFrame, models: pd.Series, signs: str) -> 
         chosen["ratio_many_wordings"] = (rewards, every, wordings[-1])
     plain = framing[framing["scale"] == rewards]
     above = sum(side(low, high, 1) == "for" for low, high in zip(plain["ci_low"], plain["ci_high"], strict=True))
-    # The column `models` counts the models above 1; the number behind a ratio is its words.
+    # The n of a ratio is its words, not its models.
     notes, ratios = about(table), table.drop(columns="models")
     return [
         *(row(claim, name, **fields_of(ratios.loc[choice]), note=f"{signs}, {choice[2]}, {choice[1]}; {notes[choice]}")
@@ -173,7 +165,7 @@ def interaction_claims(framing: pd.DataFrame, models: pd.Series, signs: str) -> 
 
 
 def agreement_claims(agreement: pd.DataFrame, inverse: pd.DataFrame) -> list[dict]:
-    """Return S3.framing.corr and S3.framing.inverse: how rewards for best go with those for greatest, and for worst.
+    """Return S3.framing.corr and S3.framing.inverse.
 
     agreement: opposites.prompt_agreement of best and greatest. inverse: effects.in_rows of opposites.not_the_inverse.
     """
@@ -190,10 +182,9 @@ def agreement_claims(agreement: pd.DataFrame, inverse: pd.DataFrame) -> list[dic
 
 
 def corner_claims(listed: pd.Series, models: int) -> list[dict]:
-    """Return S3.framing.corner: the words that score highly for best and worst, in the authors' Table A8.
+    """Return S3.framing.corner: which words of the corner the authors' Table A8 lists; listed: opposites.listed_models.
 
-    listed: opposites.listed_models. `sonder` cannot be there: Table A6 has it among the highest of R-Gem-2B, and
-    Table A7, the same on the shared vocabulary, does not, so that vocabulary lacks it.
+    `sonder` is left out: Table A6 has it and Table A7 does not, so the shared vocabulary lacks it.
     """
     claim, same = "S3.framing.corner", {"own": THE_PAPER, "population": TABLES}
     known = listed.drop("sonder")
@@ -209,11 +200,11 @@ def frequency_claims(
     *, published: Mapping[str, pd.DataFrame], slopes: Mapping[str, pd.DataFrame], counts: Mapping[str, pd.DataFrame],
     change: pd.DataFrame, bias: pd.DataFrame,
 ) -> list[dict]:  # fmt: skip
-    """Return the rows of section 3.3.
+    """Return the claims of section 3.3.
 
-    By claim: published, effects.count_positive by the authors' recipe; slopes, effects.mean_of of frequency.measured;
-    counts, effects.counts. change: as slopes, of what the control changes on the same words. bias: columns slope,
-    ci_low, ci_high, the slope at equal sentiment of a model in which nothing was planted; empty where none is known.
+    By claim: published is effects.count_positive by the authors' recipe, slopes effects.mean_of frequency.measured, and
+    counts effects.counts. change: as slopes, with the control less without it, on the same words. bias: the slope at
+    equal sentiment of a model without a planted bonus (slope, ci_low, ci_high); may be empty.
     """
     rows = []
     controls = {prompt: f"; a model without a bonus: {b.slope:+.3f} ({b.ci_low:+.3f} to {b.ci_high:+.3f})"
@@ -227,9 +218,9 @@ def frequency_claims(
 
 
 def wording_claims(of_statistics: Mapping[str, pd.DataFrame]) -> list[dict]:
-    """Return S3.wordings: each statistic's mean over wordings, and the shares of words, models and prompts.
+    """Return S3.wordings: each statistic's mean over wordings, and the factors' shares of its variance.
 
-    of_statistics: name, as `gap` -> wordings.over_wordings; without enough wordings there is no row.
+    of_statistics: name -> wordings.over_wordings.
     """
     rows = []
     for name, table in of_statistics.items():

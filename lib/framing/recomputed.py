@@ -1,9 +1,8 @@
-"""What the paper's figures and tables of section 3 say, and the same computed again by its own recipe.
+"""The paper's figures and tables of section 3, and the same numbers computed by its own recipe.
 
-The `..._cells` functions work on whole vocabularies. Each returns a table of cells (see lib.claims.cells): what is
-printed, the number by the authors' recipe (their join of words to tokens, raw rewards), and the corrected one (one row
-per word). Figs 3A, 3B and A2 to A4 print no numbers. Some marks of Fig 3C are hidden behind others, so
-data/paper/fig3c_slopes.csv has the halfwidth within which each slope was read, and a test on them gives a range.
+The `..._cells` functions work on whole vocabularies. Each returns cells (see lib.claims.cells): the printed number, the
+number by the authors' recipe (their join of words to tokens, raw rewards), and the corrected one (one row per word).
+Some marks of Fig 3C are hidden behind others. So each slope in data/paper/fig3c_slopes.csv has a halfwidth of reading.
 """
 
 import itertools
@@ -22,24 +21,24 @@ from . import effects, frequency
 from .opposites import both_and_either
 
 ASKED = ("greatest", "best", "worst")
-COMBINED = {"A8": "both", "A9": "either"}  # rewards for best plus, and minus, those for worst
+COMBINED = {"A8": "both", "A9": "either"}  # see opposites.both_and_either
 PLACES = (-1, 0, 1)  # where in its range each gap is tried, in halfwidths from the middle
-PAPER, SCORES, HERE = "paper", "published scores", "these models"  # the sources, as tables and charts call them
+PAPER, SCORES, HERE = "paper", "published scores", "these models"  # the names of sources in tables and charts
 COUNTED = {"S3.freq.raw": "none", "S3.freq.controlled": "sentiment"}  # the control of each count of models
 
 
 def read_off(figure: str) -> pd.DataFrame:
-    """Return the slopes that were read off a figure of the paper with the halfwidth of their reading, as numbers."""
+    """Return the slopes of a figure of the paper, with the halfwidth of their reading."""
     return paper_table(figure).astype({"slope": float, "halfwidth": float})
 
 
 def figure_test(slopes: pd.DataFrame, *, absolute: bool = False) -> pd.DataFrame:
-    """Return the paired t-test over models for every combination of gaps within their ranges: one row per prompt.
+    """Return the paired t-test over models for all gaps within the ranges of their slopes: one row per prompt.
 
-    slopes: columns prompt, sign, model, slope, halfwidth, read (`seen` or `hidden`). Index prompt; columns models,
-    hidden (how many slopes are), t and p (two-sided; every slope in the middle of its range), t_low, t_high, p_low,
-    p_high, n_low, n_high (models with gap > 0). absolute: sizes of slopes, as in effects.gaps. Each gap is tried at
-    both ends and in the middle of its range: 3 ^ models combinations.
+    slopes: columns prompt, sign, model, slope, halfwidth, read (`seen` or `hidden`). absolute: as in effects.gaps. Each
+    gap is tried at both ends and in the middle of its range, which makes 3 ^ models combinations. Columns: models,
+    hidden (slopes), t and p (two-sided; all gaps in the middle), their ranges t_low, t_high, p_low, p_high, and the
+    range n_low, n_high of the number of models with gap > 0.
     """
     low, high = slopes["slope"] - slopes["halfwidth"], slopes["slope"] + slopes["halfwidth"]
     if absolute:  # of a range that holds 0, the least size is 0
@@ -70,10 +69,9 @@ def slopes_with_paper(
 ) -> pd.DataFrame:
     """Return the slopes of a figure of the paper, of the published scores and of these models, with the column source.
 
-    figure: its table in data/paper; a halfwidth of reading becomes ci_low and ci_high. published: the name of the table
-    that this project computed from the published moral words, read as it is committed; left out where that is what
-    `ours` holds. ours: columns prompt, model, slope, ci_low, ci_high and what else the others have. Prompts are those
-    of ours. control: of the published table's rows, those with this control.
+    figure: its table in data/paper; halfwidths become ci_low and ci_high. published: the name of our committed table on
+    the published moral words, of which rows with this control are used; it is left out if these are the models here.
+    ours: columns prompt, model, slope, ci_low, ci_high and others. Only prompts of ours are shown.
     """
     paper = read_off(figure)
     ends = {"ci_low": paper["slope"] - paper["halfwidth"], "ci_high": paper["slope"] + paper["halfwidth"]}
@@ -93,28 +91,22 @@ def slopes_with_paper(
 
 
 def slope_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return Fig 3C: raw slopes on AFINN among positive and among negative words, 60 cells.
-
-    printed: as read_off("fig3c_slopes"); a slope agrees within its halfwidth.
-    """
+    """Return the cells of Fig 3C: raw slopes on AFINN by sign. A slope agrees within its halfwidth of reading."""
     printed = read_off("fig3c_slopes") if printed is None else printed
     return _slope_cells(printed, {how: effects.slopes_by_sign(_words(tables, how)) for how in lexicons.HOW}, ["sign"])
 
 
 def frequency_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return Fig 3D: raw slopes on the logarithm of BNC frequency with AFINN held constant, 30 cells; see slope_cells.
-
-    Raises InputError if the BNC list cannot be had.
-    """
+    """Return the cells of Fig 3D: raw slopes on the logarithm of BNC frequency with AFINN held constant."""
     printed = read_off("fig3d_slopes") if printed is None else printed
     fits = {how: _frequency_slopes(tables, how, "sentiment") for how in lexicons.HOW}
     return _slope_cells(printed, fits, [])
 
 
 def text_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return the numbers in the text of section 3: t of the paired test for "greatest", and the counts of models.
+    """Return the cells of the numbers in the text of section 3: t of the paired test, and counts of models.
 
-    printed: as claims.quantities. Counts of Fig 3D's section need the BNC list, as in frequency_cells.
+    printed: as from claims.quantities.
     """
     printed = quantities() if printed is None else printed
     asked = printed[printed["quantity"].isin(["t", "n_steeper", "n_positive_significant"]) & (printed["printed"] != "")]
@@ -132,10 +124,9 @@ def text_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None 
 
 
 def combined_cells(tables: Mapping[str, pd.DataFrame], table: str, printed: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return Table A8 or A9: 20 texts of each end of best plus, or minus, worst, on the texts that all models share.
+    """Return the cells of Table A8 or A9: the top and bottom 20 of the texts that all models share.
 
-    As published: texts as they are decoded, those of several ids left out; corrected: trimmed. printed: as from
-    cells.printed_lists.
+    As published, texts of several ids are left out. Corrected, texts are trimmed. printed: as cells.printed_lists.
     """
     printed = cells.printed_lists(table) if printed is None else printed
     combined = {name: both_and_either(own, "best", "worst") for name, own in tables.items()}
@@ -144,11 +135,12 @@ def combined_cells(tables: Mapping[str, pd.DataFrame], table: str, printed: pd.D
 
 
 def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Return the cells of Fig 3C and Tables A8 and A9, by name (notebook 04)."""
+    """Return the cells of Fig 3C and Tables A8 and A9, by name."""
     return {"Fig 3C": slope_cells(tables)} | {f"Table {name}": combined_cells(tables, name) for name in COMBINED}
 
 
 def _words(tables: Mapping[str, pd.DataFrame], how: str) -> pd.DataFrame:
+    """Return the observations of AFINN's words under the paper's three prompts."""
     joined = {name: lexicons.join(table, lexicons.load("afinn"), how) for name, table in tables.items()}
     return effects.observations(joined, ASKED)
 
@@ -162,7 +154,7 @@ def _frequency_slopes(tables: Mapping[str, pd.DataFrame], how: str, control: str
 
 
 def _slope_cells(printed: pd.DataFrame, fits: Mapping[str, pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
-    """Return the cells of slopes that were read off a figure: a row per prompt (and sign), a column per model."""
+    """Return the cells of the slopes of a figure: a row per prompt (and sign), a column per model."""
     index = ["prompt", *keys]
     paper, *ours = (rows.pivot_table("slope", index, "model", sort=False) for rows in (printed, *fits.values()))
     compared = cells.compare_cells(paper, *ours, decimals=2)
