@@ -1,6 +1,6 @@
-"""The charts of section 4: how far models agree with people, and the items about which they do not.
+"""The charts of section 4: how far models agree with people, and on which items they do not.
 
-Items are texts that nobody has checked, so they go through figures.label; an offensive one is hidden unless blur=False.
+Nobody has checked the texts of items, so figures.label hides offensive ones unless blur=False.
 """
 
 import textwrap
@@ -41,10 +41,10 @@ def draw_halves(
     tables: Mapping[str, pd.DataFrame], *, title: str, labels: tuple[str, str], names: tuple[str, str],
     lines: Mapping[str, float] | None = None,
 ) -> Chart:  # fmt: skip
-    """Draw a number for what people rate high and for what they rate low, a panel per prompt.
+    """Draw numbers for what people rate high and for what they rate low, a panel per prompt.
 
-    tables: prompt -> rows with columns high and low, and maybe 95% intervals (high_ci_low, ...). Its index labels the x
-    axis. labels: of both axes. names: what high and low are. lines: one more value of high and of low.
+    tables: prompt -> rows with columns high and low, and maybe 95% intervals (high_ci_low, ...). The index labels the x
+    axis. labels: of both axes. names: what high and low mean. lines: the paper's values of high and low.
     """
     figure, panels = row_of_panels(
         [f"prompt: {prompt}" for prompt in tables], height=4.6, title=title, width=4.2, margin=1, sharey=True
@@ -70,10 +70,10 @@ def draw_halves(
 def draw_kinds(
     tables: Mapping[str, pd.DataFrame], alone: Mapping[str, pd.DataFrame], *, title: str, xlabel: str, null: float = 0.5
 ) -> Chart:
-    """Draw how much each kind is undervalued: a row per kind, a panel per prompt, a dot per model in its colour.
+    """Draw how much each kind is undervalued: a row per kind, a panel per prompt, a dot per model.
 
-    tables: prompt -> rows with kind and above. ci_low and ci_high are a line (models and items like these), these_low
-    and these_high a bar (these very models). alone: prompt -> models x kinds. null: a line where there is no effect.
+    tables: prompt -> rows of kinds.by_kind. The line is the interval for other models and items, the bar the interval
+    for these models. alone: prompt -> models x kinds. null: the value that means no effect.
     """
     kinds, hues = list(next(iter(tables.values()))["kind"]), model_colours(next(iter(alone.values())).index)
     figure, panels = row_of_panels(
@@ -103,9 +103,8 @@ def draw_discrepancies(
 ) -> Chart:
     """Draw rank by people against rank by models, with the n most under- and overvalued items named (Fig 5B).
 
-    ranks: human.discrepancies. The dashed line is agreement. The solid line is the expected rank of an item, given its
-    rank by people. kinds: item -> kind, '' for none. Below, each kind has a strip with a stroke for each of its items:
-    the rank by models less the expected rank.
+    ranks: human.discrepancies. The dashed line is agreement, the solid line the expected rank. kinds: item -> kind, ''
+    for none. Below, each kind has a strip with a stroke per item: its rank by models less the expected rank.
     """
     if not 0 < 2 * n <= len(ranks):
         raise InputError(f"{len(ranks)} items have no {n} at either end; choose n up to {len(ranks) // 2}")
@@ -127,7 +126,7 @@ def draw_discrepancies(
         _draw_strips(panels[1], ranks, kinds.reindex(ranks.index).fillna(""), strips)
     keys = [
         _key("models rank as people do", GREY, line="--"),
-        _key("expected of an item that people rank so", "black"),
+        _key("expected rank by models", "black"),
         _key("most undervalued", NEGATIVE, "o", ""),
         _key("most overvalued", POSITIVE, "s", ""),
     ]
@@ -136,7 +135,7 @@ def draw_discrepancies(
 
 
 def _draw_strips(axes: Axes, ranks: pd.DataFrame, kinds: pd.Series, strips: Sequence[str]) -> None:
-    """Draw a strip per kind: a stroke per item at its surprise, a diamond at the median; '' are items of no kind."""
+    """Draw a strip per kind: a stroke per item at its surprise, and a diamond at the median."""
     for height, kind in enumerate(strips):
         surprise = ranks.loc[kinds == kind, "surprise"]
         strength = float(np.clip(20 / max(len(surprise), 1), 0.02, 0.7))
@@ -151,7 +150,7 @@ def _draw_strips(axes: Axes, ranks: pd.DataFrame, kinds: pd.Series, strips: Sequ
 
 
 def _name_items(axes: Axes, rows: pd.DataFrame, colour: str, side: str, blur: bool) -> None:
-    """Mark some items and write their names in a column beside them, in the order of their heights."""
+    """Mark some items and write their names in a column."""
     items, ranks = axes.get_ylim()[1], rows["people_rank"]
     x = max(ranks.max() + 0.04 * items, 0.12 * items), min(ranks.min() - 0.04 * items, 0.88 * items)
     x = x[0] if side == "left" else x[1]
@@ -162,7 +161,7 @@ def _name_items(axes: Axes, rows: pd.DataFrame, colour: str, side: str, blur: bo
 
 
 def item_label(item: str, width: int, blur: bool) -> str:
-    """Return an item for a figure: as figures.label, with blanks as blanks; items are trimmed, so none is hidden."""
+    """Return an item for a figure, as figures.label but with plain blanks: items are trimmed."""
     return label(item, width, blur=blur).replace("␣", " ")
 
 
@@ -170,10 +169,9 @@ def item_label(item: str, width: int, blur: bool) -> str:
 def draw_trajectories(
     ranks: pd.DataFrame, groups: Mapping[str, Sequence[str]], *, title: str, blur: bool = True
 ) -> Chart:
-    """Draw the way from the rank that people give an item to the models' median, and each model's own rank (Fig 5C).
+    """Draw a line from each item's rank by people to its median rank by models, and a dot per model (Fig 5C).
 
-    ranks: all items x (people, then models). groups: panel -> up to six items. A line leads from people's rank
-    of the item to the median over models, with its name at both ends. A dot is one model, in its family's colour.
+    ranks: all items x (people, then models). groups: panel -> up to six items.
     """
     for name, items in groups.items():
         if not 0 < len(items) <= len(SHAPES):
@@ -195,7 +193,7 @@ def draw_trajectories(
 
 
 def _draw_slopes(axes: Axes, ranks: pd.DataFrame, items: Sequence[str], blur: bool) -> None:
-    """Draw a line per item, in one panel: x = 0 people, x = 1 the models' median, the models' dots right of it."""
+    """Draw the items of one panel: people at x = 0, the models' median at x = 1, the models to the right of it."""
     count, rows = len(ranks), ranks.loc[list(items)]
     people, of_models = rows.iloc[:, 0].to_numpy(dtype=float), rows.iloc[:, 1:]
     median, hues = of_models.median(axis=1).to_numpy(), model_colours(of_models.columns)
@@ -224,10 +222,9 @@ def _draw_slopes(axes: Axes, ranks: pd.DataFrame, items: Sequence[str], blur: bo
 def draw_task(
     items: tuple[str, str], *, question: str, prompt: str, asked: str, title: str, blur: bool = True
 ) -> Chart:
-    """Draw the task (Fig 5A): people choose or grade, a model rewards one reply; both make a ranking of the same items.
+    """Draw the task of people and the task of a model (Fig 5A).
 
-    items: two that are shown. question: what people are asked; asked: of how many items at once, in words. prompt: the
-    one to which a model replies.
+    items: two examples. question: the question to people; asked: how it is asked. prompt: the prompt of the model.
     """
     figure = new_chart(12, 4.8, title, DENSE_TITLE)
     axes = figure.subplots()

@@ -177,20 +177,19 @@ CORNER_NAMES = {"both": "rewarded for both", "neither": "for neither", "good onl
 def _name_corners(axes: Axes, corners: pd.DataFrame, x: str, y: str, blur: bool) -> None:
     """Name the texts of each corner in a column beside the cloud of points."""
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    across, up = 0.3 * (right - left), 0.12 * (top - bottom)
+    across, up = 0.34 * (right - left), 0.12 * (top - bottom)
     axes.set(xlim=(left - across, right + across), ylim=(bottom - up, top + up))
     for corner, rows in corners.groupby("corner", sort=False):
         is_right, is_top = corner in ("both", "good only"), corner in ("both", "bad only")
-        column, within = (
-            right if is_right else left,
-            ((top + bottom) / 2, top) if is_top else (bottom, (top + bottom) / 2),
-        )
+        column, middle = right if is_right else left, (bottom + top) / 2
+        within = (middle, top) if is_top else (bottom, middle)
         axes.plot(rows[x], rows[y], "o", markersize=8, markerfacecolor="none", markeredgecolor="black")
         names = [label(text.strip(), 16, blur=blur) for text in rows["text"]]
         charts.name_in_column(axes, names, rows[[x, y]].to_numpy(dtype=float), column,
                               gap=0.05 * (top - bottom), within=within)  # fmt: skip
-        axes.text(column, top + up / 2 if is_top else bottom - up / 2, CORNER_NAMES[corner].format(x=x, y=y) + ":",
-                  ha="left" if is_right else "right", va="center", fontsize=12)  # fmt: skip
+        heading = CORNER_NAMES[corner].format(x=x, y=y) + ":"
+        axes.text(0.99 if is_right else 0.01, top + up / 2 if is_top else bottom - up / 2, heading, fontsize=12,
+                  ha="right" if is_right else "left", va="center", transform=axes.get_yaxis_transform())  # fmt: skip
 
 
 @styled

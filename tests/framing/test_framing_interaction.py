@@ -133,29 +133,6 @@ def test_slopes_on_noisy_grades_are_too_small_by_their_reliability():
     assert mended["estimate"] == pytest.approx(by_hand["positive"] - by_hand["negative"])
 
 
-def simex(rows, random):
-    """The gap at no error, by adding more error and going back along a parabola (Cook and Stefanski 1994)."""
-    levels, sign = np.array([0, 0.5, 1, 1.5, 2]), np.sign(rows["sentiment"])
-    found = []
-    for level in levels:
-        gaps = []
-        for _ in range(20):
-            x = rows["sentiment"] + np.sqrt(level) * rows["grade_error"] * random.normal(size=len(rows))
-            up, down = (stats.linregress(x[sign == s], rows.loc[sign == s, "reward"]).slope for s in (1, -1))
-            gaps.append(up - down)
-        found.append(np.mean(gaps))
-    return np.polyval(np.polyfit(levels, found, 2), -1)
-
-
-def test_simex_agrees():
-    rows = noisy(reliability=0.85)
-    known = effects.reliability(rows)
-    mended = effects.by_words(effects.measured(rows, effects.disattenuated_gap(known["reliability"]))).iloc[0]
-    assert simex(rows, np.random.default_rng(1)) == pytest.approx(mended["estimate"], abs=0.03)
-    plain = effects.by_words(effects.measured(rows, effects.slope_gap)).iloc[0]
-    assert mended["estimate"] - plain["estimate"] > 0.06  # which is what both take back
-
-
 def test_grades_of_vader_have_the_error_of_their_ten_ratings():
     words = effects.with_error(pd.DataFrame({"word": ["love", "war", "no such word"]})).set_index("word")
     ratings = lexicons.vader_ratings().set_index("word").loc["love", lexicons.RATERS].to_numpy(dtype=float)
