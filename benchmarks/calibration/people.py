@@ -12,6 +12,7 @@ import pandas as pd
 from lib.alignment import kinds, rated_items
 from lib.alignment import specifications as alignment
 from lib.planted import planting
+from lib.stats import multiverse
 from lib.stats.resampling import side
 from lib.tables.collection import ITEMS
 
