@@ -67,8 +67,8 @@ def save(report: dict, made_from: str, folder: Path, write: Callable[[Path], obj
     """
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / report["nickname"]
-    with tempfile.TemporaryDirectory(dir=folder, prefix=f".{place.name}.") as beside:
-        part = Path(beside) / place.name
+    with tempfile.TemporaryDirectory(dir=folder, prefix=f".{place.name}.") as temporary:
+        part = Path(temporary) / place.name
         write(part)
         (part / REPORT).write_text(json.dumps(report | {"fingerprint": made_from}, indent=2) + "\n")
         shutil.rmtree(place, ignore_errors=True)

@@ -106,12 +106,12 @@ def _draw_methods(axes: Axes, summary: pd.DataFrame) -> None:
                   markersize=5, markevery=2, label=method)  # fmt: skip
     budgets = summary.index.get_level_values("budget")
     ends = np.array([summary.loc[method]["share"].iloc[-1] for method in names])
-    beside = axes.get_yaxis_transform()  # x in widths of the panel, y in shares
+    in_panel = axes.get_yaxis_transform()  # x in widths of the panel, y in shares
     for method, place in zip(names, spread(ends, LEAST_GAP, 0, 1), strict=True):
         colour, dash, width, marker = METHOD_LINES[method]
         axes.plot([1.02, 1.05, 1.08], [place] * 3, color=colour, linestyle=dash, linewidth=width, marker=marker,
-                  markersize=5, markevery=[1], transform=beside, clip_on=False)  # fmt: skip
-        axes.text(1.09, place, SHORT.get(method, method), transform=beside, va="center", fontsize=10)
+                  markersize=5, markevery=[1], transform=in_panel, clip_on=False)  # fmt: skip
+        axes.text(1.09, place, SHORT.get(method, method), transform=in_panel, va="center", fontsize=10)
     ticks = [budget for budget in (128, 256, 512, 1024, 2048, 4096) if budgets.min() <= budget <= budgets.max()]
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks or [budgets.min(), budgets.max()], labels=[f"{tick:,}" for tick in ticks] or None)

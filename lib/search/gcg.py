@@ -170,8 +170,8 @@ def round_robin(
     highest, stale = value, 0  # since the last start
     tokens = TokensSoFar(start, value)
     for step in count():
-        drawn = stale or len(start) >= LONG and step >= GREEDY
-        proposed = _promising(objective, reply, settings, rng if drawn else None)
+        is_random = stale or len(start) >= LONG and step >= GREEDY
+        proposed = _promising(objective, reply, settings, rng if is_random else None)
         replies, values = yield from _step(objective, reply, proposed, seen, tokens, settings)
         if len(replies):
             reply, value = as_reply(replies[values.argmax()]), float(values.max())
@@ -220,8 +220,8 @@ def _promising(
         losses = settings.distance_weight * scaled - gains
     if rng is not None:
         tried = _lowest(losses, TRIED_OF_LONG if is_long else TRIED)
-        drawn = rng.permutation(tried.size)
-        yield from _swaps(objective, reply, drawn // tried.shape[1], tried.ravel()[drawn])
+        order = rng.permutation(tried.size)
+        yield from _swaps(objective, reply, order // tried.shape[1], tried.ravel()[order])
     of_each = _most(objective, settings) // len(reply) + 2  # one for the remainder, one because staying is no swap
     for order in _lowest_first(losses, of_each):
         yield from _swaps(objective, reply, np.tile(np.arange(len(reply)), order.shape[1]), order.T.ravel())

@@ -50,7 +50,7 @@ def summarise(compared: pd.DataFrame, by: Sequence[str] = ("method", "budget"), 
     means = compared.groupby(by, sort=False)[["at_optimum", "gap"]].mean().rename(columns={"at_optimum": "share"})
     instance = compared["model"] + " " + compared["prompt"]
     shares = compared.pivot_table("at_optimum", by, instance).reindex(means.index).to_numpy(dtype=float)
-    draws = resampling.bootstrap(lambda drawn: shares[:, drawn].mean(axis=1), shares.shape[1], resamples)
+    draws = resampling.bootstrap(lambda columns: shares[:, columns].mean(axis=1), shares.shape[1], resamples)
     ci_low, ci_high = resampling.interval(draws)
     bound = 0.025 ** (1 / np.isfinite(shares).sum(axis=1))
     means.insert(1, "ci_low", np.where((shares == 1).all(axis=1), bound, ci_low))

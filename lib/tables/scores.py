@@ -29,7 +29,7 @@ LOGPROBS = "-logprobs"  # ends the names of collections that notebook 08 makes
 OF_ALL = ("reply_mode", "bos", "closing")
 OF_ONE_MODEL = ("revision", "head", "dtype", "attention", "read_at", "chat_template", "date")
 METADATA_KEY = b"reward_model_values"
-DIGEST_KEY = b"sha256"  # of metadata and columns; tables that were written before there was one do without
+DIGEST_KEY = b"sha256"  # of metadata and columns
 
 
 # --- files --------------------------------------------------------------------------------------------------------
@@ -69,7 +69,8 @@ def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
 def read(path: Path) -> pd.DataFrame:
     """Return the score table in a file, in file order; `table.attrs["metadata"]` says what its rewards depend on.
 
-    Raise InputError, naming the file, if it is missing, damaged, or a table of something else.
+    Raise InputError, naming the file, if it is missing, damaged, or a table of something else. The digest shows that it
+    holds what `write` has written, so nothing else is checked again.
     """
     path = Path(path)
     scoring = _how_to_make(path)
@@ -85,7 +86,6 @@ def read(path: Path) -> pd.DataFrame:
         raise InputError(f"{path} is {error}; {again}") from error
     except Exception as error:  # damaged bytes fail in many ways, and each of them means the same
         raise InputError(f"{path} is not a whole parquet file; {again}") from error
-    validate(table, str(path), again)
     table.attrs["metadata"] = metadata
     return table
 
@@ -114,14 +114,10 @@ def _opened(path: Path) -> tuple[pa.Table, dict]:
     stored = dict(arrow.schema.metadata or {})
     if METADATA_KEY not in stored:
         raise InputError("not a score table of this project (it has no metadata)")
-    # Without a digest only if there is nothing else: no damage makes a new table look like an old one.
     described = stored[METADATA_KEY]
-    if len(stored) > 1 and stored != {METADATA_KEY: described, DIGEST_KEY: _digest(arrow, described)}:
+    if stored != {METADATA_KEY: described, DIGEST_KEY: _digest(arrow, described)}:
         raise InputError("damaged: it does not hold what was written")
-    metadata = json.loads(described)
-    if not isinstance(metadata, dict) or not isinstance(metadata.get("prompts", {}), dict):
-        raise InputError("not a score table of this project (its metadata names no settings)")
-    return arrow, metadata
+    return arrow, json.loads(described)
 
 
 def _digest(arrow: pa.Table, metadata: bytes) -> bytes:
@@ -183,10 +179,10 @@ def prompt_names(table: pd.DataFrame) -> list[str]:
     return [column for column in table.columns if column not in COLUMNS]
 
 
-def validate(table: pd.DataFrame, name: str = "the score table", remedy: str = "build it with lib.scoring") -> None:
-    """Raise InputError if this is not a score table; it names the first thing that is wrong, and the remedy."""
+def validate(table: pd.DataFrame, name: str = "the score table") -> None:
+    """Raise InputError, which names the first thing that is wrong, if this is not a score table."""
     if problem := _problem(table):
-        raise InputError(f"{name} is not a score table: {problem}; {remedy}")
+        raise InputError(f"{name} is not a score table: {problem}; build it with lib.scoring")
 
 
 def _problem(table: pd.DataFrame) -> str | None:

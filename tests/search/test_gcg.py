@@ -692,15 +692,6 @@ def test_starts_of_each_kind(with_x):
         assert search(objective, reply, Settings(budget=1)).ids == reply
 
 
-def test_starts_have_n_tokens_but_for_the_sentence(with_x):
-    objective = OverIds(with_x[0], PROMPT, "optimal", allowed_ids(with_x[0]))
-    for n in (1, 2, 9):
-        found = searches.starts(objective, n, winners=objective.allowed[:3], sentence="love is", randoms=2)
-        assert {name: len(reply) for name, reply in found.items()} == {
-            "x x x": n, "winners": n, "sentence": 2, "random 1": n, "random 2": n,
-        }  # fmt: skip
-
-
 def test_winners_that_are_not_allowed_are_passed_over_and_few_are_repeated(with_x):
     objective = OverIds(with_x[0], PROMPT, "optimal", range(40, 60))
     winners = lambda n, ids: searches.starts(objective, n, winners=ids, randoms=0).get("winners")  # noqa: E731

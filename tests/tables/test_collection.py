@@ -55,12 +55,6 @@ def test_published_stands_for_its_parts_and_any_other_for_itself():
     assert OWN.parts == (OWN,)
 
 
-def test_what_is_said_of_scores_that_are_not_the_readers_own():
-    assert "planted" in EMBEDDED.notice and "nothing about real" in EMBEDDED.notice
-    assert "published" in WORDS.notice and "no model was run" in WORDS.notice
-    assert OWN.notice == ""
-
-
 def test_it_holds_the_papers_models_if_it_holds_all_of_them_and_no_other(scored):
     assert scored(Collection("ten"), "R-B", "R-A").holds_papers_models
     assert not scored(Collection("some"), "R-A").holds_papers_models

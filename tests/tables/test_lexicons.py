@@ -6,7 +6,7 @@ from pinned import Mirror
 
 from lib import InputError
 from lib.tables import downloads, lexicons
-from lib.tables.lexicons import Lexicon, join, load, stated
+from lib.tables.lexicons import Lexicon, join, load
 
 BNC = """\tWord\tPoS\t\tFreq\tRa\tDisp
 \t&\tConj\t:\t136\t97\t0.91
@@ -250,13 +250,6 @@ def test_a_control_adds_a_column_and_leaves_out_what_it_lacks(table):
     assert found.values.tolist() == [["love", 150, 3, 5, -5], ["bad", 264, -2, 2, -2]]
     as_published = join(table, frequency, "published", control=sentiment)
     assert as_published["best"].tolist() == [5, 6, 2]  # each token once: the lexicons are not crossed
-
-
-def test_a_join_is_stated_with_its_rows_and_words(table):
-    found = join(table, lexicon(name="AFINN", love=3, bad=-2), "published")
-    assert stated(found) == "3 rows, 2 words of AFINN among 9 tokens (as the authors joined them)."
-    found = join(table, lexicon(name="AFINN", love=3, bad=-2), "corrected")
-    assert stated(found) == "2 rows, 2 words of AFINN among 9 tokens (one row per word)."
 
 
 def test_what_cannot_be_joined_is_told(table):
