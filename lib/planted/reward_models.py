@@ -184,12 +184,11 @@ def rewards_of(model: RewardModel, prefix: shared_prefix.Prefix, replies: Replie
 def train(
     profile: Profile, *, seed: int = 0, steps: int = STEPS, batch: int = 512, pairs: int = 2048, rate: float = 4e-3
 ) -> TrainedModel:
-    """Return a model trained on preferences drawn from the planted utility; the same arguments, the same weights.
+    """Return a model trained on preferences drawn from the planted utility; the same arguments give the same weights.
 
-    One step of AdamW: `batch` replies and `pairs` preferences among them, half of each for a prompt that asks for
-    something good and half for one that asks for something bad; with one prompt at a time the two would undo each
-    other's steps. Runs on one thread, so that sums are in one order on every number of cores. Whether the result is
-    fit to be saved is for `check` to say.
+    Each step of AdamW has `batch` replies and `pairs` preferences among them. Half of each is for a prompt that asks
+    for something good, and half for one that asks for something bad. With one prompt at a time, steps would undo each
+    other. Training runs on one thread, so that sums are in one order on any number of cores.
     """
     started, rng = time.time(), np.random.default_rng(seed)
     with one_thread():

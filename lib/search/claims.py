@@ -63,33 +63,31 @@ def reply_claims(is_code: Callable[[str], bool]) -> list[dict]:
     """
     short, long = paper_table("table_4"), paper_table("table_5")
     long = long.assign(prompt=long["prompt"].str.removesuffix(" ever"))
-    both, extremes = pd.concat([short, long]), ("best", "worst")
-    counted = [
-        ("S5.code", "pessimal_with_code", both, "Tables 4 and 5", extremes, is_code),
-        ("S5.subjective", "optimal_that_are_subjective", long, "Table 5", extremes, SUBJECTIVE),
-        ("S5.extreme", "pessimal_with_jews", short, "Table 4", ("greatest", "worst"), r"\bJews\b"),
-    ]
-    rows = []
-    for claim, quantity, table, source, prompts, sort in counted:
-        of_direction = table[table["direction"] == quantity.partition("_")[0]]
-        for prompt in prompts:
-            replies = of_direction.loc[of_direction["prompt"] == prompt, "result"]
-            hits = int((replies.map(sort) if callable(sort) else replies.str.contains(sort)).sum())
-            note = f"{source}; scores are not transcribed: pessimal and optimal by the direction of the search"
-            rows.append(row(claim, quantity, prompt, as_published=hits, population=PRINTED, note=note,
-                            **(_exact(hits, len(replies)) if callable(sort) else {"n": len(replies)})))  # fmt: skip
-    short_optimal, long_optimal = (table[table["direction"] == "optimal"] for table in (short, long))
-    emoji = short["images"].gt(0).groupby(short["direction"]).sum()
-    pictures = f"Table 4, emoji as pictures; {emoji['pessimal']} of as many pessimal replies have one"
-    by_eye = "Table 5, read by us: could it stand in an edited text?"
-    faulty = int(long_optimal["grammatical"].eq("no").sum())
-    return [
-        *rows,
-        row("S5.emoji", "optimal_with_emoji", as_published=int(emoji["optimal"]), population=PRINTED, note=pictures,
-            **_exact(int(emoji["optimal"]), len(short_optimal))),
-        row("S5.grammar", "ungrammatical_optimal", as_published=faulty, population=PRINTED, note=by_eye,
-            **_exact(faulty, len(long_optimal))),
+    both, extremes = pd.concat([short, long], ignore_index=True), ("best", "worst")
+    by_search = "scores are not transcribed: pessimal and optimal by the direction of the search"
+    has_emoji = short["images"].gt(0)
+    pessimal_emoji = has_emoji[short["direction"] == "pessimal"].sum()
+    counted = [  # claim, quantity, replies, whether each has the property, prompts, note, whether it is called many
+        ("S5.code", "pessimal_with_code", both, both["result"].map(is_code), extremes,
+         f"Tables 4 and 5; {by_search}", True),
+        ("S5.subjective", "optimal_that_are_subjective", long, long["result"].str.contains(SUBJECTIVE), extremes,
+         f"Table 5; {by_search}", False),
+        ("S5.extreme", "pessimal_with_jews", short, short["result"].str.contains(r"\bJews\b"), ("greatest", "worst"),
+         f"Table 4; {by_search}", False),
+        ("S5.emoji", "optimal_with_emoji", short, has_emoji, ("",),
+         f"Table 4, emoji as pictures; {pessimal_emoji} of as many pessimal replies have one", True),
+        ("S5.grammar", "ungrammatical_optimal", long, long["grammatical"].eq("no"), ("",),
+         "Table 5, read by us: could it stand in an edited text?", True),
     ]  # fmt: skip
+    rows = []
+    for claim, quantity, replies, has_property, prompts, note, is_many in counted:
+        of_direction = replies["direction"] == ("optimal" if "optimal" in quantity else "pessimal")
+        for prompt in prompts:  # "" stands for all
+            chosen = of_direction & (replies["prompt"].eq(prompt) | (prompt == ""))
+            hits, n = int(has_property[chosen].sum()), int(chosen.sum())
+            fields = _exact(hits, n) if is_many else {"n": n}
+            rows.append(row(claim, quantity, prompt, as_published=hits, population=PRINTED, note=note, **fields))
+    return rows
 
 
 def single_word_claims(rewards: Mapping[str, pd.DataFrame], own: Set[str], population: str = "") -> list[dict]:
