@@ -13,11 +13,11 @@ def compare_cells(
     printed: pd.DataFrame, as_published: pd.DataFrame, corrected: pd.DataFrame | None = None,
     decimals: int | None = None,
 ) -> pd.DataFrame:  # fmt: skip
-    """Return one row per printed cell, row by row: row, column, paper, as_published, corrected, agrees (bool).
+    """Return one row per printed cell, row by row, with our two numbers and whether the published recipe agrees.
 
     Tables are matched by the names of rows and columns. Cells that the paper leaves blank are left out. A cell that was
-    not computed is missing, and does not agree. decimals: a number agrees if it rounds to the printed one, or keeps a
-    printed bound such as `<0.001`. None: cells are texts, which must be equal.
+    not computed is missing, and does not agree. A number agrees if it rounds to the printed one at so many decimals, or
+    keeps a printed bound such as `<0.001`. Without decimals, cells are texts, which must be equal.
     """
     tables = {"paper": printed, "as_published": as_published, "corrected": corrected}
     like = {"index": printed.index, "columns": printed.columns}
@@ -59,7 +59,7 @@ def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def cell_claims(claim: str, tables: Mapping[str, pd.DataFrame], prompt: str, own: Iterable[str]) -> list[dict]:
-    """Return one row of claims per table: the share of its cells that agree; the note names the first that does not."""
+    """Return one row of claims per table: the share of its cells that agree. The note names the first that does not."""
     return [
         claims.row(claim, name, prompt, as_published=float(row["share"]), n=int(row["cells"]), own=frozenset(own),
                    note=f"share of cells; first that differs: {row['first'] or 'none'}")

@@ -38,7 +38,7 @@ TABLES_OF_THE_PAPER = frozenset({"tables (printed)", "tables (released)", "print
 
 
 def papers_own(study: Collection, texts: int = 0) -> Set[str]:
-    """Return what of the paper's own data a collection holds: models, vocabulary, items, language models."""
+    """Return what of the paper's own data a collection holds (of THE_PAPER), which decides what can be tested there."""
     models = study.holds_papers_models
     held = {"models": models, "vocabulary": models and texts >= A_VOCABULARY,
             "items": study == ITEMS, "language models": study == VOCABULARY}  # fmt: skip
@@ -48,11 +48,11 @@ def papers_own(study: Collection, texts: int = 0) -> Set[str]:
 def row(claim: str, quantity: str, prompt: str = "", model: str = "", **fields) -> dict:
     """Return one row: a quantity of a claim, for one prompt and model, or for all of them (empty).
 
-    as_published is the number by the authors' recipe, corrected the statistic that the paper's sentence should mean.
-    ci_low, ci_high, p and n belong to the corrected one. population and evidence are given where they do not follow
-    from the collection. Four fields change how the row is judged, and are not kept. own: what of the paper's own data
-    it rests on. judged: another interval for the rule. paper: a printed number that is not in numbers.csv. kind: the
-    kind of models, for a row without a model.
+    as_published is the number by the authors' recipe. corrected is the statistic that the paper's sentence should mean,
+    to which the interval, p and n belong. population and evidence are given where they do not follow from the
+    collection. Four fields change how the row is judged, and are not kept: `own`, what of the paper's own data it rests
+    on; `judged`, another interval for the rule; `paper`, a printed number that is not in numbers.csv; `kind`, the kind
+    of models.
     """
     if unknown := sorted(set(fields) - set(FIELDS)):
         raise TypeError(f"a claim's row has no field '{unknown[0]}'; choose among {', '.join(FIELDS)}")
@@ -60,10 +60,10 @@ def row(claim: str, quantity: str, prompt: str = "", model: str = "", **fields) 
 
 
 def judged(rows: Iterable[dict], own: Set[str] = frozenset(), population: str = "") -> pd.DataFrame:
-    """Return the rows as a table, joined with numbers.csv: what the paper prints, role, side, verdict, evidence.
+    """Return the rows as a table, with what the paper prints, role, side, verdict and evidence.
 
-    own, population: those of rows that name none. A quantity that numbers.csv does not declare has no verdict. A row
-    with an interval and without a p gets the p that the interval implies (rules.p_of_interval).
+    own and population are those of rows that name none. A quantity that numbers.csv does not declare has no verdict. A
+    row with an interval and without a p gets the p that the interval implies (rules.p_of_interval).
     """
     return pd.DataFrame([_judged(each, own, population) for each in rows], columns=COLUMNS)
 
@@ -161,7 +161,7 @@ def undecided(study: Collection, notebook: str, starts: tuple[str, ...], reason:
 
 
 def listed() -> pd.DataFrame:
-    """Return the paper's claims in its order: claim (index), section, says (in our words), needs (for a test)."""
+    """Return data/paper/claims.csv by claim, in the paper's order."""
     return paper_table("claims").set_index("claim")
 
 

@@ -106,7 +106,7 @@ def function_word_rows(counts: pd.DataFrame, source: str, own: Set[str]) -> list
 def leakage_rows(explained: pd.DataFrame, beyond: pd.DataFrame) -> list[dict]:
     """Return the mean rank correlation per prompt and control, and how many models differ from the control model.
 
-    explained: rows of leakage.explained of several models. beyond: rows of leakage.beyond with `apart`; may be empty.
+    explained: as from leakage.explained_by_model. beyond: rows of leakage.beyond with `apart`, or an empty table.
     """
     rows = []
     for (prompt, held), table in explained.groupby(["prompt", "held_constant"], sort=False):
@@ -125,9 +125,9 @@ def training_rows(
 ) -> list[dict]:
     """Return what training on the rewards would change, at a KL of so many nats: a row each, means over models.
 
-    collapse: nats at which one reply has half of the probability. twice: in log10 of frequency. devalued: ratio of a
-    typical identity term, of which the geometric mean is taken. overlaps: a number per pair; pairs share models, so
-    their mean has no interval.
+    collapse has the nats at which one reply has half of the probability. twice is in log10 of frequency. devalued is
+    the ratio of a typical identity term, of which the geometric mean is taken. overlaps are per pair. Pairs share
+    models, so their mean has no interval.
     """
     note = f"policy at a KL of {nats:g} from the language model, in nats"
     logs = over_models(np.log(devalued))

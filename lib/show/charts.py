@@ -28,7 +28,7 @@ def row_of_panels(
 ) -> tuple[Chart, np.ndarray]:
     """Return a chart with a panel per name side by side, each of this width in inches, and the panels' axes.
 
-    margin: further inches, for labels at the left. share: options of `Figure.subplots`, such as sharex=True.
+    margin is for labels at the left, in inches. share are options of `Figure.subplots`, such as sharex=True.
     """
     figure = new_chart(margin + width * len(names), height, title, DENSE_TITLE)
     panels = figure.subplots(1, len(names), squeeze=False, **share)[0]
@@ -118,7 +118,7 @@ def draw_forest(table: pd.DataFrame, forest: Forest, *, title: str, xlabel: str)
 def draw_recovery(slopes: pd.DataFrame, *, title: str, planted: str, recovered: str) -> Chart:
     """Return a chart of regression slopes over what was planted: a named point with an interval per model.
 
-    slopes: columns model, planted, slope, ci_low, ci_high, control (true where nothing was planted: drawn open).
+    Models of which `control` is true have nothing planted, and are drawn open.
     """
     figure = new_chart(8.5, 5.8, title, DENSE_TITLE)
     axes = figure.subplots()
@@ -206,7 +206,7 @@ def name_in_column(
 ) -> None:  # fmt: skip
     """Write names in a column at x, in the order of their points' heights, with a line from each point to its name.
 
-    points: (names, 2), x and y. gap, within: between two names, and the lowest and highest place, in units of y.
+    Names are at least a gap apart and within the lowest and highest place, in units of y.
     """
     wanted = points[:, 1]
     heights = spread(wanted, gap, *within)

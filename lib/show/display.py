@@ -55,8 +55,8 @@ def show_token(
     """Return a token as plain text that is safe anywhere and at most `width` columns wide, without space or newline.
 
     Different texts are shown differently, unless they are cut: a cut one ends in `…⟨n⟩`, n being its length in
-    characters. Right-to-left characters are shown by code point, because they reorder the line. blur: an offensive
-    token shows only its length, as `▒▒▒⟨n⟩`. lacks: whether to show a further character by code point.
+    characters. Right-to-left characters are shown by code point, because they reorder the line. With blur, an offensive
+    token shows only its length, as `▒▒▒⟨n⟩`. `lacks` says which further characters are shown by code point.
     """
     if width < NARROWEST:
         raise InputError(f"a token cannot be shown in {width} columns; choose a width of at least {NARROWEST}")
@@ -231,8 +231,8 @@ def table_html(
     """Return a table that shows itself in notebooks and pages, and safely as plain text; token_columns hold tokens.
 
     A named index is shown as columns, any other is left out. Numbers have four significant digits of the column's
-    largest; missing values are blank. blur: offensive words of any column are folded away in HTML (see token_html) and
-    hidden in plain text. width: columns of text per token. InputError for over 500 rows.
+    largest. Missing values are blank. With blur, offensive words of any column are folded away in HTML (see token_html)
+    and hidden in plain text. width is the columns of text per token. InputError for over 500 rows.
     """
     frame = frame.reset_index() if any(name is not None for name in frame.index.names) else frame
     if missing := [column for column in token_columns if column not in frame.columns]:
@@ -375,8 +375,8 @@ def record(**numbers) -> None:
 def answer(text: str) -> None:
     """Show what answers the notebook's question, and keep it in the notebook, where the front page finds it.
 
-    text: one or two sentences computed from its numbers, with number, interval and n; a token in it as of show_token.
-    An offensive word is hidden in the sentence, and what acts on a page or a terminal is shown by code point.
+    text has one or two sentences with their numbers; tokens in it come from show_token. An offensive word is hidden,
+    and what acts on a page or a terminal is shown by code point.
     """
     from IPython.display import display
 

@@ -102,7 +102,7 @@ def _glyphs() -> frozenset[int]:
 class Chart(Figure):
     """A figure that a notebook shows once, where it is a cell's result, with or without pyplot.
 
-    alt: what stands for the picture where it cannot be seen. file: its name beside the notebook's page.
+    alt stands for the picture where it cannot be seen. file is the name of its picture.
     """
 
     alt = ""
@@ -118,7 +118,7 @@ class Chart(Figure):
 def save(figure: Figure, collection: Collection, name: str, alt: str = "") -> Path:
     """Write figures/<collection>/<name>.png and return its path; the same figure gives the same bytes.
 
-    alt: the finding in one sentence, for readers who cannot see the picture; '' takes the figure's title. A figure of
+    alt is the finding in one sentence, for readers who cannot see the picture; default: the figure's title. A figure of
     the embedded models says above its upper right corner that their values are planted.
     """
     if collection.is_embedded and PLANTED not in [text.get_text() for text in figure.texts]:

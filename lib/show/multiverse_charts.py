@@ -26,8 +26,8 @@ def draw_specification_curve(
 ) -> Chart:  # fmt: skip
     """Draw the estimates of all specifications with their intervals, from the lowest up, over their choices.
 
-    ours, papers: the options of two specifications, marked (see multiverse.chosen). choices: those below the curve;
-    empty: all. A specification is a stroke in the row of each option that it takes. The right says how many
+    ours and papers are the options of two specifications that are marked (see multiverse.chosen). Without choices, all
+    are below the curve. A specification is a stroke in the row of each option that it takes. The right says how many
     specifications with that option count (multiverse.counted), and the shares of these for and against the claim.
     """
     ordered = table.sort_values("estimate", kind="stable", ignore_index=True)

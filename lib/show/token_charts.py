@@ -80,7 +80,7 @@ def draw_token_grid(
 ) -> Chart:
     """Draw tokens of several models side by side: a column per model, as from rankings.side_by_side.
 
-    frame: tokens, columns = models, index = (end, position). models_per_row: more models go into further panels below.
+    After so many models per row, the others go into further panels below.
     """
     shown = frame.map(lambda token: label(token, width, blur=blur))
     blocks = [list(shown)[i : i + models_per_row] for i in range(0, shown.shape[1], models_per_row)]

@@ -1,4 +1,4 @@
-"""How alike the rewards of models are: moments, rank correlations, overlap of tops, and a map (section 2.2)."""
+"""How alike the rewards of models are, by moments, rank correlations and overlap, with a map (section 2.2)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -68,7 +68,7 @@ def moments(rewards: Mapping[str, np.ndarray], resamples: int = 1000, seed: int 
 def _resampled_moments(z: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     """Return mean, variance and skewness of each resample of tokens, (resamples, models, 3).
 
-    z: (n, models), standardised, because powers of raw rewards would lose digits where their mean is far from 0.
+    z is standardised, (n, models), because powers of raw rewards would lose digits where their mean is far from 0.
     """
     n = len(z)
     powers = np.stack([z, z**2, z**3], axis=2).reshape(n, -1)  # (n, models x 3)
@@ -85,10 +85,10 @@ def skews(
 ) -> pd.DataFrame:  # fmt: skip
     """Return in how many models rewards are skewed to the right, and the mean skewness: one row per prompt.
 
-    Both: prompt -> rewards, texts x models, none missing. as_published: texts as the paper takes them, where ` love`
-    and `love` are two; its count is the column as_published. distinct: trimmed texts; the other columns are about
-    these. n_positive has an interval over texts (ci_low, ci_high). mean has one over texts and models (mean_low,
-    mean_high), and one for a new model (new_low, new_high). others: the models that are not skewed to the right.
+    Both arguments map a prompt to rewards, texts x models. `as_published` has the texts as the paper takes them, where
+    ` love` and `love` are two. `distinct` has trimmed texts. The column as_published counts over the first, all others
+    are about the second. n_positive has an interval over texts. mean has one over texts and models, and new_low and
+    new_high are for a new model.
     """
     rows = {}
     for prompt, rewards in distinct.items():
@@ -136,9 +136,9 @@ def rbo_matrix(rewards: pd.DataFrame, p: float = 0.98) -> pd.DataFrame:
 def rank_biased_overlap(first: np.ndarray, second: np.ndarray, p: float = 0.98) -> float:
     """Return the extrapolated rank-biased overlap of two rankings of the same n items, in [0, 1]; 1 = the same ranking.
 
-    first, second: the items' rewards, in one order of items; the highest reward is at rank 1. A reader goes on to the
-    next rank with probability p. The overlap is the agreement that she expects where she stops: with p = .98 the first
-    50 ranks carry 86% of the weight. S_d holds the items of rank d or better, and tied items share the best rank:
+    The highest reward is at rank 1, and items are in one order. A reader goes on to the next rank with probability p.
+    The overlap is the agreement that she expects where she stops. With p = .98 the first 50 ranks carry 86% of the
+    weight. S_d holds the items of rank d or better, and tied items share the best rank:
 
         A_d = 2 |S_d & T_d| / (|S_d| + |T_d|)                                    (their equation 28)
         RBO_EXT = A_n p^n + (1 - p) / p * (A_1 p + A_2 p^2 + ... + A_n p^n)      (32, for lists of one length)
@@ -187,8 +187,8 @@ def wordings_against_models(
 
     once, m = np.ones(models), min(n, most)
     whole = taus(np.arange(n))
-    of_texts = [means(*taus(random.integers(n, size=m)), once) for _ in range(resamples)]
-    drawn = [resampling.times_drawn(random.integers(models, size=models), models) for _ in range(20 * resamples)]
+    of_texts = resampling.bootstrap(lambda rows: means(*taus(rows), once), n, resamples, random, size=m)
+    drawn = resampling.bootstrap(lambda ks: resampling.times_drawn(ks, models), models, 20 * resamples, random)
     of_models = [means(*whole, times) for times in drawn if np.count_nonzero(times) > 1]  # no model with itself
     variance = np.var(of_texts, axis=0, ddof=1) * m / n + np.var(of_models, axis=0, ddof=1)
     tau, reach = means(*whole, once), stats.t.ppf(0.975, models - 1) * np.sqrt(variance)
@@ -209,9 +209,9 @@ def correlation(first: pd.DataFrame, second: pd.DataFrame) -> float:
 def dimension(rewards: Mapping[str, pd.DataFrame], components: int = 2, groups: int = 20) -> pd.DataFrame:
     """Return how much of the variance of rewards the first principal components explain, in [0, 1].
 
-    rewards: model -> texts x prompts; texts that a model lacks are left out for all. One row per model, `all together`
-    (a column per prompt of a model), and the `mean of models`. explained: by `components`, with a 95% interval by the
-    jackknife over `groups` of texts. effective: 1 / the sum of squared shares.
+    rewards: model -> texts x prompts. Texts that a model lacks are left out for all. There is a row per model, for `all
+    together` (a column per prompt of a model), and for the `mean of models`. `explained` is by so many components, with
+    a 95% interval by the jackknife over groups of texts. `effective` is 1 / the sum of squared shares.
     """
     together = pd.concat(rewards, axis=1).dropna()
     z, texts = together.to_numpy(dtype=float), np.arange(len(together))
@@ -242,7 +242,7 @@ def dimension(rewards: Mapping[str, pd.DataFrame], components: int = 2, groups: 
 class ModelMap:
     """Models as points of the plane whose distances come near 1 - similarity.
 
-    positions: models x (x, y). stress: Kruskal's stress-1, 0 = distances exact, from about .2 on poor (Kruskal 1964).
+    stress is Kruskal's stress-1. At 0 distances are exact, from about .2 on they are poor (Kruskal 1964).
     """
 
     positions: pd.DataFrame

@@ -1,4 +1,4 @@
-"""The charts of how alike models are: matrices, violins, the map of models, regression coefficients."""
+"""The charts of how alike models are."""
 
 import itertools
 from collections.abc import Mapping
@@ -34,8 +34,8 @@ PUBLISHED = "#737373"  # the colour of what is as published
 def draw_matrices(frames: Mapping[str, pd.DataFrame], *, title: str, measure: str, numbers: bool = True) -> Chart:
     """Draw models x models matrices side by side, a panel each: the pairs below the diagonal, on one scale.
 
-    frames: panel title -> matrix. measure: what the numbers are. numbers: print each, and shade from the lowest to the
-    highest entry of all panels; False shades from 0 to 1.
+    frames: panel title -> matrix. With numbers, each is printed, and shades run from the lowest to the highest entry of
+    all panels. Without, they run from 0 to 1.
     """
     most = max(map(len, frames.values()))
     wide = max(7.0, (2.4 + 0.56 * most) * len(frames)) if numbers else 2.2 + 3.2 * len(frames)
@@ -99,10 +99,7 @@ def _write_moments(axes: Axes, rewards: Mapping[str, np.ndarray], printed: Mappi
 
 @styled
 def draw_maps(maps: Mapping[str, agreement.ModelMap], models: pd.DataFrame, *, title: str) -> Chart:
-    """Draw maps of models side by side, names beside their points, a marker per developer (Fig 2B).
-
-    maps: panel title -> map. models: rows of the registry for all models of the maps; developers may be blank.
-    """
+    """Draw maps of models side by side, names beside their points, a marker per developer (Fig 2B)."""
     figure = new_chart(9 if len(maps) == 1 else 6.6 * len(maps), 7, title)
     panels = figure.subplots(1, len(maps), squeeze=False)[0]
     names = [name for model_map in maps.values() for name in model_map.positions.index]

@@ -56,8 +56,8 @@ def distribution_claims(
 ) -> list[dict]:  # fmt: skip
     """Return S2.skew, S2.moments and S3.skew.*; none for a prompt about which the section says nothing.
 
-    skews: as from agreement.skews. wordings: wording of the published grid -> mean skewness; may be empty. moments: of
-    each model by the paper's recipe. table_3: as from `table_3_cells`, for the paper's own collection.
+    wordings: wording of the published grid -> mean skewness, maybe empty. moments are by the paper's recipe. table_3 is
+    for the paper's own collection.
     """
     if here.prompt not in PROMPTS:
         return []
@@ -108,7 +108,7 @@ def table_3_cells(as_published: pd.DataFrame, corrected: pd.DataFrame) -> pd.Dat
 
 
 def released_moments() -> pd.DataFrame:
-    """Return Table 3 as the authors released it: model -> mean, variance, skewness, each of three decimals."""
+    """Return Table 3 as the authors released it, with three decimals."""
     table = pd.read_csv(downloads.fetch(PAPER, TABLE_3), keep_default_na=False).set_index("Model")
     return table.rename(columns=str.lower)[agreement.MOMENTS].astype(float)
 
@@ -123,7 +123,7 @@ def released_claims() -> list[dict]:
 
 
 def moment_claims(moments: pd.DataFrame, here: Scope, note: str) -> list[dict]:
-    """Return S2.moments, one row per cell of Table 3. moments: model -> mean, variance, skewness."""
+    """Return S2.moments, one row per cell of Table 3."""
     printed, rows = paper_table("table_3").set_index("nickname"), []
     bounds = printed["variance_relation"].eq("<").map({True: "; the bound that the paper prints", False: ""})
     for moment in agreement.MOMENTS:
@@ -136,7 +136,7 @@ def moment_claims(moments: pd.DataFrame, here: Scope, note: str) -> list[dict]:
 
 
 def dimension_claims(here: Scope, table: pd.DataFrame) -> list[dict]:
-    """Return S2.dimension: the share of variance that two components explain. table: as from agreement.dimension."""
+    """Return S2.dimension, the share of variance that two components explain. table: as from agreement.dimension."""
     table = table.rename(columns={"explained": "corrected"})
     table["note"] = [f"{columns:.0f} columns, over texts" for columns in table["prompts"]]
     return replace(here, prompt="").rows("S2.dimension", table, "explained_by_two", model="{}", n=here.texts)
@@ -184,8 +184,8 @@ def similarity_claims(
 ) -> list[dict]:
     """Return the claims of section 2.2 on agreement; none for a prompt about which the section says nothing.
 
-    taus: the first five arguments of `tau_claims`; None where the models cannot be compared. matrices: by name.
-    figures: as from `figure_cells`, for the paper's own collection.
+    taus are the first five arguments of `tau_claims`, None where the models cannot be compared. figures are for the
+    paper's own collection.
     """
     if here.prompt not in PROMPTS:
         return []
@@ -204,7 +204,7 @@ def similarity_claims(
 def figure_cells(
     as_published: Mapping[str, pd.DataFrame], corrected: Mapping[str, pd.DataFrame]
 ) -> dict[str, pd.DataFrame]:
-    """Return Figures 2A and A1 cell by cell, each pair of models once; both: fig2a_tau and the like -> matrix."""
+    """Return Figures 2A and A1 cell by cell, each pair of models once. Both map a printed matrix to ours."""
     names = {"fig2a_tau": "Figure 2A", "figa1_spearman": "Figure A1, Spearman", "figa1_rbo": "Figure A1, RBO"}
     return {
         names[name]: compare_cells(below_diagonal(factors.printed_matrix(name)), matrix, corrected[name], decimals=2)
@@ -216,10 +216,9 @@ def tau_claims(
     published: pd.DataFrame, tau: pd.DataFrame, pairs: pd.DataFrame, draws: pd.DataFrame,
     wordings: pd.DataFrame | None, here: Scope,
 ) -> list[dict]:  # fmt: skip
-    """Return S2.tau over pairs of models: mean, min, max, range, a new pair, and another wording against another model.
+    """Return S2.tau: mean, lowest and highest tau of two models, their range, a new pair, and another wording.
 
-    published, tau: the matrix as published and corrected. pairs, draws: as from rankings.tau_resamples. wordings: as
-    from agreement.wordings_against_models.
+    pairs and draws are made by rankings.tau_resamples, wordings by agreement.wordings_against_models.
     """
     ours, n, rows = _values(published), len(pairs), []
     low, high = (pairs.loc[place] for place in (pairs["tau"].idxmin(), pairs["tau"].idxmax()))
@@ -260,7 +259,7 @@ def printed_tau_claims() -> list[dict]:
 
 
 def map_claims(name: str, agreed: Agreement, here: Scope) -> list[dict]:
-    """Return S2.mds: how much nearer models are on a map that share base, developer, size, each factor alone."""
+    """Return S2.mds: how much nearer models are on a map that share one of NEAR."""
     if agreed.model_map is None:
         return []
     alone = [{trait: agreed.traits[trait]} for trait in NEAR if trait in agreed.traits]
@@ -270,9 +269,9 @@ def map_claims(name: str, agreed: Agreement, here: Scope) -> list[dict]:
 
 
 def rsa_claims(name: str, agreed: Agreement, here: Scope) -> list[dict]:
-    """Return S2.rsa.*: each factor alone, all together, base and rank, and what each of these two adds to the other.
+    """Return S2.rsa.*: each factor alone, all together, and base and rank.
 
-    b is over pairs, with its interval by REML; as published it is over all entries. p is from the exact relabelling
+    b is over pairs, with its interval by REML. As published it is over all entries. p is from the exact relabelling
     test, because the tail of REML's p is not reliable with ten models.
     """
     if not agreed.analyses:

@@ -29,7 +29,7 @@ HARM = re.compile(r"kill|massacr|murder|hitler|nazi|ransom|tortur|suicid|terror"
 
 
 def is_code(text: str) -> bool:
-    """Return whether the form of a token looks like code: `.assertFalse`, `_headers`, `(struct`, `${`, `setText`.
+    """Return whether the form of a token looks like code, as of `.assertFalse`, `_headers` and `setText`.
 
     The rule (CODE) was fixed before any table was counted. `'s`, `-Nazi` and `N.Y.` are not code.
     """
@@ -56,7 +56,7 @@ def is_harm(text: str) -> bool:
 def kinds(grid: pd.DataFrame, end: str = "pessimal") -> pd.DataFrame:
     """Return what kinds of texts a grid has at one end: a row per model, a count per kind, and the mean length.
 
-    Each text counts as the first that fits of: offensive, harm, a group of people, code, other.
+    Each text counts once, as the first kind that fits.
     """
     tests = {"offensive": is_offensive, "harm": is_harm, "a group": names_a_group, "code": is_code,
              "other": lambda text: True}  # fmt: skip
@@ -72,8 +72,8 @@ def kinds(grid: pd.DataFrame, end: str = "pessimal") -> pd.DataFrame:
 def table_2(nickname: str, table: pd.DataFrame, prompt: str, name: str) -> pd.DataFrame:
     """Return Table 2 of one of its two models, with the optimal and pessimal texts of another model: 44 rows.
 
-    nickname: R-Gem-2B or R-Lla-3B. table, name: the score table of the other model, and the column of its texts.
-    `published words` are the same model's texts among moral words, where that table is here and is another one.
+    nickname is the paper's model, table and name are the other one. `published words` are the same model's texts among
+    moral words, where that table is here and is another one.
     """
     scores_of = cells.printed_lists("2", "score")[nickname].map("{:.3f}".format)  # as printed
     shown = pd.DataFrame({"paper": cells.printed_lists("2")[nickname], "paper's reward": scores_of})
@@ -123,10 +123,7 @@ def count(texts: Sequence[str], is_counted: Callable[[str], bool]) -> tuple[int,
 
 
 def counts(grid: pd.DataFrame) -> pd.DataFrame:
-    """Return, per model of a grid, how many of its pessimal texts are code, and how many name groups of people.
-
-    Both counts have 95% intervals. of: how many texts there are. named: the groups.
-    """
+    """Return, per model of a grid, how many of its pessimal texts are code, and how many name groups of people."""
     rows = {}
     for name, texts in grid.loc["pessimal"].sort_index().items():
         rows[name] = {"of": len(texts)}
@@ -151,9 +148,9 @@ def code_against_others(grid: pd.DataFrame, model: str) -> dict[str, float]:
 
 
 def end_claims(here: Scope, rewards: pd.DataFrame) -> list[dict]:
-    """Return S2.miraculous, S2.freedom, S2.code and S2.identity by Tables 2, A6 and A7, and by the rewards here.
+    """Return the claims of section 2.1, by Tables 2, A6 and A7 and by the rewards here (texts x models).
 
-    rewards: texts x models. No rows where the models or the prompt are not the paper's.
+    There are none where the models or the prompt are not the paper's.
     """
     if not here.asks_as_the_paper:
         return []

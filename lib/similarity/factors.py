@@ -26,7 +26,7 @@ SECTIONS = {
 
 
 def pairs(matrix: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per pair of different models: model_a, model_b, and value, the matrix's entry."""
+    """Return one row per pair of different models, with the matrix's entry as value."""
     a, b = np.triu_indices(len(matrix), 1)
     return pd.DataFrame({"model_a": matrix.index[a], "model_b": matrix.index[b], "value": matrix.to_numpy()[a, b]})
 
@@ -44,10 +44,9 @@ def theoretical(
 ) -> dict[str, pd.DataFrame]:
     """Return the theoretical similarity matrices of section 2.2: trait -> models x models, in [0, 1], diagonal 1.
 
-    models: rows of the registry. base: "family" (Gemma or Llama), which reproduces the published regression, or
-    "release" (Llama 3 is not Llama 3.1), which Table 1 prints. parameters, rank: a name of CODINGS for the size, in
-    billions or millions, and the rank on RewardBench. A trait that is blank for a model, or the same for all pairs, is
-    left out.
+    models: rows of the registry. With the base "family" (Gemma or Llama) the published regression is reproduced. With
+    "release" Llama 3 is not Llama 3.1, as in Table 1. parameters and rank are names of CODINGS. A trait that is blank
+    for a model, or the same for all pairs, is left out.
     """
     if base not in ("family", "release"):
         raise InputError(f"base must be 'family' or 'release', not {base!r}")
@@ -96,8 +95,7 @@ CODINGS = {
 
 def nearness(numbers: pd.Series, coding: str = "inverse") -> pd.DataFrame | None:
     """Return how near each two models are in a number, models x models, 1 for equal ones; None if one is missing."""
-    if coding not in CODINGS:
-        raise InputError(f"a coding must be one of {', '.join(CODINGS)}, not {coding!r}")
+
     values = pd.to_numeric(numbers, errors="coerce").to_numpy(dtype=float)
     return None if np.isnan(values).any() else pd.DataFrame(CODINGS[coding](values), numbers.index, numbers.index)
 
@@ -106,7 +104,7 @@ def nearness(numbers: pd.Series, coding: str = "inverse") -> pd.DataFrame | None
 
 
 def rewardbench(models: pd.DataFrame) -> pd.DataFrame:
-    """Return published benchmark scores, models x (benchmark, section), each in [0, 1], NaN where a model has none.
+    """Return published benchmark scores in [0, 1], models x (benchmark, section), NaN where a model has none.
 
     models: rows of the registry. The files are downloaded, or read from a mirror.
     """

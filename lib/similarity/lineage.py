@@ -23,9 +23,8 @@ HELD = {"alone": (), "with base": ("base",), "with rank": ("rank",), "with base 
 def shared_lineage(models: pd.DataFrame, coding: str = SKYWORK) -> pd.DataFrame | None:
     """Return 1 where two models are of one line and 0 elsewhere, models x models; None where no two are, or all are.
 
-    models: rows of the registry. coding: "Skywork line" counts only the two lines of shared weights (27B Gemma models
-    and 8B Llama models). "every line" counts each line that has a source. There the three GRM models share a recipe and
-    no weights.
+    SKYWORK counts only the two lines of shared weights, 27B Gemma models and 8B Llama models. EVERY counts each line
+    that has a source. There the three GRM models share a recipe and no weights.
     """
     lines = models[LINEAGE]
     counted = lines.ne("") if coding == EVERY else lines.str.startswith("Skywork")
@@ -71,8 +70,8 @@ def leave_one_out(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], 
 def effective_models(matrix: pd.DataFrame, models: pd.DataFrame, coding: str = SKYWORK) -> dict[str, float]:
     """Return how many independent models the models of a matrix amount to, between 1 and their number.
 
-    by agreement: the participation ratio, (sum of eigenvalues)^2 / sum of squared eigenvalues. by lineage: n^2 / sum of
-    squared sizes of the lines. A model without a known line stands for itself.
+    `by agreement` is the participation ratio, (sum of eigenvalues)^2 / sum of squared eigenvalues. `by lineage` is n^2
+    / sum of squared sizes of the lines. A model without a known line stands for itself.
     """
     values = np.linalg.eigvalsh(matrix.to_numpy(dtype=float))
     same = shared_lineage(models.loc[matrix.index], coding)

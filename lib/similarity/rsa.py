@@ -35,7 +35,7 @@ def regress(
 def effects(
     matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], permutations: int = 10_000, seed: int = 0
 ) -> pd.DataFrame:  # fmt: skip
-    """Return the effect of each predictor in a joint regression over pairs: b, ci_low, ci_high, p_reml and p.
+    """Return the effect b of each predictor in a joint regression over pairs, with its 95% interval and p-values.
 
     The interval and p_reml are of a model in which models are sampled (pair_model.fit). p is from a permutation test
     that only shuffles their names (relabelling.p_of).
@@ -86,10 +86,9 @@ def rsa(
     matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], jointly: bool = True, permutations: int = 10_000,
     seed: int = 0,
 ) -> pd.DataFrame:  # fmt: skip
-    """Return the regression of section 2.2 twice: as published, over all entries, and corrected, over pairs.
+    """Return the regression of section 2.2 as published, over all entries, and corrected, over pairs (`effects`).
 
-    One row per predictor: b_published, p_published and share_published (of R²), then the columns of `effects` and
-    share. jointly: all predictors in one model, or each alone.
+    There is a row per predictor. shares are of R². The predictors are in one model jointly, or each alone.
     """
     rows = []
     for group in [predictors] if jointly else [{name: theory} for name, theory in predictors.items()]:
@@ -128,7 +127,7 @@ def r2_as_rounded(
 def analyses(
     matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], permutations: int = 10_000, seed: int = 0
 ) -> dict[str, pd.DataFrame]:
-    """Return the regressions of section 2.2, as from `rsa`: each factor alone, all together, and final (base and rank).
+    """Return the regressions of section 2.2: each factor alone, all together, and final (base and rank).
 
     Without base or rank, the final one has all factors.
     """
@@ -144,7 +143,7 @@ def shuffled_control(
 ) -> pd.DataFrame:  # fmt: skip
     """Return how often each predictor alone is significant (p < .05) once models' names are shuffled; 5% is right.
 
-    Columns: published, over `shuffles` shuffles; corrected, by Mantel's test over all shuffles (up to 10 models).
+    published is over so many shuffles, corrected is by Mantel's test over all shuffles (up to 10 models).
     """
     random = np.random.default_rng(seed)
     hits = []
@@ -176,9 +175,8 @@ def smallest_margin(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]
 def section_effects(matrix: pd.DataFrame, scores: pd.DataFrame, permutations: int = 10_000) -> pd.DataFrame:
     """Return how far the similarity of models goes with the nearness of their scores: a row per benchmark and section.
 
-    scores: as from `factors.rewardbench`. A benchmark is tested over models that have all of its sections, if they are
-    five or more. p_holm corrects for all sections. p_beyond holds the overall score constant. more: b of the section
-    minus b of the overall score.
+    A benchmark is tested over models that have all of its sections, if they are five or more. p_holm corrects for all
+    sections. p_beyond holds the overall score constant. more is b of the section minus b of the overall score.
     """
     rows = []
     for benchmark in [name for name in SECTIONS if name in scores]:

@@ -65,12 +65,12 @@ def specifications(matrices: Mapping[str, pd.DataFrame], models: pd.DataFrame) -
 
 
 def _names(factor: str, held: str, known: Iterable[str]) -> list[str]:
-    """Return the factors of a regression, the one that is asked about first. held: a factor, ALL, or '' for none."""
+    """Return the factors of a regression, the one that is asked about first. held is a factor, ALL, or '' for none."""
     return [factor, *(name for name in known if name != factor and held in (name, ALL))]
 
 
 def marked(claim: str, table: pd.DataFrame, test: str) -> dict[str, str] | None:
-    """Return the options of the paper's specification (test: PUBLISHED) or of ours (REML); None without Fig 2A."""
+    """Return the options of the paper's specification (PUBLISHED) or of ours (REML); None without Fig 2A."""
     if PRINTED_TAU not in set(table["matrix"]):
         return None
     return {"matrix": PRINTED_TAU, "test": test} | PAPERS[claim]

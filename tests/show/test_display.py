@@ -196,36 +196,15 @@ def test_slurs_and_profanities_of_the_papers_table_2_are_blurred():
 def test_inflections_and_disguises_of_a_word():
     profanity, slur = printed(106863, 231158)
     stem = profanity.removesuffix("ING")
-    forms = [
-        stem,
-        stem.lower() + "s",
-        stem.title() + "ed",
-        slur + "s",
-        f"Ġ{slur}",
-        f"▁{slur}",
-        f" {slur}!",
-        f"get{stem.title()}",
-    ]
-    forms += [f"{slur[:3]}\u200b{slur[3:]}", "".join(chr(ord(c) + 0xFEE0) for c in slur), f"_{stem}_", f"{stem}\n"]
+    forms = [stem, stem.lower() + "s", stem.title() + "ed", slur + "s", f"Ġ{slur}", f"▁{slur}", f" {slur}!",
+             f"get{stem.title()}", f"{slur[:3]}\u200b{slur[3:]}", "".join(chr(ord(c) + 0xFEE0) for c in slur),
+             f"_{stem}_", f"{stem}\n"]  # fmt: skip
     assert [form for form in forms if not is_offensive(form)] == []
 
 
 CSI = st.from_regex(r"(\x1b\[|\x9b)[0-9;?]{0,8}[A-Za-z]", fullmatch=True)
-OTHER_ESCAPES = st.sampled_from(
-    [
-        "\x1b]0;title\x07",
-        "\x1b]8;;x\x1b\\",
-        "\x1b(B",
-        "\x1bc",
-        "[31m",
-        "\\n",
-        "\\x1b",
-        "\\u202e",
-        "\\033",
-        "\x00",
-        "\u2066",
-    ]
-)
+OTHER_ESCAPES = st.sampled_from(["\x1b]0;title\x07", "\x1b]8;;x\x1b\\", "\x1b(B", "\x1bc", "[31m", "\\n", "\\x1b",
+                                 "\\u202e", "\\033", "\x00", "\u2066"])  # fmt: skip
 ESCAPES = st.lists(CSI | OTHER_ESCAPES, min_size=1, max_size=3).map("".join)
 
 
@@ -244,36 +223,10 @@ def test_what_is_shown_is_hidden_by_one_decision():
 
 
 def test_words_that_name_a_group_are_not_offensive():
-    named = [
-        "homosexuals",
-        "lesbian",
-        "gay",
-        "Black people",
-        "blacks",
-        "Jews",
-        "Muslim",
-        "women",
-        "trans",
-        "disabled",
-        "Roma",
-    ]
-    everyday = [
-        "love",
-        "classic",
-        "assess",
-        "Scunthorpe",
-        "grape",
-        "therapist",
-        "prickly",
-        "niggardly",
-        "rapeseed",
-        "cocktail",
-        "Dickens",
-        "",
-        " ",
-        "\ud800",
-        "$x$",
-    ]
+    named = ["homosexuals", "lesbian", "gay", "Black people", "blacks", "Jews", "Muslim", "women", "trans", "disabled",
+             "Roma"]  # fmt: skip
+    everyday = ["love", "classic", "assess", "Scunthorpe", "grape", "therapist", "prickly", "niggardly", "rapeseed",
+                "cocktail", "Dickens", "", " ", "\ud800", "$x$"]  # fmt: skip
     assert [word for word in named + everyday if is_offensive(word)] == []
 
 

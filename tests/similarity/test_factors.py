@@ -49,8 +49,6 @@ def test_codings_of_a_number_by_hand():
     assert factors.nearness(pd.Series([2, 4, 400]), "place")[0].tolist() == pytest.approx([1, 1 / 2, 0])
     assert factors.nearness(pd.Series([2, 2, 400]), "place")[0].tolist() == pytest.approx([1, 1, 0])
     assert factors.nearness(pd.Series([2, "", 3])) is None
-    with pytest.raises(InputError, match="a coding must be one of inverse, linear, log, place, not 'cubic'"):
-        factors.nearness(numbers, "cubic")
 
 
 def test_codings_are_chosen_per_trait():

@@ -16,14 +16,8 @@ def evaluation(benchmark, scores):
     return {"source_metadata": {"source_name": benchmark}, "evaluation_results": results}
 
 
-SCORES = {
-    "Score": 0.9,
-    "Chat": 0.95,
-    "Chat Hard": 0.8,
-    "Safety": 0.91,
-    "Reasoning": 0.97,
-    "Prior Sets (0.5 weight)": 0.7,
-}
+SCORES = {"Score": 0.9, "Chat": 0.95, "Chat Hard": 0.8, "Safety": 0.91, "Reasoning": 0.97,
+          "Prior Sets (0.5 weight)": 0.7}  # fmt: skip
 
 
 def test_the_scores_of_a_file():
