@@ -309,10 +309,10 @@ def legend_of(shown: str) -> str:
     return ", ".join(meaning for mark, meaning in LEGEND.items() if mark in shown)
 
 
-def folded(summary: str, table: Table) -> Table:
+def folded(summary: str, table: Shown) -> Shown:
     """Return a table that HTML shows folded below a line of text; plain text shows both."""
     line = html.escape(summary)
-    return Table(f"<details><summary>{line}</summary>{table.html}</details>", f"{summary}\n{table.text}")
+    return Shown(f"<details><summary>{line}</summary>{table.html}</details>", f"{summary}\n{table.text}")
 
 
 def ranked_table(table: pd.DataFrame, prompt: str, n: int = 22, blur: bool = True, caption: str = "") -> Shown:
