@@ -1,9 +1,11 @@
-"""Charts of a multiverse and of a scorecard: a specification curve over its choices, and sentences by verdict."""
+"""Charts of a multiverse and of a scorecard: the estimates of all specifications, and sentences by verdict."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from ..stats import multiverse
 from .figures import DENSE_TITLE, GREY, NEGATIVE, POSITIVE, Chart, new_chart, styled
@@ -14,90 +16,83 @@ VERDICT_COLOURS = {"reproduced": POSITIVE, "not reproduced": NEGATIVE, "undecide
                    "only as published": "#d9c27e", "on other texts": "#a9c4d9"}  # fmt: skip
 PAPERS, OURS = "the paper's specification", "our specification"
 MARKS = {PAPERS: ("D", "white", "black"), OURS: ("o", "black", "white")}  # marker, its face and its edge
+BINS = 60
 
 
 # --- one claim ----------------------------------------------------------------------------------------------------
 
 
 @styled
-def draw_specification_curve(
+def draw_specifications(
     table: pd.DataFrame, title: str, *, ours: Mapping | None = None, papers: Mapping | None = None,
-    choices: Sequence[str] = (), ylabel: str = "estimate",
+    xlabel: str = "estimate",
 ) -> Chart:  # fmt: skip
-    """Draw the estimates of all specifications with their intervals, from the lowest up, over their choices.
+    """Draw how the estimates of all specifications are distributed: of all together, and for each option of a choice.
 
-    ours and papers are the options of two specifications that are marked (see multiverse.chosen). Without choices, all
-    are below the curve. A specification is a stroke in the row of each option that it takes. The right says how many
-    specifications with that option count (multiverse.counted), and the shares of these for and against the claim.
+    A colour says whether the 95% interval lies above zero (for), below it (against) or around it. ours, papers: the
+    options of two specifications, marked (see multiverse.chosen). The right says how many specifications with an option
+    count (multiverse.counted), and the shares of these for and against the claim.
     """
-    ordered = table.sort_values("estimate", kind="stable", ignore_index=True)
-    every = {name: list(dict.fromkeys(table[name])) for name in choices or multiverse.choices_of(table)}
+    every = {name: list(dict.fromkeys(table[name])) for name in multiverse.choices_of(table)}
     shown = {name: options for name, options in every.items() if len(options) > 1}
     lines = sum(map(len, shown.values())) + len(shown)
-    figure = new_chart(11, 4.8 + 0.24 * lines, title, DENSE_TITLE)
-    curve, board = figure.subplots(2, 1, sharex=True, height_ratios=(3.6, 0.24 * lines))
-    _draw_curve(curve, ordered, {PAPERS: papers, OURS: ours})
-    curve.set_ylabel(ylabel)
-    _draw_board(board, ordered, shown)
-    board.set_xlabel(f"{len(table):,} specifications, from the lowest estimate to the highest")
-    # Below: inside the curve it would lie on the intervals of the first ones wherever these are high.
-    figure.legend(*curve.get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=11, frameon=False)
+    figure = new_chart(11, 3.2 + 0.3 * lines, title, DENSE_TITLE)
+    above, board = figure.subplots(2, 1, sharex=True, height_ratios=(2, 0.3 * lines))
+    # One estimate in raw units would flatten all others: the widest hundredth stands at the edges.
+    low, high = (table["estimate"].quantile(share) for share in (0.005, 0.995))
+    edges = np.linspace(min(low, 0), max(high, 0), BINS + 1)
+    _draw_distribution(above, table, edges, 0, 1)
+    for name, options in ((PAPERS, papers), (OURS, ours)):
+        marker, face, edge = MARKS[name]
+        if len(rows := multiverse.chosen(table, options)):
+            above.plot(rows["estimate"], [0] * len(rows), marker, markerfacecolor=face, markeredgecolor=edge,
+                       markersize=9, label=name, zorder=4, clip_on=False)  # fmt: skip
+    above.set_ylabel("specifications")
+    above.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    above.margins(y=0.06)
+    _draw_board(board, table, shown, edges)
+    board.set_xlabel(xlabel)
+    for axes in (above, board):
+        axes.axvline(0, color=GREY, linewidth=0.8)
+    figure.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=11, frameon=False)
     return figure
 
 
-def _draw_curve(axes: Axes, ordered: pd.DataFrame, marked: Mapping[str, Mapping | None]) -> None:
-    width = max(0.3, min(3, 500 / len(ordered)))
+def _draw_distribution(axes: Axes, rows: pd.DataFrame, edges: np.ndarray, bottom: float, scale: float) -> None:
+    """Draw a histogram of estimates from `bottom` on, the sides stacked; `scale` is the height of one specification."""
+    base = np.full(len(edges) - 1, float(bottom))
     for side, colour in SIDE_COLOURS.items():
-        rows = ordered[ordered["side"] == side]
-        axes.vlines(rows.index, rows["ci_low"], rows["ci_high"], color=colour, linewidth=width, alpha=0.7)
-        axes.plot([], [], color=colour, linewidth=4, label=side)
-    axes.plot(ordered.index, ordered["estimate"], ".", color="black", markersize=max(1.0, min(6, 900 / len(ordered))))
-    for name, options in marked.items():
-        rows = multiverse.chosen(ordered, options)
-        marker, face, edge = MARKS[name]
-        if len(rows):
-            axes.plot(rows.index, rows["estimate"], marker, markerfacecolor=face, markeredgecolor=edge,
-                      markersize=9, label=name, zorder=4)  # fmt: skip
-    axes.axhline(0, color=GREY, linewidth=0.8)
-    _show_middle(axes, ordered)
+        estimates = rows.loc[rows["side"] == side, "estimate"].clip(edges[0], edges[-1])
+        heights = scale * np.histogram(estimates, edges)[0]
+        axes.bar(edges[:-1], heights, np.diff(edges), base, align="edge", color=colour, label=side)
+        base += heights
 
 
-def _show_middle(axes: Axes, ordered: pd.DataFrame) -> None:
-    """Set limits by the intervals of all but the widest hundredth, because one in raw units flattens all others."""
-    low, high = (ordered[end].dropna() for end in ("ci_low", "ci_high"))
-    if len(low):
-        bottom, top = min(low.quantile(0.01), 0), max(high.quantile(0.99), 0)
-        axes.set_ylim(bottom - 0.05 * (top - bottom), top + 0.05 * (top - bottom))
-
-
-def _draw_board(axes: Axes, ordered: pd.DataFrame, shown: Mapping[str, list]) -> None:
+def _draw_board(axes: Axes, table: pd.DataFrame, shown: Mapping[str, list], edges: np.ndarray) -> None:
     heights: list[int] = []
     names: list[str] = []
     height = 0
+    beside = {"transform": axes.get_yaxis_transform(), "va": "center"}
     for choice, options in shown.items():
-        axes.text(-0.01, height, choice, transform=axes.get_yaxis_transform(), ha="right", va="center",
-                  fontweight="bold", fontsize=11)  # fmt: skip
+        axes.text(-0.01, height, choice, ha="right", fontweight="bold", fontsize=11, **beside)
         for option in options:
             height += 1
-            _draw_option(axes, ordered, ordered[choice] == option, height)
+            rows = table[table[choice] == option]
+            tallest = np.histogram(rows["estimate"].clip(edges[0], edges[-1]), edges)[0].max()
+            _draw_distribution(axes, rows, edges, height + 0.4, -0.8 / tallest)
+            if len(some := multiverse.counted(rows)):
+                share = multiverse.shares(some).loc["all"]
+                axes.text(
+                    1.01, height, f"{len(some)}: {share['for']:.0%}, {share['against']:.0%}", fontsize=10, **beside
+                )
             heights, names = [*heights, height], [*names, str(option)]
         height += 1
     axes.set_yticks(heights, names, fontsize=11)
     axes.tick_params(length=0)
     axes.set_ylim(height - 0.4, -0.6)
     axes.spines[["left"]].set_visible(False)
-    axes.text(1.01, -0.9, "counted: for, against", transform=axes.get_yaxis_transform(), fontsize=10, va="center")
-
-
-def _draw_option(axes: Axes, ordered: pd.DataFrame, takes: pd.Series, height: int) -> None:
-    width = max(0.3, min(6, 500 / len(ordered)))
-    for side, colour in SIDE_COLOURS.items():
-        places = ordered.index[takes & (ordered["side"] == side)]
-        axes.vlines(places, height - 0.36, height + 0.36, color=colour, linewidth=width)
-    if len(some := multiverse.counted(ordered[takes])):
-        share = multiverse.shares(some).loc["all"]
-        said = f"{len(some)}: {share['for']:.0%}, {share['against']:.0%}"
-        axes.text(1.01, height, said, transform=axes.get_yaxis_transform(), fontsize=10, va="center")
+    if len(multiverse.counted(table)):
+        axes.text(1.01, -0.9, "counted: for, against", fontsize=10, **beside)
 
 
 # --- all claims ---------------------------------------------------------------------------------------------------

@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from drawing import TITLE, outside, overlaps
+from matplotlib.colors import to_rgba
 
 from lib.show import multiverse_charts
+from lib.show.figures import NEGATIVE, POSITIVE
 from lib.show.multiverse_charts import SIDE_COLOURS
 from lib.stats import multiverse
 
@@ -24,42 +26,43 @@ def table():
     return multiverse.run(CHOICES, estimate).assign(size=0.05)
 
 
-def strokes(axes, side):
-    """Places of the vertical strokes of one side: (x, from, to)."""
-    colour = tuple(int(SIDE_COLOURS[side][i : i + 2], 16) / 255 for i in (1, 3, 5))
-    lines = [line for line in axes.collections if tuple(line.get_color()[0][:3]) == pytest.approx(colour)]
-    return [(path[0, 0], path[0, 1], path[1, 1]) for line in lines for path in line.get_segments()]
+def heights(axes, side):
+    """Return the heights of the bars of one side, in order."""
+    bars = [bar for bar in axes.patches if bar.get_facecolor() == to_rgba(SIDE_COLOURS[side])]
+    return np.array([bar.get_height() for bar in sorted(bars, key=lambda bar: bar.get_x())])
 
 
-def test_the_curve_has_an_interval_per_path_and_marks_both_ends(table):
-    figure = multiverse_charts.draw_specification_curve(table, TITLE, ours=OURS, papers=OURS | {"scale": "raw"})
-    curve, board = figure.axes
-    assert [len(strokes(curve, side)) for side in SIDE_COLOURS] == [4, 4, 4]  # VADER, the third, AFINN
-    ordered = table.sort_values("estimate", ignore_index=True)
-    drawn = sorted(line for side in SIDE_COLOURS for line in strokes(curve, side))
-    assert [low for _, low, _ in drawn] == pytest.approx(ordered["ci_low"].tolist())
-    marks = {line.get_label(): line.get_ydata()[0] for line in curve.lines if line.get_marker() in ("D", "o")}
+def test_all_specifications_are_counted_by_side_and_two_are_marked(table):
+    figure = multiverse_charts.draw_specifications(table, TITLE, ours=OURS, papers=OURS | {"scale": "raw"})
+    above, board = figure.axes
+    assert [heights(above, side).sum() for side in SIDE_COLOURS] == [4, 4, 4]  # VADER, the third, AFINN
+    sides = [bar.get_x() for bar in above.patches if bar.get_height() and bar.get_facecolor() == to_rgba(POSITIVE)]
+    assert min(sides) > 0  # the estimates for the claim are the positive ones
+    marks = {line.get_label(): line.get_xdata()[0] for line in above.lines if line.get_marker() in ("D", "o")}
     own = multiverse.chosen(table, OURS)["estimate"].iloc[0]
     assert marks[multiverse_charts.OURS] == own != marks[multiverse_charts.PAPERS]
-    # On the board each path has a stroke for each of its three choices; those for the claim stand at the right.
-    assert [len(strokes(board, side)) for side in SIDE_COLOURS] == [12, 12, 12]
-    assert min(x for x, *_ in strokes(board, "for")) == 8
+    # An option's row is as high as its fullest bin; AFINN has one side only.
+    of_afinn = [bar for bar in board.patches if bar.get_height() and 1 - 0.4 <= bar.get_y() <= 1 + 0.4]
+    assert {bar.get_facecolor() for bar in of_afinn} == {to_rgba(NEGATIVE)}
+    assert max(-bar.get_height() for bar in of_afinn) == pytest.approx(0.8)
 
 
-def test_a_board_may_show_some_choices_and_says_shares(table):
-    board = multiverse_charts.draw_specification_curve(table, "T", choices=["lexicon"]).axes[1]
+def test_the_board_says_shares_of_what_counts(table):
+    board = multiverse_charts.draw_specifications(table, "T").axes[1]
     texts = [text.get_text() for text in board.texts]
-    assert "lexicon" in texts and "scale" not in texts
+    assert "lexicon" in texts and "counted: for, against" in texts
     assert texts.count("4: 0%, 100%") == 1 and texts.count("4: 100%, 0%") == 1  # AFINN, VADER
-    never = multiverse_charts.draw_specification_curve(table.assign(size=0.4), "T", choices=["lexicon"]).axes[1]
+    never = multiverse_charts.draw_specifications(table.assign(size=0.4), "T").axes[1]
     assert not any("%" in text.get_text() for text in never.texts)  # what reports an effect too often does not count
 
 
-def test_one_path_in_another_unit_does_not_flatten_the_others(table):
+def test_one_specification_in_another_unit_does_not_flatten_the_others(table):
     many = pd.concat([table] * 20, ignore_index=True)
-    wild = pd.concat([many, many.head(1).assign(estimate=0.0, ci_low=-900.0, ci_high=900.0)], ignore_index=True)
-    low, high = multiverse_charts.draw_specification_curve(wild, "T").axes[0].get_ylim()
+    wild = pd.concat([many, many.head(1).assign(estimate=900.0)], ignore_index=True)
+    above = multiverse_charts.draw_specifications(wild, "T").axes[0]
+    low, high = above.get_xlim()
     assert -1 < low < high < 1
+    assert sum(heights(above, side).sum() for side in SIDE_COLOURS) == len(wild)  # it stands at the edge
 
 
 COUNTS = pd.DataFrame({"reproduced": [2, 5], "undecided": [7, 0]}, ["recomputed", "counted"])
@@ -73,7 +76,7 @@ def test_verdicts_are_counted_by_evidence():
 
 
 def test_texts_do_not_overlap_and_none_is_cut_off(table):
-    charts = [multiverse_charts.draw_specification_curve(table, TITLE, ours=OURS, ylabel="gap, SD per point"),
+    charts = [multiverse_charts.draw_specifications(table, TITLE, ours=OURS, xlabel="gap, SD per point"),
               multiverse_charts.draw_counts(COUNTS, TITLE)]  # fmt: skip
     for figure in charts:
         assert overlaps(figure) == [] and outside(figure) == []
