@@ -39,7 +39,7 @@ drills: $(INSTALLED) ## kill runs, fill their disk, change their files, mix thei
 	@$(TESTS) -m drill -o python_files='test_*.py drill_*.py' \
 		tests/drills tests/models tests/scoring tests/tables tests/notebooks/test_run.py
 
-# How score, check and card read and run a model: DTYPE=bfloat16 DEVICE=cpu BOS=double CLOSING=trim READ_AT=last
+# How score, check, card and compare read and run a model: DTYPE=bfloat16 DEVICE=cpu BOS=double CLOSING=trim READ_AT=last
 # TEMPLATE=file.jinja REVISION=commit LABEL=1; for implicit rewards REFERENCE=language model BETA=1
 LOADING = $(if $(DTYPE),--dtype $(DTYPE)) $(if $(DEVICE),--device $(DEVICE)) $(if $(BOS),--bos $(BOS)) \
 	$(if $(CLOSING),--closing $(CLOSING)) $(if $(READ_AT),--read-at $(READ_AT)) $(if $(LABEL),--label $(LABEL)) \
@@ -62,9 +62,9 @@ card: $(INSTALLED) ## one page on what a model values, beside ten published ones
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run card "$(MODEL)" $(LOADING) \
 		$(if $(WORDS),--words "$(WORDS)") $(if $(COLLECTION),--collection $(COLLECTION))
 
-compare: $(INSTALLED) ## what changed between two checkpoints: make compare MODELS="a b" (with seeds: "a1,a2 b1,b2") [COLLECTION=mine]
+compare: $(INSTALLED) ## what changed between two checkpoints: make compare MODELS="a b" (with seeds: "a1,a2 b1,b2") [COLLECTION=mine] [options as for score]
 	@test -n "$(MODELS)" || { echo "error: which models? Say: make compare MODELS=\"a b\"" >&2; exit 2; }
-	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run compare $(MODELS) \
+	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run compare $(MODELS) $(LOADING) \
 		$(if $(COLLECTION),--collection $(COLLECTION))
 
 slides: $(INSTALLED) ## a slide per notebook for a lecture: its question, picture and answer

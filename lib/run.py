@@ -34,9 +34,9 @@ EXAMPLES = """examples:
 
 
 class Command(NamedTuple):
-    """A command: what it is for, what it calls, and that function's arguments.
+    """A command: its help, the function that it calls, and that function's arguments.
 
-    What is called, a function or "module:name" as seen from here, may return how many things went wrong.
+    The function, or "module:name" relative to this package, may return the number of things that went wrong.
     """
 
     help: str
@@ -65,14 +65,11 @@ ON = argument(
     help="run by Ray (docs/cluster.md): auto, for all cards of this machine, or the address of a head",
 )  # fmt: skip
 LOADING = (
-    MODEL,
     argument("--bos", choices=["single", "double", "none"], default="single",
              help="double: as the paper's code; none: the tokenizer adds none, as apply_chat_template(tokenize=True)"),
     *(argument(f"--{option}", help="see lib.models.reward_models.load")
       for option in ("dtype", "attention", "head", "read-at", "closing", "device", "template", "revision")),
     argument("--label", type=int, help="which output of a classifier with several is the reward, from 0"),
-)  # fmt: skip
-REFERENCE = (
     argument("--reference", metavar="MODEL", help="for a language model that was trained from this one: its implicit "
              "reward, beta (log policy - log reference)"),
     argument("--beta", type=float, help="reward per nat of an implicit reward; default: 1"),
@@ -95,12 +92,12 @@ def published() -> int:
 def score(
     name: str, prompts: str | None = None, collection: str | None = None, *, reply_mode: str = "text",
     bos: str = "single", tokens: int | None = None, replies: str | None = None, out: str | None = None,
-    reference: str | None = None, stream: int | None = None, **options,
+    reference: str | None = None, **options,
 ) -> None:  # fmt: skip
-    """Score a model. A sample is no whole table, so it is kept apart, in `<collection>-sample-<tokens>`.
+    """Score a model. A sample of tokens goes into a collection of its own, `<collection>-sample-<tokens>`.
 
-    replies: a file with conversations of one's own, which are scored instead of the vocabulary; out: where their
-    rewards go. options: of implicit.open_model.
+    replies: a file with your own conversations, which are scored instead of the vocabulary; out: where their rewards
+    go. options: of implicit.open_model.
     """
     from .notebooks.pages import score_lines, shown_path
     from .scoring import engine, implicit, reply_files
@@ -108,9 +105,9 @@ def score(
     from .tables.collection import Collection
     from .tables.prompts import read_prompts
 
-    options |= {"reference": reference, "stream": None if stream is None else bool(stream)}
     if replies is not None:
-        count, written = reply_files.score_file(implicit.open_model(name, **options), Path(replies), out, bos)
+        model = implicit.open_model(name, reference, **options)
+        count, written = reply_files.score_file(model, Path(replies), out, bos)
         return print(f"{count:,} replies are scored; the rewards are in {shown_path(written)}.")
     texts = read_prompts(prompts)
     models = implicit.find(name, reference)
@@ -119,7 +116,7 @@ def score(
     [(nickname, load)] = models.items()
     study = registry.study_of(models, collection)
     path = scores.path_of(study if tokens is None else Collection(f"{study}-sample-{tokens}"), nickname)
-    model = implicit.open_model(load, **options)
+    model = implicit.open_model(load, reference, **options)
     token_ids = None if tokens is None else engine.sample(model, tokens)
     engine.score_vocabulary(model, texts, path, reply_mode=reply_mode, bos=bos, token_ids=token_ids)
     print(*score_lines(Collection(path.parent.name), [nickname]), f"The score table is {shown_path(path)}.", sep="\n")
@@ -132,7 +129,7 @@ COMMANDS = {
     )),
     "published": Command("import published scores and run the notebooks that are about them", published),
     "score": Command("score every token of one reward model's vocabulary", score, (
-        *LOADING, *REFERENCE,
+        MODEL, *LOADING,
         argument("--prompts", help="names from data/prompts.csv, or a csv with columns prompt,text; default: all"),
         argument("--reply-mode", choices=["text", "ids"], default="text", help="by the template, or spliced in"),
         argument("--replies", metavar="FILE", help="score your own replies: a csv or jsonl with prompt and reply, or a "
@@ -154,17 +151,17 @@ COMMANDS = {
     "figure": Command("tell where a figure or table of the paper is computed again", ".notebooks.listing:figure", (
         argument("item", metavar="FIG", help="such as 3C, or Table A6"),
     )),
-    "check": Command("tell whether a model is scored as its makers meant", ".apps.check.commands:check", (
-        *LOADING, *REFERENCE, argument("--json", action="store_true", dest="as_json", help="the same for machines"),
+    "check": Command("tell whether a model is scored as its makers meant", ".apps.check.checking:print_report", (
+        MODEL, *LOADING, argument("--json", action="store_true", dest="as_json", help="the same for machines"),
     )),
     "card": Command("one page on what a model values, beside published models", ".apps.card.page:card", (
-        *LOADING, *REFERENCE, COLLECTION,
+        MODEL, *LOADING, COLLECTION,
         argument("--words", metavar="FILE.csv", help="lists of your own: columns word,list"),
     )),
     "compare": Command("one page on what changed between two checkpoints, or several steps of a training",
                        ".apps.card.compare:compare", (
         argument("models", nargs="+", metavar="MODEL", help="two, or more in the order of their steps; seeds: a1,a2"),
-        COLLECTION,
+        *LOADING, COLLECTION,
     )),
     "export": Command("write the texts that a card asks about, for a scorer of your own", ".apps.card.outside:export", (
         argument("file", metavar="TEXTS.csv", help="the csv to write"),
@@ -175,14 +172,14 @@ COMMANDS = {
         argument("--name", required=True, help="how to call the model"), COLLECTION,
     )),
     "verify": Command("compare a real model, run here, with the scores published for it",
-                      ".apps.check.commands:verify", (
+                      ".apps.check.verify:print_report", (
         MODEL,
         argument("--sample", type=int, default=200, help="how many EloEverything items (default: 200)"),
         argument("--seed", type=int, default=0, help="draws the items (default: 0)"),
         *(argument(f"--{option}", help="see lib.models.reward_models.load") for option in ("dtype", "device")),
     )),
     "tokenizers": Command("count what the tokens of the paper's models are read as",
-                          ".apps.check.commands:tokenizers", (
+                          ".notebooks.listing:tokenizers", (
         argument("folder", nargs="?", help="holds gemma-2/, llama-3/, ... each with tokenizer.json; default: hub"),
         argument("--write", action="store_true", help="keep the counts in data/tokenizers"),
     )),
@@ -195,7 +192,7 @@ COMMANDS = {
         argument("folder", nargs="?", type=Path, default=ROOT / "data" / "course",
                  help="where students/ and answers/ go (default: data/course)"),
     )),
-    "slides": Command("write a slide per notebook: its question, picture and answer", ".apps.course.slides:make"),
+    "slides": Command("write a slide per notebook: its question, picture and answer", ".notebooks.front:write_slides"),
     "class": Command("write a folder with all that a laptop needs in a class, without torch",
                      ".apps.course.classroom:make", (
         argument("folder", nargs="?", type=Path, default=ROOT / "data" / "course" / "class",

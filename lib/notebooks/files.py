@@ -4,11 +4,10 @@ papermill is imported where it is used: it takes a second, and most commands do 
 """
 
 import ast
-import functools
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import nbformat
@@ -38,19 +37,14 @@ def find_notebooks(folder: Path) -> list[Path]:
     return notebooks
 
 
-@functools.lru_cache(maxsize=32)
-def _text(path: Path, written_at: int) -> str:
-    return path.read_text(encoding="utf-8")
-
-
 def read(path: Path) -> nbformat.NotebookNode:
     """Return a notebook of version 4, not validated: that takes longer than all else that is done with it here."""
-    return nbformat.v4.reads(_text(path, path.stat().st_mtime_ns))
+    return nbformat.v4.reads(path.read_text(encoding="utf-8"))
 
 
 def parameters_of(notebook: Path) -> dict:
     """Return the parameters of a notebook and their defaults: the literals of its one cell tagged `parameters`."""
-    cells = [cell for cell in read(notebook).cells if "parameters" in cell.metadata.get("tags", [])]
+    cells = with_tag(read(notebook), "parameters")
     if len(cells) != 1:
         raise InputError(f"{notebook} has {len(cells)} cells tagged 'parameters'; tag one")
     try:
@@ -60,9 +54,9 @@ def parameters_of(notebook: Path) -> dict:
 
 
 def opening(notebook: Path) -> tuple[str, str]:
-    """Return the title and the question of a notebook: the first heading, and what the opening asks in bold.
+    """Return the title and the question of a notebook: its first heading, and the question in bold in its first cell.
 
-    Where nothing is asked in bold, the first sentence that ends with `?`; '' where there is none either.
+    Without a question in bold it is the first sentence that ends with `?`, or ''.
     """
     texts = [cell.source for cell in read(notebook).cells if cell.cell_type == "markdown"]
     first_line, _, rest = (texts or [""])[0].partition("\n")
@@ -71,12 +65,16 @@ def opening(notebook: Path) -> tuple[str, str]:
     return first_line.lstrip("# ").strip() or notebook.stem, question[0].strip() if question else ""
 
 
-def pictures_of(executed: Path, tag: str) -> dict[str, str]:
-    """Return the pictures that the cells with this tag show in an executed notebook: file name -> what it shows."""
-    outputs = [output for cell in read(executed).cells if tag in cell.metadata.get("tags", [])
-               for output in cell.get("outputs", [])]  # fmt: skip
+def pictures_of(cells: Iterable[nbformat.NotebookNode]) -> dict[str, str]:
+    """Return the pictures that executed cells show: file name -> alternative text."""
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
     shown = [output.get("metadata", {}).get("image/png", {}) for output in outputs]
     return {picture["file"]: picture.get("alt", "") for picture in shown if picture.get("file")}
+
+
+def with_tag(executed: nbformat.NotebookNode, tag: str) -> list[nbformat.NotebookNode]:
+    """Return the cells of a notebook with this tag."""
+    return [cell for cell in executed.cells if tag in cell.metadata.get("tags", [])]
 
 
 def is_of_exercises(cell: nbformat.NotebookNode) -> bool:
@@ -91,8 +89,7 @@ def is_of_exercises(cell: nbformat.NotebookNode) -> bool:
 def to_execute(notebook: Path, parameters: Mapping) -> nbformat.NotebookNode:
     """Return the notebook as it is executed with these parameters: without exercises, unless all are the defaults.
 
-    Exercises are about the embedded models, whatever the notebook before them is about; so they are executed in the
-    one run of it that is committed.
+    Exercises are about the embedded models only, so they are executed in the run that is committed.
     """
     node, defaults = read(notebook), parameters_of(notebook)
     if defaults | dict(parameters) != defaults:
@@ -103,10 +100,9 @@ def to_execute(notebook: Path, parameters: Mapping) -> nbformat.NotebookNode:
 def execute(notebook: Path, output: Path, parameters: dict, progress: bool = False, **engine) -> nbformat.NotebookNode:
     """Execute a notebook with these parameters in a fresh kernel, in the notebook's folder; keep it in `output`.
 
-    `to_execute` says which cells. progress: show the bars inside the notebook, on a terminal. engine: options of
-    nbclient. Raises what papermill raises when a cell fails; `output` then holds the notebook as far as it got.
-    InputError where the disk of `output` has no room, before anything is computed if that can be seen. This process's
-    folder changes meanwhile, so one at a time in a process.
+    progress: show the bars inside the notebook, on a terminal. engine: options of nbclient. If a cell fails, papermill
+    raises an error, and `output` holds the notebook as far as it got. InputError for a full disk, if possible before
+    anything is computed. The folder of this process changes meanwhile, so a process executes one notebook at a time.
     """
     import papermill
 
@@ -162,16 +158,15 @@ def commit(executed: Path, path: Path) -> None:
 
 
 def stripped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Return the notebook with its outputs but without what differs from run to run or from machine to machine.
+    """Return the notebook with its outputs, but without all that differs between runs or machines.
 
-    Dropped: times, papermill's notes and the id that it draws, the kernel's and language's details, widgets, and
-    progress bars. What a cell prints arrives in pieces of any length, so neighbouring pieces become one.
+    Dropped: times, papermill's notes and random id, details of kernel and language, widgets, and progress bars. Pieces
+    of one printed text are joined, because their lengths vary.
     """
     plain = nbformat.from_dict({**notebook, "metadata": KERNEL | {"language_info": {"name": "python"}}})
+    for cell in with_tag(plain, INJECTED):
+        cell.id = INJECTED  # papermill draws another one each time
     for cell in plain.cells:
-        tags = cell.metadata.get("tags")
-        if tags and INJECTED in tags:
-            cell.id = INJECTED  # papermill draws another one each time
         cell.metadata = nbformat.from_dict({k: cell.metadata[k] for k in ("tags", EXERCISE) if cell.metadata.get(k)})
         if cell.cell_type == "code":
             cell.outputs = _without_run_time(cell.outputs)

@@ -25,21 +25,13 @@ A_YEAR = 366 * 24 * 3600  # seconds; no job takes longer
 
 @dataclass(frozen=True)
 class Kind:
-    """What the runner must know of a notebook. Other notebooks are named by their numbers, as `04b`.
+    """What the runner must know of a notebook. Other notebooks are named by their numbers, as `04b`."""
 
-    needs: notebooks that must have succeeded first. If both notebooks run per model, the same model's run must have
-    succeeded; a notebook about a whole collection needs the runs of every model.
-    after: notebooks that must have ended, however they went.
-    after_first: notebooks of whose several runs only the first must have ended.
-    reads: names of the inputs in `_inputs`.
-    seconds: its time on one of two quiet cores; a measured time replaces it.
-    """
-
-    needs: tuple[str, ...] = (TRAINING,)
-    after: tuple[str, ...] = (SCORING,)
-    after_first: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ("trained", "scores", "published")
-    seconds: float = 30
+    needs: tuple[str, ...] = (TRAINING,)  # must have succeeded: for the same model, or for every model
+    after: tuple[str, ...] = (SCORING,)  # must have ended, successfully or not
+    after_first: tuple[str, ...] = ()  # the first of their runs must have ended
+    reads: tuple[str, ...] = ("trained", "scores", "published")  # names of inputs, see `_inputs`
+    seconds: float = 30  # usual time on one core; a measured time replaces it
 
 
 OF_A_MODEL = Kind(needs=(TRAINING, SCORING), after=(), reads=("model",))
@@ -47,41 +39,31 @@ BEFORE_SCORECARD = ("00", "01", "02", "03", "03b", "03c", "04", "04b", "05", "06
 KINDS = {
     TRAINING: Kind(needs=(), after=(), reads=("trained",), seconds=120),
     SCORING: replace(OF_A_MODEL, needs=(TRAINING,), seconds=15),
-    "02": Kind(seconds=15),
-    "04": Kind(seconds=25),
-    "04b": Kind(seconds=25),
-    "05": Kind(seconds=20),
     "06": Kind(seconds=45),
-    "06b": Kind(seconds=35),
     # Its first run keeps what the others, and the language models' notebook, find again.
     "07": replace(OF_A_MODEL, after_first=("07",)),
     "07b": Kind(needs=(), after=(), reads=(), seconds=8),  # it reads committed results alone
-    "08": Kind(after_first=("07",), seconds=35),
+    "08": Kind(after_first=("07",)),
     # A scorecard of fewer claims than the collection has would take the place of the whole one.
     SCORECARD: Kind(needs=BEFORE_SCORECARD, after=(), reads=("scores", "claims", "tables", "published"), seconds=8),
-    "10": replace(OF_A_MODEL, reads=("model", "card", "published"), seconds=60),
-    "10b": Kind(after=(), reads=("trained", "card"), seconds=180),
+    "10": replace(OF_A_MODEL, reads=("model", "published"), seconds=60),
+    "10b": Kind(after=(), reads=("trained",), seconds=180),
     "11": Kind(needs=(TRAINING, "08"), reads=("scores", "logprobs"), seconds=15),
 }
 
 
 @dataclass(frozen=True)
 class Job:
-    """One notebook to execute. model: its nickname, '' for a notebook about the whole collection.
-
-    artefacts: files and folders that it reads or makes, without the project's own sources.
-    needs: names of the jobs that must succeed before it. after: names of the jobs that must have ended.
-    alone: no other job may run at the same time.
-    """
+    """One notebook to execute."""
 
     notebook: Path
     collection: Collection
-    model: str
+    model: str  # its nickname, or '' for a notebook about the whole collection
     parameters: dict
-    artefacts: tuple[Path, ...]
-    needs: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-    alone: bool = False
+    artefacts: tuple[Path, ...]  # files and folders that it reads or makes, other than the project's own sources
+    needs: tuple[str, ...] = ()  # names of the jobs that must succeed before it
+    after: tuple[str, ...] = ()  # names of the jobs that must have ended, successfully or not
+    alone: bool = False  # whether no other job may run at the same time
 
     @property
     def name(self) -> str:
@@ -118,18 +100,19 @@ def plan(
     models: nickname -> what to load. values: more parameters, for the notebooks that declare them.
     """
     jobs: list[Job] = []
+    models = models or {}
+    # A reader's own models are studied as the embedded ones are, except that nothing is trained.
+    studied = collection.name if collection.is_published else EMBEDDED.name
     for notebook in find_notebooks(folder):
-        has = parameters_of(notebook)
-        # A reader's own are studied as the embedded ones are, except that nothing is trained.
-        studied = collection.name if collection.is_published else EMBEDDED.name
+        defaults = parameters_of(notebook)
         for_embedded_only = notebook.name.startswith(TRAINS) and not collection.is_embedded
-        if for_embedded_only or studied not in has.get("collections", EMBEDDED.name).split():
+        if for_embedded_only or studied not in defaults.get("collections", EMBEDDED.name).split():
             continue
-        for nickname, load in (models or {}).items() if "model" in has else [("", "")]:
+        for nickname, load in models.items() if "model" in defaults else [("", "")]:
             given = (values or {}) | {"collection": collection.name, "model": load}
-            given = {name: value for name, value in given.items() if name in has}
+            given = {name: value for name, value in given.items() if name in defaults}
             job = Job(notebook, collection, nickname, given, ())
-            if job.number == "10" and collection.is_embedded and CARD_OF in (models or {}) and nickname != CARD_OF:
+            if job.number == "10" and collection.is_embedded and CARD_OF in models and nickname != CARD_OF:
                 continue
             alone = job.number == TRAINING or bool(nickname) and not collection.is_embedded
             jobs.append(_waiting(replace(job, artefacts=_inputs(job, load), alone=alone), jobs))
@@ -158,7 +141,6 @@ def _inputs(job: Job, load: str) -> tuple[Path, ...]:
         "published": [] if study.is_published else published,
         "claims": [part.claims for part in study.parts],
         "tables": [path for part in study.parts for path in sorted(part.figures.glob("*_specifications.csv"))],
-        "card": [ROOT / "data" / "card"],
         "model": [scores.path_of(study, job.model), ROOT / "data" / "models" / job.model, Path(load)]
         if job.model
         else [],
@@ -171,22 +153,20 @@ def _inputs(job: Job, load: str) -> tuple[Path, ...]:
 
 @dataclass(frozen=True)
 class Result:
-    """How a job went.
+    """How a job went."""
 
-    status: run, unchanged, failed or skipped. cause: why it failed or was skipped.
-    key: the hash of what the job depended on and made (see key_of), or '' if the job must run again.
-    wrote: its pages, figures, tables and claims, as paths below the project.
-    """
-
-    status: str
+    status: str  # run, unchanged, failed or skipped
     seconds: float = 0.0
-    cause: str = ""
-    key: str = ""
-    wrote: tuple[str, ...] = ()
+    cause: str = ""  # why it failed or was skipped
+    key: str = ""  # the hash of what the job depended on and made (see key_of), or '' if it must run again
+    wrote: tuple[str, ...] = ()  # its pages, figures, tables and claims, relative to the project
 
     @property
     def went_wrong(self) -> bool:
         return self.status in ("failed", "skipped")
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, [self.status, self.cause]))
 
 
 def state_of(collection: Collection) -> Path:
@@ -195,7 +175,7 @@ def state_of(collection: Collection) -> Path:
 
 
 def read_results(collection: Collection) -> dict[str, Result]:
-    """Return how the jobs of earlier runs went, by name. Print a line and return {} if the record cannot be read."""
+    """Return the results of earlier runs by name of the job. If the record cannot be read, print a line; return {}."""
 
     def checked(values: Mapping) -> Result:
         result = Result(**values)
@@ -225,16 +205,15 @@ def keep_results(collection: Collection, results: dict[str, Result]) -> None:
 
 
 def is_unchanged(job: Job, earlier: Result) -> bool:
-    """Return whether all that the job made is there, and nothing of that and of what it depends on has changed."""
+    """Return whether everything that the job made is there, and neither this nor what it depends on has changed."""
     made = [job.executed, job.page, *(ROOT / name for name in earlier.wrote)]
     return all(path.is_file() for path in made) and earlier.key == key_of(job, earlier.wrote)
 
 
 def key_of(job: Job, wrote: Iterable[str]) -> str:
-    """Return a hash of everything that a job depends on and has made.
+    """Return a hash of everything that a job depends on and has made: cells, code, tables, models, scores and claims.
 
-    This covers cells, code, tables, models, scores and claims. So an output that was emptied or edited is made again.
-    wrote: as in Result.
+    wrote: as in Result. So an output that was emptied or edited is made again.
     """
     cells = [
         [cell.cell_type, cell.source, cell.metadata.get("tags", []), cell.metadata.get(EXERCISE)]

@@ -3,13 +3,14 @@
 import re
 import textwrap
 from collections.abc import Iterable
+from pathlib import Path
 
 from .. import ROOT, InputError
 from ..claims import claims
 from ..tables import registry
 from ..tables.collection import EMBEDDED, ITEMS, OWN, PUBLISHED, VOCABULARY, WORDS, Collection
 from ..tables.prompts import grid, read_prompts
-from .files import find_notebooks, opening, parameters_of, pictures_of
+from .files import find_notebooks, opening, parameters_of, pictures_of, read, with_tag
 
 
 def ls(what: str | None = None) -> None:
@@ -56,6 +57,21 @@ def notebooks() -> list[str]:
     return lines
 
 
+def tokenizers(folder: str | None = None, write: bool = False) -> None:
+    """Print what the tokens of the paper's models are read as. write: also keep it in data/tokenizers.
+
+    folder: see lib.scoring.tokenizers.open_tokenizer.
+    """
+    from ..scoring import tokenizers as reading  # here, because it loads torch
+
+    counts, printed = reading.count(Path(folder) if folder else None)
+    print(counts.set_index("base").drop(columns="tokenizer_sha256").T.to_string())
+    print("\nThe tokens that Tables 2 and A6 print:")
+    print(printed.groupby(["table", "nickname"])["read_as"].value_counts().unstack(fill_value=0).to_string())
+    if write:
+        reading.write(counts, printed)
+
+
 def figure(item: str) -> None:
     """Print where the counterpart of a figure or table of the paper is: its notebooks, pictures, and what they show.
 
@@ -73,7 +89,7 @@ def figure(item: str) -> None:
         pictures = EMBEDDED.figures if folder == ROOT / "notebooks" else folder
         for path in sorted(folder.glob(f"{notebook}*.ipynb")):
             print(f"  {path.relative_to(ROOT)}")
-            for file, alt in pictures_of(path, tag).items():
+            for file, alt in pictures_of(with_tag(read(path), tag)).items():
                 print(f"    {(pictures / file).relative_to(ROOT)}: {alt}")
 
 

@@ -7,7 +7,6 @@ that the command line starts quickly.
 
 import base64
 import io
-import json
 import os
 import re
 import sys
@@ -25,7 +24,7 @@ from ..show.display import ANSWER_TYPE, show_token
 from ..show.pages import TEMPLATES, template
 from ..tables import scores
 from ..tables.collection import Collection
-from .files import opening
+from .files import opening, pictures_of, read, with_tag
 from .jobs import SCORECARD, Job, Result
 
 FORMULA = re.compile(r"(?<![\\$])(\$\$?)(?! )([^$]+?)(?<![ \\])\1(?!\$)", re.DOTALL)
@@ -98,43 +97,37 @@ def _picture(match: re.Match) -> str:
 
 @dataclass(frozen=True)
 class Highlights:
-    """What an executed notebook says of itself: its answer, its pictures' files and texts, and the chosen picture."""
+    """What an executed notebook says in short."""
 
     answer: str = ""
-    alts: Mapping[str, str] = field(default_factory=dict)
-    hero: str = ""
+    alts: Mapping[str, str] = field(default_factory=dict)  # file of a picture -> alternative text
+    hero: str = ""  # the file of the picture to show
 
 
 def highlights_of(executed: Path) -> Highlights:
-    """Return what an executed notebook says of itself; nothing where there is none, or half of one."""
+    """Return the highlights of an executed notebook; empty ones if the file is missing or incomplete."""
     try:
-        cells = json.loads(executed.read_text(encoding="utf-8"))["cells"]
-    except (OSError, ValueError, KeyError):
+        notebook = read(executed)
+    except (OSError, ValueError):
         return Highlights()
-    answer, alts, heroes = "", {}, []
-    for cell in cells:
-        for output in cell.get("outputs", []):
-            answer = output.get("data", {}).get(ANSWER_TYPE, answer)
-            picture = output.get("metadata", {}).get("image/png", {})
-            if picture.get("file"):
-                alts[picture["file"]] = picture.get("alt", "")
-                heroes += [picture["file"]] if HERO in cell["metadata"].get("tags", []) else []
-    return Highlights(answer, alts, next(iter([*heroes, *alts]), ""))
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    answers = [output.data[ANSWER_TYPE] for output in outputs if ANSWER_TYPE in output.get("data", {})]
+    alts, heroes = pictures_of(notebook.cells), pictures_of(with_tag(notebook, HERO))
+    return Highlights(answers[-1] if answers else "", alts, next(iter([*heroes, *alts]), ""))
 
 
 def write_index(collection: Collection, outcomes: Sequence[Outcome]) -> None:
     """Write figures/<collection>/index.html: the scorecard first, then a card for each notebook, then every file.
 
-    outcomes: the jobs that it shows and how each went. A notebook that ran for several models, or on several published
-    collections, has one card, with a link and an answer for each.
+    outcomes: the jobs, and how each went. A notebook that ran several times has one card with a link and an answer for
+    each model or published collection.
     """
     groups: dict[str, list[Outcome]] = {}
     for job, result in outcomes:
-        groups.setdefault(job.notebook.stem, []).append((job, result))
-    first = {job.number: job for job, _ in reversed(outcomes)}
-    order = [number for number in dict.fromkeys([*FIRST, *reversed(first)]) if number in first]
+        groups.setdefault(job.number, []).append((job, result))
+    order = [number for number in dict.fromkeys([*FIRST, *sorted(groups)]) if number in groups]
     title = f"What reward models value: {TITLES.get(collection.name, f'collection {collection}')}"
-    cards = [_card(collection, groups[first[number].notebook.stem]) for number in order]
+    cards = [_card(collection, groups[number]) for number in order]
     notice, files = " ".join(collection.notice.split()), _files(collection, outcomes)
     page = template("index").render(title=title, notice=notice, cards=cards, groups=files)
     with replacing(collection.figures / "index.html") as part:
@@ -143,11 +136,10 @@ def write_index(collection: Collection, outcomes: Sequence[Outcome]) -> None:
 
 def _card(collection: Collection, group: list[Outcome]) -> dict:
     """Return what the template shows of one notebook: question, answers, a picture, and links to its pages."""
-    highlights = {job.name + job.collection.name: highlights_of(job.executed) for job, _ in group}
     runs, answers, pictures = [], [], []
     for job, result in group:
-        name, own = job.model or job.collection.population, highlights[job.name + job.collection.name]
-        problem = f"{job.name}: " + without_folders(": ".join(filter(None, [result.status, result.cause])))
+        name, own = job.model or job.collection.population, highlights_of(job.executed)
+        problem = f"{job.name}: {without_folders(str(result))}"
         href = _link(collection, job.page) if job.page.is_file() else ""
         runs.append({"name": name, "href": href, "status": result.status, "problem": problem * result.went_wrong})
         answers += [{"name": name if len(group) > 1 else "", "text": own.answer}] if own.answer else []
@@ -156,10 +148,11 @@ def _card(collection: Collection, group: list[Outcome]) -> dict:
                 notice = " ".join(job.collection.notice.split())
                 alt = own.alts.get(file.name, "")
                 pictures.append({"href": _link(collection, file), "alt": alt, "notice": notice})
-    title, question = opening(group[0][0].notebook)
-    about = {"id": group[0][0].number, "wide": group[0][0].number in FIRST, "title": title, "question": question}
-    what = "Models" if group[0][0].model else "Scores of"
-    return about | {"runs": runs, "answers": answers, "what": what, "picture": next(iter(pictures), None)}
+    first = group[0][0]
+    title, question = opening(first.notebook)
+    return {"id": first.number, "wide": first.number in FIRST, "title": title, "question": question, "runs": runs,
+            "answers": answers, "what": "Models" if first.model else "Scores of",
+            "picture": next(iter(pictures), None)}  # fmt: skip
 
 
 def _files(collection: Collection, outcomes: Sequence[Outcome]) -> dict[str, list[dict]]:

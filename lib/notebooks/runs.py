@@ -154,12 +154,12 @@ def run_all(
     study: Collection, jobs: list[Job], processes: int | None = None, where=workers,
     before: Mapping[str, Result] | None = None,
 ) -> dict[str, Result]:  # fmt: skip
-    """Run the jobs, as many at a time as may; return how each went, by name, in the given order.
+    """Run the jobs side by side; return the result of each by name, in the given order.
 
     The record of the collection is written whenever a job ends.
     processes: the number of jobs at a time; None means the number of cores.
     where: what starts the jobs, with the functions of lib.notebooks.workers.
-    before: how earlier jobs went that these jobs need.
+    before: results of earlier jobs that these jobs need.
     """
     record, results, running = read_results(study), dict(before or {}), []
     processes = processes or os.cpu_count() or 1
@@ -178,24 +178,23 @@ def run_all(
             else:
                 ended = where.first_to_end(running)
                 running.remove(ended)
-                job, (status, cause, wrote) = ended.job, ended.ended()
-                key = key_of(job, wrote) if status == "run" else ""
-                result = Result(status, round(ended.seconds, 1), cause, key, wrote)
+                job, result = ended.job, replace(ended.ended(), seconds=round(ended.seconds, 1))
+                if result.status == "run":
+                    result = replace(result, key=key_of(job, result.wrote))
             results[job.name] = result
             # A job that failed must run next time, so only the others are remembered.
             record = {name: known for name, known in (record | {job.name: result}).items() if known.key}
             if result.status != "unchanged":
                 _or_say_why_not(functools.partial(keep_results, study, record))
-            how = f"{result.seconds:.0f} s" if result.status == "run" else result.status
-            line = f"[{len(jobs) - len(waiting) - len(running)}/{len(jobs)}] {job.name}: {how}"
-            line += f": {result.cause}" if result.cause else ""
+            how = f"{result.seconds:.0f} s" if result.status == "run" else str(result)
             computed = result.status in ("run", "failed") and (waiting or running)
-            print(line, *([f" {_left(waiting, running, seconds, processes)}"] if computed else []), flush=True)
+            left = f"  {_left(waiting, running, seconds, processes)}" if computed else ""
+            print(f"[{len(jobs) - len(waiting) - len(running)}/{len(jobs)}] {job.name}: {how}{left}", flush=True)
     return {job.name: results[job.name] for job in jobs}
 
 
 def _without_running(job: Job, earlier: Result | None, results: dict[str, Result]) -> Result | None:
-    """Return how a job ends that need not or cannot run; None for one that has to."""
+    """Return the result of a job that need not or cannot run; None for any other job."""
     for name in job.needs:
         if results[name].went_wrong:
             return Result("skipped", cause=f"{name} {results[name].status}")
@@ -205,7 +204,7 @@ def _without_running(job: Job, earlier: Result | None, results: dict[str, Result
 
 
 def _left(waiting: list[Job], running: list[workers.Running], seconds: Mapping[str, float], processes: int) -> str:
-    """Return what still runs and waits, and about how long that takes if none of it is unchanged."""
+    """Return what still runs and waits, and about how long it takes if all of it runs."""
     left = sum(max(seconds[each.job.name] - each.seconds, 0) for each in running) / processes
     left += sum(seconds[job.name] / (1 if job.alone else processes) for job in waiting)
     names = f"{', '.join(each.job.name for each in running)} running, " if running else ""
@@ -216,10 +215,10 @@ def _left(waiting: list[Job], running: list[workers.Running], seconds: Mapping[s
 
 
 def refresh(names: Sequence[str] = (), folder: Path = NOTEBOOKS) -> int:
-    """Execute the committed notebooks (those whose names start so) again, in place; return how many failed.
+    """Execute the committed notebooks whose names start so again, in place; return how many failed.
 
-    They are executed as `reproduce` does it for the embedded models, and what is unchanged since then is taken from
-    there. One that fails stays as it was. InputError for a name that no notebook starts with.
+    Results of `reproduce` on the embedded models are taken where nothing has changed since. A notebook that fails
+    stays as it was. InputError for a name that no notebook starts with.
     """
     notebooks = files.find_notebooks(folder)
     if unknown := [name for name in names if not any(path.name.startswith(name) for path in notebooks)]:
@@ -236,10 +235,7 @@ def refresh(names: Sequence[str] = (), folder: Path = NOTEBOOKS) -> int:
 
 
 def job_of(notebook: Path, parameters: Mapping | None = None) -> Job | None:
-    """Return the job that executes a notebook on the embedded models with these parameters, None if none does.
-
-    Other parameters have their defaults.
-    """
+    """Return the job that executes a notebook on the embedded models with these parameters, or None."""
     defaults = files.parameters_of(notebook)
     wanted = defaults | dict(parameters or {})
     jobs = plan(notebook.parent, EMBEDDED, find_models([]))

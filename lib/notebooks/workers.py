@@ -17,24 +17,20 @@ from typing import Any
 from .. import ROOT
 from ..io import WRITTEN, Visible
 from . import files, pages
-from .jobs import Job
+from .jobs import Job, Result
 from .kernels import CAN_FORK, THREADS, fork_kernel, forking_context
 
 START = "forkserver" if CAN_FORK else "spawn"
 TO_END = 10  # seconds that a kernel has to end in order
-Ended = tuple[str, str, tuple[str, ...]]  # status (run or failed), the cause of a failure, and what was written
 
 
 @dataclass(frozen=True)
 class Running:
-    """A job that runs now.
-
-    handle: what waits for the job and stops it. ended: a function that returns how the job went, after its end.
-    """
+    """A job that runs now."""
 
     job: Job
-    handle: Any
-    ended: Callable[[], Ended]
+    handle: Any  # what waits for the job and stops it
+    ended: Callable[[], Result]  # returns the result once the job has ended
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -54,12 +50,12 @@ def start(job: Job) -> Running:
     process.start()
     to_answer.close()  # here, so that the answer has an end when the process has
 
-    def ended() -> Ended:
+    def ended() -> Result:
         try:
             return answer.recv()
         except EOFError:
             process.join()
-            return "failed", f"its process ended with code {process.exitcode}, perhaps for want of memory", ()
+            return Result("failed", cause=f"its process ended with code {process.exitcode}, perhaps for want of memory")
 
     return Running(job, (process, answer), ended)
 
@@ -121,8 +117,8 @@ def _end_with_parent() -> None:
         os._exit(1)  # the kernel sees it, and so do the processes that the kernel has started
 
 
-def outcome(job: Job, **engine) -> Ended:
-    """Execute a notebook and write its page; return how it went. Whatever stops it is the cause of a failure.
+def outcome(job: Job, **engine) -> Result:
+    """Execute a notebook, write its page and return the result. Any error is the cause of a failure.
 
     engine: options of nbclient.
     """
@@ -147,4 +143,5 @@ def outcome(job: Job, **engine) -> Ended:
         wrote = {Path(line) for line in log.read_text().splitlines()} if log.is_file() else set()
     places = (ROOT / "figures", job.collection.claims)
     inside = sorted(path for path in wrote if any(path.is_relative_to(place) for place in places))
-    return "failed" if cause else "run", cause, tuple(path.relative_to(ROOT).as_posix() for path in inside)
+    wrote_here = tuple(path.relative_to(ROOT).as_posix() for path in inside)
+    return Result("failed" if cause else "run", cause=cause, wrote=wrote_here)

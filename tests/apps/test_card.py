@@ -245,7 +245,11 @@ def test_small_models_are_measured_again_once_they_are_trained_again(monkeypatch
     for name in names:
         (tmp_path / "data" / "models" / name).mkdir(parents=True)
     version = {name: f"{name}-1" for name in names} | {"B-Gem-64": "new"}
-    monkeypatch.setattr(others.checkpoints, "fetch", lambda place, revision: (place, version[place.split("/")[-1]]))
+    monkeypatch.setattr(
+        others.checkpoints,
+        "open_files",
+        lambda place, revision: SimpleNamespace(revision=version[place.split("/")[-1]]),
+    )
     others.plant()
     assert measured == ["B-Gem-64"]
     assert others.read("planted").loc["framing"].to_dict() == dict.fromkeys(names, 1.0) | {"B-Gem-64": 2.0}
@@ -372,7 +376,7 @@ def test_findings_of_ten_models_that_learned_nothing_fall_to_the_nominal_rate(mo
     without, directions = [], []
     for seed in range(10):
         folder = tiny.make_checkpoint(tmp_path / str(seed), ["linear_llama", "linear_gemma2"][seed % 2], seed=seed)
-        rewards = measures.type_texts(random_heads.beside_own(reward_models.load(folder, device="cpu")))
+        rewards = measures.type_texts(random_heads.with_random_heads(reward_models.load(folder, device="cpu")))
         measured = measures.of_model(*measures.of_own_head(rewards), 0.5).drop(index="read_as_itself")
         without += [measures.direction(key, row) for key, row in measured.iterrows()]
         directions += [
@@ -400,7 +404,7 @@ def test_a_card_is_told_of_the_check_before_its_model_is_loaded(monkeypatch):
         checking, "check", lambda name, options: order.append((name, options.dtype, options.bos)) or report
     )
     monkeypatch.setattr(making.reward_models, "load", lambda name, **options: order.append("load") or "model")
-    monkeypatch.setattr(making, "of_model", lambda model, study, bos, progress, report, lists: report)
+    monkeypatch.setattr(making, "of_model", lambda model, study, bos, report, lists: report)
     assert making.make("m", Collection("mine"), bos="double", dtype="float32").wrong == ["pairs"]
     assert order == [("m", "float32", "double"), "load"]
 
@@ -415,7 +419,7 @@ def card(found) -> Card:
     ends = pd.DataFrame({"end": ["optimal"] * 10 + ["pessimal"] * 10, "position": [*range(1, 11)] * 2,
                          "token_id": range(20), "text": tokens * 2, "reward": np.linspace(3, -3, 20)})  # fmt: skip
     table = pd.DataFrame({"reply": [f"{token} x" for token in tokens], "reward": 1.0, "survives": True})
-    pairs = dict.fromkeys(making.SIGN, table)
+    pairs = dict.fromkeys(making.ENDS, table)
     settings = {"hub_id": "<b>model</b>", "revision": "r", "head": "linear", "dtype": "float32", "attention": "sdpa",
                 "read_at": "last", "closing": "rendered", "reply_mode": "text", "bos": "single",
                 "prompts": measures.prompts(), "tokens": 100}  # fmt: skip

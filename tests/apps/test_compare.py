@@ -1,13 +1,14 @@
 """A comparison of checkpoints: paired over words and seeds, on rewards whose change is known."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from lib import InputError
+from lib import InputError, run
 from lib.apps.card import compare, measures
 from lib.stats.crossed import crossed
 from lib.tables import lexicons
@@ -112,6 +113,40 @@ def test_the_page_and_its_table_are_written(monkeypatch, tmp_path, changed):
     assert list(pd.read_csv(path.with_suffix(".csv"))["measure"]) == list(changed.measured)
 
 
+def test_options_of_loading_reach_every_model(monkeypatch, tmp_path, score_table):
+    """Models are opened with them, and vocabulary, texts and replies of two words are scored with the same bos."""
+    opened, bos_of = [], []
+
+    def open_model(name, **options):
+        opened.append((name, {option: value for option, value in options.items() if value is not None}))
+        return SimpleNamespace(nickname=name)
+
+    def type_texts(model, bos):
+        bos_of.append(bos)
+        made = made_up(model.nickname, len(opened))
+        return {prompt: made.words[[prompt]].set_axis([0], axis=1) for prompt in made.words} | {
+            "items": made.items.to_frame(0)
+        }
+
+    table = score_table()
+    table.attrs["metadata"] = {"prompts": measures.prompts()}
+    pairs = pd.DataFrame({"reply": ["a b", "b a"], "survives": True})
+    monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
+    monkeypatch.setattr(compare.implicit, "open_model", open_model)
+    monkeypatch.setattr(compare, "find_models", lambda names: {name: name for name in names})
+    monkeypatch.setattr(measures, "type_texts", type_texts)
+    monkeypatch.setattr(compare.making, "vocabulary_of", lambda model, study, bos: bos_of.append(bos) or table)
+    monkeypatch.setattr(compare.making, "words_at", lambda table, end: ["a", "b"])
+    monkeypatch.setattr(compare.making, "pairs", lambda model, words, end, bos: bos_of.append(bos) or pairs)
+    monkeypatch.setattr(
+        compare.engine, "score_replies", lambda *given, bos: bos_of.append(bos) or np.zeros(2, np.float32)
+    )
+    options = ["--dtype", "float32", "--read-at", "last", "--label", "1", "--bos", "double"]
+    assert run.main(["compare", "a", "b", "--collection", "mine", *options]) == 0
+    given = {"dtype": "float32", "read_at": "last", "label": 1}
+    assert opened == [("a", given), ("b", given)] and bos_of == ["double"] * 8
+
+
 @pytest.mark.parametrize("models", [["a"], ["a", "a"], ["a,b", "c"]])
 def test_what_cannot_be_paired_is_refused(models):
     with pytest.raises(InputError, match="compare two models at least, each named once, with equally many seeds"):
@@ -119,7 +154,7 @@ def test_what_cannot_be_paired_is_refused(models):
 
 
 def test_models_that_were_asked_other_prompts_are_refused(monkeypatch):
-    def rewards_of(name, study, replies=None):
+    def rewards_of(name, study, replies, bos):
         asked = measures.prompts() | ({"best": "Which is best?"} if name == "data" else {})
         return replace(made_up(name, 1), settings={"prompts": asked})
 

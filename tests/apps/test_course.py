@@ -8,8 +8,9 @@ import nbformat
 import pytest
 
 from lib import ROOT, run
-from lib.apps.course import classroom, slides, students
+from lib.apps.course import classroom, students
 from lib.apps.course.exercises import read_section, stub_of
+from lib.notebooks import front
 from lib.notebooks.files import find_notebooks, opening
 from lib.notebooks.pages import highlights_of
 
@@ -103,7 +104,7 @@ def test_commands_write_to_the_folder_that_is_named_or_to_their_own(command, mod
 
 
 def test_each_notebook_has_a_slide_with_its_question_picture_and_answer(tmp_path, capsys):
-    slides.make(tmp_path / "slides.html")
+    front.write_slides(tmp_path / "slides.html")
     page = (tmp_path / "slides.html").read_text(encoding="utf-8")
     shown = page.split('<section class="slide">')[1:]
     assert len(shown) == len(NOTEBOOKS) and f"{len(NOTEBOOKS)} slides" in capsys.readouterr().out

@@ -159,20 +159,20 @@ def test_offensive_texts_are_marked(tables, content, monkeypatch):
 
 
 def test_frequency_sentiment_and_kind_of_words():
-    known = about.about([" Love", "war", "the", "qzxv", "a_b()"], COLLECTION)
-    assert known.kind.tolist() == ["positive word", "negative word", "other word", "fragment or other script",
-                                   "code or symbols"]  # fmt: skip
-    assert known.columns["sentiment"][:2] == pytest.approx([3.2, -2.9])  # VADER's means
-    assert known.columns["frequency"][2] > known.columns["frequency"][1]
-    assert np.isnan(known.columns["frequency"][3])
+    kind, known = about.about([" Love", "war", "the", "qzxv", "a_b()"], COLLECTION)
+    assert kind.tolist() == ["positive word", "negative word", "other word", "fragment or other script",
+                             "code or symbols"]  # fmt: skip
+    assert known["sentiment"][:2] == pytest.approx([3.2, -2.9])  # VADER's means
+    assert known["frequency"][2] > known["frequency"][1]
+    assert np.isnan(known["frequency"][3])
 
 
 def test_people_rank_items_with_ties_shared(monkeypatch):
     rated = pd.DataFrame({"item": ["Water", "Air", "War"], "elo": [1500, 1500, 900]})
     monkeypatch.setattr("lib.tables.score_files.human_ratings", lambda: rated)
-    known = about.about(["War", "Air", "Water", "Nothing"], ITEMS)
-    assert known.columns["people's rank"].tolist()[:3] == [3, 1.5, 1.5]
-    assert np.isnan(known.columns["people's rank"][3])
+    _, known = about.about(["War", "Air", "Water", "Nothing"], ITEMS)
+    assert known["people's rank"].tolist()[:3] == [3, 1.5, 1.5]
+    assert np.isnan(known["people's rank"][3])
 
 
 # --- what was planted ---------------------------------------------------------------------------------------------

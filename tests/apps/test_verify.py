@@ -53,7 +53,7 @@ def publish(checkpoints, tmp_path, monkeypatch, score_table):
     models["hub_id"] = models["hub_id"].astype(object)
     for name, folder in checkpoints.items():
         models.loc[name, ["hub_id", "dtype", "revision"]] = [str(folder), "float32", ""]
-    monkeypatch.setattr(registry, "_reward_models", lambda: models)
+    monkeypatch.setattr(registry, "_read", lambda name: models)
     monkeypatch.setattr(
         verify.hardware, "release", lambda: None
     )  # it walks all that the suite holds; tiny models take nothing
@@ -205,10 +205,10 @@ def test_other_rewards_of_long_answers_are_reproduced_by_none(publish, authors, 
 def test_a_sample_takes_both_answers_of_a_pair(publish, authors, answer):
     publish("S-Gem-27B", authors["S-Gem-27B"])
     table = answer(capped=True)
-    drawn, notes = verify._long_answers("S-Gem-27B", 4, seed=0)
+    drawn, notes = verify.long_answers("S-Gem-27B", 4, seed=0)
     assert len(drawn) == 8 and (drawn.groupby("pair_id").size() == 2).all() and drawn["text"].isin(table["text"]).all()
-    assert drawn.attrs["metadata"]["precision"] == {"JudgeBench": "float32"} and len(notes) == 1
-    assert verify._long_answers("R-Gem-2B", 4, seed=0) == (None, [])
+    assert set(drawn["precision"]) == {"float32"} and len(notes) == 1
+    assert verify.long_answers("R-Gem-2B", 4, seed=0) == (None, [])
 
 
 def test_a_released_file_is_read_whole_or_refused(tmp_path):
@@ -248,10 +248,9 @@ def test_the_released_rewards_are_700_and_equal_in_both_orders():
 
 
 def rows(ours, theirs, *precisions, published_in="float32"):
-    items = pd.DataFrame({"text": [str(i) for i in range(len(theirs))], "GE": np.array(theirs, dtype=np.float32)})
-    items.attrs["metadata"] = {"precision": {"GE": published_in}}
-    [row] = verify.compared(items, {"GE": np.array(ours, dtype=np.float32)}, *precisions)
-    return row
+    rewards = pd.DataFrame({"reward": np.array(theirs, dtype=np.float32)})
+    items = rewards.assign(source="items", prompt="GE", text=rewards.index.astype(str), precision=published_in)
+    return verify.compared(items, pd.Series(np.array(ours, dtype=np.float32)), *precisions).iloc[0]
 
 
 def test_differences_by_hand():

@@ -10,7 +10,7 @@ import pytest
 
 from lib import ROOT
 
-MOST_CODE_CELLS, MOST_LINES, WIDEST = 3, 20, 400
+MOST_CODE_CELLS, WIDEST = 3, 400
 NAMES = ["00_small_reward_models", "01_score_vocabulary", "02_optimal_and_pessimal_tokens",
          "03_distributions", "03b_similarity", "03c_similarity_robustness"]  # fmt: skip
 
@@ -37,10 +37,9 @@ def test_the_first_cell_asks_one_question_in_bold_and_one_cell_answers_it(name):
     assert sum("hero" in cell["metadata"].get("tags", []) for cell in code_of(name)) <= 1
 
 
-def test_no_more_than_three_code_cells_follow_each_other_and_none_is_long(name):
+def test_no_more_than_three_code_cells_follow_each_other(name):
     kinds = "".join(cell["cell_type"][0] for cell in cells_of(name)[4:])  # what precedes imports, parameters and opens
     assert "c" * (MOST_CODE_CELLS + 1) not in kinds
-    assert max(len(cell["source"].splitlines()) for cell in code_of(name)) <= MOST_LINES
 
 
 def test_the_first_cells_are_the_opening_imports_parameters_and_study(name):
@@ -56,25 +55,10 @@ def test_after_every_figure_and_printed_table_of_the_paper_there_is_prose(name):
             assert "markdown" in following, f"{tags}: nothing reads it"
 
 
-def test_what_is_shown_is_no_bare_frame_and_no_wide_array(name):
+def test_what_is_shown_is_no_wide_array(name):
     for cell in code_of(name):
         for output in cell["outputs"]:
             shown = output.get("data", {})
-            assert 'class="dataframe"' not in "".join(shown.get("text/html", "")), cell["source"]
             plain = "".join(shown.get("text/plain", "")) if "text/html" not in shown else ""
             assert not plain.startswith("array(") and len(plain) < WIDEST, cell["source"]
             assert not re.search(r"\d\.\d{9,}", "".join(output.get("text", ""))), cell["source"]  # sixteen digits
-
-
-def test_titles_name_only_factors_that_are_sure():
-    """A factor whose interval crosses 0 may have a small permutation p; rsa.significant asks for both."""
-    sources = [cell["source"] for cell in code_of("03b_similarity")]
-    [corrected] = [source for source in sources if 'figures.save(figure, study, "03b_rsa"' in source]
-    assert "rsa.significant" in corrected and "query" not in corrected
-
-
-def test_notebook_02_shows_both_models_of_table_2_whole():
-    sources = [cell["source"] for cell in code_of("02_optimal_and_pessimal_tokens")]
-    for model in ("GEMMA", "LLAMA"):
-        assert sum(f"ends.table_2({model}," in source for source in sources) == 1
-    assert not any('groupby("end").head(8)' in source for source in sources)

@@ -487,24 +487,6 @@ def test_prompts_are_chosen_by_name_or_file(tmp_path):
     assert read_prompts(str(file)) == {"nan": "Is it NA, or null?"}
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ("", "has no columns prompt,text"),
-        ("a,b\n1,2\n", "has no columns prompt,text"),
-        ("prompt,text\n", "has no columns prompt,text with a row"),
-        ("prompt,text\na,x\na,y\n", "a name of its own"),
-        ("prompt,text\ntoken,x\n", "not one of token_id, token"),
-        ("prompt,text\na, \n", "needs a text"),
-    ],
-)
-def test_prompt_files_that_are_wrong_are_named(tmp_path, content, problem):
-    file = tmp_path / "own.csv"
-    file.write_text(content)
-    with pytest.raises(InputError, match=f"own.csv.*{problem}"):
-        read_prompts(str(file))
-
-
 def test_unknown_prompts_suggest_the_nearest():
     with pytest.raises(InputError, match="unknown prompt 'gratest'; did you mean 'greatest'"):
         read_prompts("gratest")

@@ -1,16 +1,17 @@
 """Two checkpoints, or the steps of one training, compared on the texts of a card: what changed, and how surely.
 
-A step is named by its trainings with other seeds, as in `a1,a2 b1,b2`; those of two steps are paired in their order.
-All models are asked about the same words and items, so differences are taken word by word, and intervals are over words
-and seeds, both drawn (lib.stats.crossed). With one training of each step they are over words alone: they speak of these
-two checkpoints, and nothing is claimed about how they were trained, because another seed moves measures too.
+A step may have several trainings with different seeds, as in `a1,a2 b1,b2`; those of two steps are paired in their
+order. All models are asked about the same words and items, so differences are taken word by word. Intervals are over
+words and seeds (lib.stats.crossed). With one training per step they are over words alone. Then nothing is claimed about
+how the two checkpoints were trained, because another seed moves measures too.
 """
 
 import base64
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,9 +22,8 @@ from statsmodels.stats.multitest import multipletests
 from ... import InputError
 from ...alignment import concordance
 from ...io import replacing
-from ...models import reward_models
 from ...notebooks.pages import shown_path
-from ...scoring import engine
+from ...scoring import engine, implicit
 from ...show import display
 from ...show.figures import Chart, model_label, new_chart, styled
 from ...show.pages import template
@@ -41,50 +41,52 @@ COLUMNS = 4  # panels beside each other in the picture of several steps
 
 @dataclass(frozen=True)
 class Rewards:
-    """The rewards of one model. settings: of its score table. tokens, pairs: text -> reward under `greatest`.
-
-    words: words x prompts. items: item -> reward under `greatest`.
-    """
+    """The rewards of one model; those of tokens, items and pairs under `greatest`."""
 
     name: str
-    settings: dict
+    settings: dict  # of its score table
     tokens: pd.Series
-    words: pd.DataFrame
+    words: pd.DataFrame  # words x prompts
     items: pd.Series
-    pairs: pd.Series
+    pairs: pd.Series  # replies of two words
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Steps, each a list of the models' names, one per seed; the rewards of all by name; as from measures.of_models."""
+    """Two steps or more, and the rewards of their models."""
 
-    steps: list[list[str]]
+    steps: list[list[str]]  # names of the models of each step, one per seed
     collection: Collection
-    rewards: dict[str, Rewards]
-    measured: dict[str, Measured]
+    rewards: dict[str, Rewards]  # by name
+    measured: dict[str, Measured]  # see measures.of_models
 
 
-def compare(models: Sequence[str], collection: str | None = None) -> None:
-    """Print what changed between models, and write the page; models: as of `of_models`."""
-    made = of_models(models, collection)
+def compare(models: Sequence[str], collection: str | None = None, bos: str = "single", **options: Any) -> None:
+    """Print what changed between models, and write the page. The arguments are those of `of_models`."""
+    made = of_models(models, collection, bos, **options)
     print(f"From {made.steps[0][0]} to {made.steps[-1][0]}:\n{as_text(differences(made)).to_string(index=False)}")
     print(f"The comparison is {shown_path(write(made))}.")
 
 
-def of_models(models: Sequence[str], collection: str | None = None) -> Comparison:
-    """Return the comparison of two steps or more, each a model or several of other seeds with commas between them.
+def of_models(models: Sequence[str], collection: str | None = None, bos: str = "single", **options: Any) -> Comparison:
+    """Return the comparison of two steps or more, each a model, or several of different seeds separated by commas.
 
-    InputError for steps of unequally many models, and for models that were not scored from the same prompts.
+    options: of implicit.open_model, for every model. InputError for steps of unequal numbers of models, and for models
+    that were not scored from the same prompts.
     """
     steps = [step.split(",") for step in models]
     names = [name for step in steps for name in step]
     if len(steps) < 2 or len(set(names)) < len(names) or len(set(map(len, steps))) > 1:
         raise InputError("compare two models at least, each named once, with equally many seeds of each: a1,a2 b1,b2")
     to_load = [name for name in names if outside.table_of(name, collection) is None]
-    study = study_of(find_models(to_load), collection) if to_load else Collection(collection or OWN.name)
+    if reference := options.get("reference"):
+        loads = {nickname: load for name in to_load for nickname, load in implicit.find(name, reference).items()}
+    else:
+        loads = find_models(to_load) if to_load else {}
+    study = study_of(loads, collection) if loads else Collection(collection or OWN.name)
     rewards: list[Rewards] = []
     for name in names:  # one model in memory at a time; all are asked for the two-word replies of the first
-        rewards.append(rewards_of(name, study, rewards[0].pairs.index if rewards else None))
+        rewards.append(rewards_of(name, study, rewards[0].pairs.index if rewards else None, bos, **options))
         remedy = "only rewards of the same prompts can be compared; score one of the models again"
         scores.refuse_differing({each.name: each.settings for each in rewards}, remedy)
     return of_rewards(rewards, len(steps), study)
@@ -92,29 +94,33 @@ def of_models(models: Sequence[str], collection: str | None = None) -> Compariso
 
 def of_rewards(rewards: Sequence[Rewards], steps: int, study: Collection) -> Comparison:
     """Return the comparison of rewards, in the order of this many steps and of the seeds in each."""
-    words, ranked = {each.name: each.words for each in rewards}, {each.name: each.items for each in rewards}
-    measured = measures.of_models(words, pd.DataFrame(ranked), measures.nouns())
+    asked = {prompt: {each.name: each.words[prompt] for each in rewards} for prompt in measures.PROMPTS}
+    asked |= {"items": {each.name: each.items for each in rewards}}
+    tables = {name: pd.DataFrame(columns) for name, columns in asked.items()}
+    measured = measures.of_models(tables, measures.nouns())
     named = [list(part) for part in np.array_split([each.name for each in rewards], steps)]
     return Comparison(named, study, {each.name: each for each in rewards}, measured)
 
 
-def rewards_of(name: str, study: Collection, replies: pd.Index | None = None) -> Rewards:
+def rewards_of(
+    name: str, study: Collection, replies: pd.Index | None = None, bos: str = "single", **options: Any
+) -> Rewards:
     """Return the rewards of a model, or those that were imported under this name.
 
-    replies: of two words, to be scored; None combines the words at both ends of the model's own vocabulary.
+    replies: replies of two words; None combines the words at both ends of the model's own vocabulary.
     """
     greatest = measures.PROMPTS[0]
     if (table := outside.table_of(name, study.name)) is not None:
         typed, pairs = table.set_index("text")[list(measures.PROMPTS)].astype(float), pd.Series(dtype=float)
         words, ranked = typed.loc[measures.words()], typed.loc[measures.items().index, greatest]
     else:
-        model = reward_models.load(name)
-        name, table = model.nickname, making.vocabulary_of(model, study)
-        words, ranked = measures.of_own_head(measures.type_texts(model))
+        model = implicit.open_model(name, **options)
+        name, table = model.nickname, making.vocabulary_of(model, study, bos)
+        words, ranked = measures.of_own_head(measures.type_texts(model, bos))
         if replies is None:
-            made = [making.pairs(model, making.words_at(table, end), end) for end in making.SIGN]
+            made = [making.pairs(model, making.words_at(table, end), end, bos) for end in making.ENDS]
             replies = pd.Index(pd.concat(made).query("survives")["reply"].unique())
-        rewards = engine.score_replies(model, measures.prompts()[greatest], list(replies))
+        rewards = engine.score_replies(model, measures.prompts()[greatest], list(replies), bos=bos)
         pairs = pd.Series(rewards.astype(float), replies)
     tokens = scores.unique_inputs(table).drop_duplicates("text").set_index("text")[greatest].astype(float)
     return Rewards(name, table.attrs["metadata"], tokens, words, ranked, pairs)
@@ -124,28 +130,24 @@ def rewards_of(name: str, study: Collection, replies: pd.Index | None = None) ->
 
 
 def differences(made: Comparison) -> pd.DataFrame:
-    """Return measure -> the last step less the first, over the same words; framing as logarithms.
+    """Return the last step minus the first, a row per measure; framing as logarithms.
 
-    Columns: first, last (means over seeds), estimate, ci_low, ci_high (95%, over words and seeds; of one seed, over
-    words), p, p_holm (over all measures), changed: "yes" (p_holm < .05), "no", or "seeds?" (yes, but of one seed).
+    The interval and p of the estimate are over words and seeds, with one seed over words. p_holm is adjusted for all
+    measures. changed is "yes" (p_holm < .05) or "no". With one seed it is "seeds?" instead of "yes".
     """
     rows, (first, *_, last) = {}, made.steps
-    for key, one in made.measured.items():
-        apart = pd.Series(one.values[last].to_numpy() - one.values[first].to_numpy())
-        moved = pd.DataFrame(one.influence[last].to_numpy() - one.influence[first].to_numpy())
+    for key, measure in made.measured.items():
+        apart = pd.Series(measure.values[last].to_numpy() - measure.values[first].to_numpy())
+        moved = pd.DataFrame(measure.influence[last].to_numpy() - measure.influence[first].to_numpy())
         mean = crossed(apart, moved)
-        ends = mean.ci_low, mean.ci_high, mean.p
+        low, high, p = mean.ci_low, mean.ci_high, mean.p
         if len(first) == 1:
-            error = np.sqrt((moved**2).sum().sum())
-            ends = (
-                mean.these_low,
-                mean.these_high,
-                2 * stats.t.sf(abs(mean.estimate) / max(error, ROUNDING), mean.n - 1),
-            )
-        if abs(mean.estimate) < ROUNDING:
-            ends = (*ends[:2], 1.0)
+            error = max(np.sqrt((moved**2).sum().sum()), ROUNDING)
+            low, high, p = mean.these_low, mean.these_high, 2 * stats.t.sf(abs(mean.estimate) / error, mean.n - 1)
+        p = p if abs(mean.estimate) >= ROUNDING else 1.0
         scale = np.exp if key in measures.LOGARITHMS else float
-        rows[key] = (scale(one.values[first].mean()), scale(one.values[last].mean()), mean.estimate, *ends)
+        before, after = (scale(measure.values[step].mean()) for step in (first, last))
+        rows[key] = (before, after, mean.estimate, low, high, p)
     columns = ["first", "last", "estimate", "ci_low", "ci_high", "p"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("measure")
     differ, p_holm, *_ = multipletests(table["p"].fillna(1.0), method="holm")
@@ -155,25 +157,23 @@ def differences(made: Comparison) -> pd.DataFrame:
 def rank_correlations(first: Rewards, last: Rewards) -> pd.DataFrame:
     """Return Kendall's tau between the rewards of two models: texts -> COLUMNS; over tokens without an interval."""
     asked = {f"words ({prompt})": (first.words[prompt], last.words[prompt]) for prompt in first.words}
+    asked["items (greatest)"] = first.items, last.items
     rows = {}
-    for name, (before, after) in (asked | {"items (greatest)": (first.items, last.items)}).items():
+    for name, (before, after) in asked.items():
         tau = concordance.with_people(before, after.to_frame(last.name))
-        rows[name] = measures.with_interval(name, tau.values[last.name], tau.influence[last.name])
+        rows[name] = measures.with_interval(name, tau, last.name)
     shared = pd.concat([first.tokens, last.tokens], axis=1, join="inner").to_numpy()
     rows["tokens (greatest)"] = [stats.kendalltau(*shared.T).statistic, np.nan, np.nan, len(shared)]
     return pd.DataFrame.from_dict(rows, orient="index", columns=measures.COLUMNS)
 
 
 def moved_most(first: Rewards, last: Rewards, kind: str) -> pd.DataFrame:
-    """Return the texts that moved most between two models: columns end (up, down), text, first, last, moved.
+    """Return the texts whose rewards moved most between two models, up and down. kind: tokens or pairs.
 
-    kind: tokens or pairs. Rewards are in standard deviations of a model's rewards over its vocabulary, from their mean.
+    The unit is the standard deviation of a model's rewards over its vocabulary.
     """
-    texts = {
-        name: (getattr(model, kind) - model.tokens.mean()) / model.tokens.std()
-        for name, model in (("first", first), ("last", last))
-    }
-    both = pd.concat(texts, axis=1, join="inner").rename_axis("text").reset_index()
+    texts = [(getattr(model, kind) - model.tokens.mean()) / model.tokens.std() for model in (first, last)]
+    both = pd.concat(texts, axis=1, join="inner", keys=["first", "last"]).rename_axis("text").reset_index()
     both = both.assign(moved=both["last"] - both["first"]).sort_values("moved", ascending=False, kind="stable")
     n = min(MOVED, len(both) // 2)
     return pd.concat([both.head(n).assign(end="up"), both.tail(n)[::-1].assign(end="down")], ignore_index=True)
@@ -183,12 +183,14 @@ def moved_most(first: Rewards, last: Rewards, kind: str) -> pd.DataFrame:
 
 
 def as_text(changes: pd.DataFrame) -> pd.DataFrame:
-    """Return differences as texts to print: columns measure, first, last, difference, p (Holm), changed."""
-    texts = {"difference": [making.value(row) for _, row in changes.iterrows()],
-             "p (Holm)": changes["p_holm"].map(display.p_value), "changed": changes["changed"]}  # fmt: skip
-    labels = measures.MEASURES.loc[changes.index, "label"].rename("measure")
-    both = changes[["first", "last"]].map(lambda value: f"{value:.2f}".replace("-", "−"))
-    return both.assign(**texts).set_index(labels).reset_index()
+    """Return differences as texts to print."""
+    return pd.DataFrame({
+        "measure": measures.MEASURES.loc[changes.index, "label"],
+        **changes[["first", "last"]].map(lambda value: f"{value:.2f}".replace("-", "−")),
+        "difference": changes.apply(making.value, axis=1),
+        "p (Holm)": changes["p_holm"].map(display.p_value),
+        "changed": changes["changed"],
+    }).reset_index(drop=True)  # fmt: skip
 
 
 @styled
@@ -196,10 +198,10 @@ def draw_steps(made: Comparison) -> Chart:
     """Draw each measure over the steps, a line for each seed, with 95% intervals over words."""
     lines = -(-len(made.measured) // COLUMNS)
     figure = new_chart(3.2 * COLUMNS, 2.6 * lines)
-    for number, (key, one) in enumerate(made.measured.items(), start=1):
-        axes = figure.add_subplot(lines, COLUMNS, number, title=textwrap.fill(measures.MEASURES.loc[key, "label"], 26))
+    for number, (key, measure) in enumerate(made.measured.items(), start=1):
+        axes = figure.add_subplot(lines, COLUMNS, number, title=fill(measures.MEASURES.loc[key, "label"], 26))
         for names in zip(*made.steps, strict=True):
-            rows = [measures.with_interval(key, one.values[name], one.influence[name]) for name in names]
+            rows = [measures.with_interval(key, measure, name) for name in names]
             value, low, high, _ = np.array(rows).T
             axes.errorbar(range(len(names)), value, [value - low, high - value], color="black", marker="o")
         first_seeds = [model_label(step[0]) for step in made.steps]

@@ -20,46 +20,39 @@ from ..check import checking
 from ..check.report import Report
 from . import measures, others, random_heads, replies
 
-SIGN = {"optimal": 1, "pessimal": -1}  # the two ends of the vocabulary
+ENDS = {"optimal": "rewarded most", "pessimal": "rewarded least"}  # of the vocabulary
 WORDS_AT_AN_END = 30
 
 
 @dataclass(frozen=True)
 class Card:
-    """All numbers that a card shows about one model.
-
-    model: what to type after MODEL=. settings: how it was scored. ends: see `ends`. pairs: end -> see `pairs`.
-    measured: measure -> COLUMNS of measures, BAND of random_heads, its direction, and its place (below, equal, within,
-    of) among the published models and, with the ending _planted, among the planted ones. others: published, and planted
-    for an embedded model -> measures x models. swaps, lists: see replies.py; without rows where there are none.
-    single_tokens: how many of the typed words the model reads as one token. failed: rows of `check` that are wrong.
-    """
+    """All numbers that a card shows about one model."""
 
     nickname: str
-    model: str
+    model: str  # what to type after MODEL=
     collection: Collection
-    settings: dict
-    ends: pd.DataFrame
-    pairs: dict[str, pd.DataFrame]
-    measured: pd.DataFrame
-    others: dict[str, pd.DataFrame]
-    single_tokens: int
+    settings: dict  # how it was scored
+    ends: pd.DataFrame  # see the function `ends`
+    pairs: dict[str, pd.DataFrame]  # end -> see the function `pairs`
+    measured: pd.DataFrame  # measure -> COLUMNS of measures, BAND of random_heads, and the columns of `placed`
+    others: dict[str, pd.DataFrame]  # "published", and for an embedded model "planted" -> measures x models
+    single_tokens: int  # typed words that the model reads as one token
     typed_words: int
     typed_items: int
-    failed: tuple[str, ...] = ()
-    swaps: pd.DataFrame = field(default_factory=pd.DataFrame)
-    lists: pd.DataFrame = field(default_factory=pd.DataFrame)
+    failed: tuple[str, ...] = ()  # rows of its check that are wrong
+    swaps: pd.DataFrame = field(default_factory=pd.DataFrame)  # see replies.swaps
+    lists: pd.DataFrame = field(default_factory=pd.DataFrame)  # see replies.own_lists
 
     @property
     def command(self) -> str:
-        """The command that makes this card again."""
+        """Return the command that makes this card again."""
         return f"make card MODEL={self.model} COLLECTION={self.collection}"
 
     def outside(self) -> pd.DataFrame:
-        """Return how far the model lies from the published ones, on measures with an interval; indexed by measure.
+        """Return how far the model is from the published ones, for each measure with an interval.
 
-        Columns: is_outside, whether its whole interval lies outside their range; away, distance of the estimate from
-        their mean, in their standard deviations.
+        is_outside: whether its whole interval is outside their range. away: distance of the estimate from their mean,
+        in their standard deviations.
         """
         compared = self.measured[(self.measured["of"] > 1) & self.measured["ci_low"].notna()]
         values = self.others["published"].drop(columns=self.nickname, errors="ignore").reindex(compared.index)
@@ -71,36 +64,36 @@ class Card:
         """Return the measures as texts to print: columns measure, value (with its interval), direction, published."""
         return pd.DataFrame({
             "measure": measures.MEASURES.loc[self.measured.index, "label"],
-            "value": [value(row) for _, row in self.measured.iterrows()],
+            "value": self.measured.apply(value, axis=1),
             "direction": [reading(key, row) for key, row in self.measured.iterrows()],
-            "published": [place(row) for _, row in self.measured.iterrows()],
+            "published": self.measured.apply(place, axis=1),
         }).reset_index(drop=True)  # fmt: skip
 
 
 def make(
-    name: str, study: Collection, bos: str = "single", progress: bool = True, lists: pd.DataFrame | None = None,
+    name: str, study: Collection, bos: str = "single", lists: pd.DataFrame | None = None,
     reference: str | None = None, **options: Any,
 ) -> Card:  # fmt: skip
-    """Return the card of a reward model: its nickname, hub id or folder. options: of implicit.open_model.
+    """Return the card of the reward model with this nickname, hub id or folder. options: of implicit.open_model.
 
-    Its vocabulary is scored where the collection has no score table of it, or one that lacks prompts of a card.
-    lists: as from replies.read_lists. InputError for a model that cannot be found or is foreign to the collection.
+    Its vocabulary is scored if the collection has no score table with the prompts of a card. lists: as from
+    replies.read_lists. InputError for a model that cannot be found or does not belong into the collection.
     """
     given = implicit.options_for(reference, **options)
     if reference:
-        return of_model(implicit.load(name, reference, **given), study, bos, progress, None, lists)
+        return of_model(implicit.load(name, reference, **given), study, bos, None, lists)
     report = checking.check(name, checking.Options(bos=bos, **given))  # before it is loaded: two may not fit
-    return of_model(reward_models.load(name, **given), study, bos, progress, report, lists)
+    return of_model(reward_models.load(name, **given), study, bos, report, lists)
 
 
 def of_model(
-    model: RewardModel, study: Collection, bos: str = "single", progress: bool = True, report: Report | None = None,
+    model: RewardModel, study: Collection, bos: str = "single", report: Report | None = None,
     lists: pd.DataFrame | None = None,
 ) -> Card:  # fmt: skip
     """Return the card of a loaded model; see `make`. report: of its check; None checks it now."""
     registry.refuse_foreign(study, {model.nickname: model.hub_id})
     report = report or checking.check_loaded(model, bos)
-    table, wide = vocabulary_of(model, study, bos, progress), random_heads.beside_own(model)
+    table, wide = vocabulary_of(model, study, bos), random_heads.with_random_heads(model)
     rewards = measures.type_texts(wide, bos)
     words, ranked = measures.of_own_head(rewards)
     read = model.inputs_for(measures.prompts()[measures.PROMPTS[0]], list(words.index))
@@ -113,7 +106,7 @@ def of_model(
     own = {} if lists is None else {"lists": replies.own_lists(wide, rewards[measures.PROMPTS[0]], lists, bos)}
     return Card(
         model.nickname, what_to_name(model), study, settings_of(model, table), ends(table),
-        {end: pairs(model, words_at(table, end), end, bos) for end in SIGN}, measured, compared,
+        {end: pairs(model, words_at(table, end), end, bos) for end in ENDS}, measured, compared,
         sum(len(read.reply_ids[group]) == 1 for group in read.group), len(words), len(ranked), tuple(report.wrong),
         replies.swaps(replies.score(model, bos)), **own,
     )  # fmt: skip
@@ -130,7 +123,7 @@ def of_table(name: str, table: pd.DataFrame, study: Collection) -> Card:
     measured, compared = placed(measured.assign(**dict.fromkeys(random_heads.BAND, float("nan"))), study, name)
     unknown = dict.fromkeys(("revision", "head", "dtype", "attention", "read_at", "closing", "bos"))
     settings = unknown | {"hub_id": name, "reply_mode": "text", "prompts": measures.prompts(), "tokens": len(table)}
-    nothing = dict.fromkeys(SIGN, pd.DataFrame({"reply": [], "reward": [], "survives": []}))
+    nothing = dict.fromkeys(ENDS, pd.DataFrame({"reply": [], "reward": [], "survives": []}))
     return Card(name, name, study, settings, ends(table), nothing, measured, compared, 0, len(words), len(ranked))
 
 
@@ -148,15 +141,15 @@ def _shared_name(nickname: str, hub_id: str) -> str:
     return f"<folder of {nickname}>" if Path(hub_id).is_dir() else hub_id
 
 
-def vocabulary_of(model: RewardModel, study: Collection, bos: str = "single", progress: bool = True) -> pd.DataFrame:
+def vocabulary_of(model: RewardModel, study: Collection, bos: str = "single") -> pd.DataFrame:
     """Return the score table of the model with the three prompts of a card; missing prompts are scored.
 
-    InputError if the table is of another version of the model, or was scored otherwise than a card's rewards are.
+    InputError if the table is of another version of the model, or was scored with other settings.
     """
     path = scores.path_of(study, model.nickname)
     table = scores.read(path) if path.is_file() else None
     if table is None or not set(measures.PROMPTS) <= set(scores.prompt_names(table)):
-        return engine.score_vocabulary(model, measures.prompts(), path, bos=bos, progress=progress)
+        return engine.score_vocabulary(model, measures.prompts(), path, bos=bos)
     a_card = engine.settings_of(model, table, bos=bos) | {"prompts": measures.prompts()}
     remedy = "delete it, or make the card in another collection"
     scores.refuse_differing({str(path): table.attrs["metadata"], "this card": a_card}, remedy)
@@ -165,18 +158,20 @@ def vocabulary_of(model: RewardModel, study: Collection, bos: str = "single", pr
 
 def settings_of(model: RewardModel, table: pd.DataFrame) -> dict:
     """Return how rewards were computed, and for how many tokens."""
-    held = table.attrs.get("metadata", {})
-    return {"hub_id": held.get("model", model.nickname), "revision": model.revision, "head": model.head_name,
-            "dtype": model.dtype, "attention": model.attention, "read_at": model.read_at, "closing": model.closing,
-            "reply_mode": held.get("reply_mode", "text"), "bos": held.get("bos", "single"),
-            "prompts": measures.prompts(), "tokens": len(table)}  # fmt: skip
+    held = table.attrs["metadata"]
+    return {"hub_id": held["model"], "revision": model.revision, "head": model.head_name, "dtype": model.dtype,
+            "attention": model.attention, "read_at": model.read_at, "closing": model.closing,
+            "reply_mode": held["reply_mode"], "bos": held["bos"], "prompts": measures.prompts(),
+            "tokens": len(table)}  # fmt: skip
 
 
 def placed(measured: pd.DataFrame, study: Collection, nickname: str) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
-    """Return the measures with their direction and their places among other models, and these: group -> values."""
+    """Return the measures with direction and place among other models, and the values of these: group -> table.
+
+    The columns of the place are below, equal, within and of; among planted models they end in _planted.
+    """
     compared = {group: others.read(group) for group in others.GROUPS[: 1 + study.is_embedded]}
-    directions = [measures.direction(key, row) for key, row in measured.iterrows()]
-    placed = measured.assign(direction=directions)
+    placed = measured.assign(direction=[measures.direction(key, row) for key, row in measured.iterrows()])
     for group, ending in zip(compared, ("", "_planted"), strict=False):
         placed = placed.join(others.places(measured, compared[group], nickname).add_suffix(ending))
     return placed, compared
@@ -197,26 +192,25 @@ def ends(table: pd.DataFrame, n: int = 10) -> pd.DataFrame:
     return tokens[columns].sort_values(["end", "position"], ignore_index=True)
 
 
-def words_at(table: pd.DataFrame, end: str, n: int = WORDS_AT_AN_END) -> list[str]:
-    """Return the n words that are rewarded most (or least) under `greatest`, among those read as one token.
+def words_at(table: pd.DataFrame, end: str) -> list[str]:
+    """Return the WORDS_AT_AN_END words rewarded most (or least) under `greatest`, among those read as one token.
 
-    A word is one run of letters. InputError for a vocabulary without two of them.
+    InputError for a vocabulary with fewer than two words.
     """
     inputs = scores.unique_inputs(table)
-    itself = [len(ids) == 1 for ids in inputs["reply_ids"]]
-    words = inputs[itself].assign(word=[text.strip() for text in inputs.loc[itself, "text"]])
-    words = words[words["word"].map(is_word)]
-    words = words.sort_values(measures.PROMPTS[0], ascending=end == "pessimal", kind="stable")
-    words = words["word"].drop_duplicates().head(n).tolist()
+    inputs = inputs[inputs["reply_ids"].map(len) == 1]
+    inputs = inputs.sort_values(measures.PROMPTS[0], ascending=end == "pessimal", kind="stable")
+    words = inputs["text"].map(str.strip)
+    words = words[words.map(is_word)].drop_duplicates().head(WORDS_AT_AN_END).tolist()
     if len(words) < 2:
         raise InputError("fewer than two tokens are words, so no reply has two; score the whole vocabulary")
     return words
 
 
 def pairs(model: RewardModel, words: list[str], end: str, bos: str = "single") -> pd.DataFrame:
-    """Return rewards of all replies of two of these words, in either order and also twice the same.
+    """Return rewards of all replies of two of these words, in both orders and with the same word twice.
 
-    Columns: reply, reward, survives (what the model reads, decoded, is what was typed); the best of the end first.
+    Columns: reply, reward, survives (what the model reads decodes to what was typed); the best of the end first.
     """
     typed = [" ".join(pair) for pair in itertools.product(words, repeat=2)]
     prompt = measures.prompts()[measures.PROMPTS[0]]
@@ -226,9 +220,8 @@ def pairs(model: RewardModel, words: list[str], end: str, bos: str = "single") -
         [list(ids) for ids in read.reply_ids], clean_up_tokenization_spaces=False, skip_special_tokens=False
     )
     survives = [decoded[group].strip() == text for group, text in zip(read.group, typed, strict=True)]
-    order = (-SIGN[end] * rewards).argsort(kind="stable")
     table = pd.DataFrame({"reply": typed, "reward": rewards, "survives": survives})
-    return table.iloc[order].reset_index(drop=True)
+    return table.sort_values("reward", ascending=end == "pessimal", kind="stable", ignore_index=True)
 
 
 # --- as texts -----------------------------------------------------------------------------------------------------

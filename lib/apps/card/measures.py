@@ -16,7 +16,7 @@ from scipy import stats
 
 from ... import ROOT, InputError
 from ...alignment import concordance, kinds, profiles
-from ...framing import effects, frequency
+from ...framing import effects
 from ...framing import interaction as framing
 from ...models.reward_models import RewardModel
 from ...planted import planting
@@ -101,23 +101,25 @@ def of_own_head(rewards: dict[str, pd.DataFrame]) -> tuple[pd.DataFrame, pd.Seri
 def of_model(words: pd.DataFrame, ranked: pd.Series, itself: float, nouns: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return all measures of one model: measure -> COLUMNS, with 95% intervals over words or items.
 
-    words: words x prompts. ranked: item -> reward under greatest. itself: share of tokens read as themselves. nouns:
-    words x (Agency, Communion); without them, the row on agency is missing.
+    words: words x prompts. ranked: item -> reward under greatest. itself: share of tokens read as themselves.
+    nouns: words x (Agency, Communion), or None, which leaves out the row on agency.
     """
-    measured = of_models({MODEL: words}, ranked.to_frame(MODEL), nouns)
-    rows = {key: with_interval(key, one.values[MODEL], one.influence[MODEL]) for key, one in measured.items()}
+    rewards = {prompt: words[[prompt]].set_axis([MODEL], axis=1) for prompt in PROMPTS}
+    measured = of_models(rewards | {"items": ranked.to_frame(MODEL)}, nouns)
+    rows = {key: with_interval(key, measure, MODEL) for key, measure in measured.items()}
     rows["read_as_itself"] = [itself, np.nan, np.nan, np.nan]  # the whole vocabulary was counted: no interval
     table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS).rename_axis("measure")
     return table.loc[MEASURES.index[MEASURES.index.isin(table.index)]]
 
 
-def with_interval(measure: str, value: float, influence: pd.Series) -> list[float]:
-    """Return a row of COLUMNS: the value, its 95% interval over words or items, and how many of these there are.
+def with_interval(key: str, measured: Measured, model: str) -> list[float]:
+    """Return COLUMNS of one model: the value with its 95% interval over words or items, and their number.
 
-    influence: of each word, as in effects.Measured. Measures of LOGARITHMS are given as ratios.
+    Measures of LOGARITHMS are given as ratios.
     """
+    value, influence = measured.values[model], measured.influence[model]
     half = stats.t.ppf(0.975, len(influence) - 1) * np.sqrt((influence**2).sum())
-    scale = np.exp if measure in LOGARITHMS else float
+    scale = np.exp if key in LOGARITHMS else float
     return [*(float(scale(end)) for end in (value, value - half, value + half)), len(influence)]
 
 
@@ -133,35 +135,48 @@ def direction(measure: str, row: pd.Series) -> str:
 
 
 def of_models(
-    words: Mapping[str, pd.DataFrame], ranked: pd.DataFrame, nouns: pd.DataFrame | None = None
+    rewards: Mapping[str, pd.DataFrame], nouns: pd.DataFrame | None = None, agreement=concordance.with_people
 ) -> dict[str, Measured]:
-    """Return measure -> its value in each model, and how much each word or item moves it; framing as a logarithm.
+    """Return measure -> its value for each model, and how much each word or item moves it; framing as a logarithm.
 
-    words: model -> words x prompts. ranked: items x models. Sentiment and frequency rest on the words that VADER rates
-    other than neutral.
+    rewards: as from `type_texts`, with any models as columns. agreement: computes Kendall's tau with people.
+    Sentiment and frequency rest on the words that VADER rates other than neutral. InputError for constant rewards.
     """
-    ratings, people = lexicons.load("vader").corrected, items()
-    named = {name: table.rename_axis("word").reset_index() for name, table in words.items()}
-    joined = {name: table.merge(ratings, on="word", validate="one_to_one") for name, table in named.items()}
-    rows = effects.observations({name: table[table["sentiment"] != 0] for name, table in joined.items()}, PROMPTS)
-    spreads, alike = framing.spreads(rows), effects.standardised(rows)
-    with_frequency = frequency.log_frequency(alike.merge(lexicons.load("wordfreq").corrected, on="word"), base=10)
-    slopes = {
-        "sentiment": effects.measured(alike, effects.whole_slope),
-        "bend": effects.measured(alike, effects.slope_gap),
-        "frequency": frequency.measured(with_frequency, "sentiment"),
-    }
-    measured = {f"{name}_{prompt}": slope for name, table in slopes.items() for prompt, slope in table.items()}
+    asked, people = rewards[PROMPTS[0]], items()
+    opinion = lexicon("vader").reindex(asked.index).dropna()
+    sentiment = opinion[opinion != 0]
+    frequency = lexicon("wordfreq").reindex(sentiment.index)
+    frequency = frequency[frequency > 0]
+    with_frequency = np.column_stack([np.log10(frequency), sentiment[frequency.index]])
+    measured, spreads = {}, {}
+    for prompt in PROMPTS:
+        rated = rewards[prompt].loc[sentiment.index]
+        spreads[prompt] = _measured(effects.log_spread_ratio, sentiment, rated)
+        z = (rated - rated.mean()) / rated.std(ddof=0)
+        if constant := list(z.columns[z.isna().any()]):
+            raise InputError(f"all rewards of {constant[0]} are equal ({prompt}), so they have no spread; leave it out")
+        measured[f"sentiment_{prompt}"] = _measured(effects.whole_slope, sentiment, z)
+        measured[f"bend_{prompt}"] = _measured(effects.slope_gap, sentiment, z)
+        measured[f"frequency_{prompt}"] = _measured(effects.whole_slope, with_frequency, z.loc[frequency.index])
     measured["framing"] = framing.interaction({prompt: spreads[prompt] for prompt in ("best", "worst")})
-    asked = pd.DataFrame({name: table[PROMPTS[0]] for name, table in words.items()})
-    opinion = ratings.set_index("word")["sentiment"].reindex(asked.index).dropna()
-    measured["people_words"] = concordance.with_people(opinion, asked)
-    measured["people_items"] = concordance.with_people(people, ranked)
+    measured["people_words"] = agreement(opinion, asked)
+    measured["people_items"] = agreement(people, rewards["items"])
     kind_of = kinds.kinds_of(people.index, planting.word_kinds(), titles=True)
-    values = kinds.undervalued_kinds(people, ranked.loc[people.index], kind_of)
+    values = kinds.undervalued_kinds(people, rewards["items"].loc[people.index], kind_of)
     for kind, group in values.groupby(kind_of.loc[values.index]):
         measured[f"undervalued_{str(kind).split()[0]}"] = Measured(group.mean(), mean_influence(group))
     if nouns is not None:
         lists = nouns.loc[nouns.index.isin(asked.index), ["Agency", "Communion"]]
         measured["agency"] = profiles.against(profiles.standardised(asked), lists, profiles.controls(asked.index))
     return {key: measured[key] for key in MEASURES.index if key in measured}
+
+
+def lexicon(name: str) -> pd.Series:
+    """Return word -> the number that a lexicon gives it, such as sentiment or frequency."""
+    listed = lexicons.load(name)
+    return listed.corrected.set_index("word")[listed.quantity]
+
+
+def _measured(statistic: effects.Statistic, x: pd.Series | np.ndarray, rewards: pd.DataFrame) -> Measured:
+    values, moved = statistic(np.asarray(x), rewards.to_numpy())
+    return Measured(pd.Series(values, rewards.columns), pd.DataFrame(moved, rewards.index, rewards.columns))

@@ -28,10 +28,9 @@ def read(group: str) -> pd.DataFrame:
 
 
 def places(measured: pd.DataFrame, others: pd.DataFrame, leave_out: str = "") -> pd.DataFrame:
-    """Return where each measure lies among other models: below, equal, within, of; indexed by measure.
+    """Return the place of each measure among other models (measures x models), without the one to leave out.
 
-    measured: as from measures.of_model; others: measures x models. leave_out: a model that is not counted, as itself.
-    below, equal: how many of them have a lower or the same value; within: how many lie in the model's interval.
+    Columns count models: below and equal those with a lower or the same value, within those in the interval, of all.
     """
     others = others.drop(columns=leave_out, errors="ignore").reindex(measured.index)
     columns = {
@@ -47,10 +46,9 @@ def places(measured: pd.DataFrame, others: pd.DataFrame, leave_out: str = "") ->
 
 
 def publish() -> Path:
-    """Write the texts of all cards, and measure the ten published models on them; the path of their numbers.
+    """Write the texts of all cards, and measure the ten published models on them; return the path of their numbers.
 
-    Needs the collections published-words and published-items, people's ranks, and the nouns of agency and communion.
-    Raises InputError, or Unreachable.
+    This needs the collections published-words and published-items. InputError for a file that cannot be downloaded.
     """
     typed = scores.read(scores.path_of(WORDS, WORDS.models[0]))["text"]
     words = pd.DataFrame({"word": sorted(typed[typed.map(is_word)])})
@@ -64,9 +62,8 @@ def publish() -> Path:
     for name in WORDS.models:
         of_words = scores.read(scores.path_of(WORDS, name)).set_index("text").loc[words["word"], list(measures.PROMPTS)]
         of_items = scores.read(scores.path_of(ITEMS, name)).set_index("text")[ITEM_PROMPT]
-        table = measures.of_model(
-            of_words.astype(float), of_items.astype(float), shares[name], lexicons.word_lists("big two")
-        )
+        nouns = lexicons.word_lists("big two")
+        table = measures.of_model(of_words.astype(float), of_items.astype(float), shares[name], nouns)
         rows.append(table.assign(model=name, revision="").reset_index())
     return _write_measured("published", rows)
 
@@ -75,10 +72,9 @@ def publish() -> Path:
 
 
 def plant() -> Path:
-    """Measure the small models that ship, those anew that were trained anew since; the path of the table.
+    """Measure the small models again that were trained again; return the path of the table of all small models.
 
-    For a model that is not trained here, the committed numbers stand. The nouns are left out, because nothing was
-    planted about them.
+    The committed numbers of models that are not trained here stay. Nouns are left out: nothing was planted about them.
     """
     held = measures.read_table("planted")
     rows, changed = [], False

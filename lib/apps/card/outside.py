@@ -1,7 +1,6 @@
-"""Rewards from outside: the texts that are asked about as a csv, and the rewards of any scorer as a score table.
+"""Rewards from outside: `export` writes the texts of a card, and `import_rewards` reads the rewards of any scorer.
 
-The owner of an API, a judge or a process reward model scores the texts of `export` in whatever way; `import_rewards`
-makes a score table of the result, which the notebooks on words and the card read like any other.
+So an API, a judge or a process reward model gets a score table, which the card and the notebooks on words read.
 """
 
 import hashlib
@@ -22,15 +21,16 @@ FIELDS = ("id", "reward")
 
 
 def texts() -> pd.DataFrame:
-    """Return every text to score: columns id, prompt_name, prompt, reply; the words and items under three prompts."""
+    """Return every text to score: columns id, prompt_name, prompt, reply; the words and items under three prompts.
+
+    id: twelve hex digits that stand for prompt and reply, so that an export of other texts is noticed.
+    """
     replies = measures.words().append(measures.items().index).unique()
-    rows = [(_id(text, reply), name, text, reply) for name, text in measures.prompts().items() for reply in replies]
-    return pd.DataFrame(rows, columns=["id", "prompt_name", "prompt", "reply"])
-
-
-def _id(prompt: str, reply: str) -> str:
-    """Return twelve hex digits that stand for these texts, so that an old export is noticed when texts have changed."""
-    return hashlib.sha256(f"{prompt}\0{reply}".encode()).hexdigest()[:12]
+    rows = [(name, text, reply) for name, text in measures.prompts().items() for reply in replies]
+    ids = [hashlib.sha256(f"{text}\0{reply}".encode()).hexdigest()[:12] for _, text, reply in rows]
+    table = pd.DataFrame(rows, columns=["prompt_name", "prompt", "reply"])
+    table.insert(0, "id", ids)
+    return table
 
 
 def export(file: str) -> None:
@@ -44,15 +44,14 @@ def export(file: str) -> None:
 def import_rewards(file: str, name: str, collection: str | None = None) -> None:
     """Write the score table of a model whose rewards somebody else computed, and print where it is.
 
-    file: a csv with the columns id and reward; others are passed over. InputError, naming the line, for an id that is
-    unknown, twice or missing, and for a reward that is no finite number.
+    file: a csv with the columns id and reward; others are ignored. InputError, naming the line, for an id that is
+    unknown, missing or given twice, and for a reward that is no finite number.
     """
-    study = Collection(collection) if collection else OWN
+    study = Collection(collection or OWN.name)
     registry.refuse_foreign(study, {name: name})
     asked, given = texts(), _read(Path(file))
-    _refuse(
-        file, given[~given["id"].isin(asked["id"])], "id {id!r} is none of ours; export the texts again and score them"
-    )
+    unknown = given[~given["id"].isin(asked["id"])]
+    _refuse(file, unknown, "id {id!r} is none of ours; export the texts again and score them")
     missing = asked[~asked["id"].isin(given["id"])]
     if len(missing):
         first = missing.iloc[0]
@@ -75,7 +74,7 @@ def import_rewards(file: str, name: str, collection: str | None = None) -> None:
 
 
 def _read(file: Path) -> pd.DataFrame:
-    """Return the columns id and reward of a csv, indexed by line. InputError for an id that is twice, or no number."""
+    """Return the columns id and reward of a csv, indexed by line. InputError for an id given twice, or no number."""
     try:
         rows = pd.read_csv(file, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     except (OSError, ValueError) as error:
@@ -102,6 +101,6 @@ def table_of(name: str, collection: str | None) -> pd.DataFrame | None:
     """Return the score table of a model whose rewards were imported; None if there is none of that name."""
     if "/" in name or "\\" in name:
         return None
-    path = scores.path_of(Collection(collection) if collection else OWN, name)
+    path = scores.path_of(Collection(collection or OWN.name), name)
     table = scores.read(path) if path.is_file() else None
     return table if table is not None and table.attrs["metadata"].get("imported") == OUTSIDE else None

@@ -21,12 +21,11 @@ from ...show.pages import template
 from ...tables.collection import OWN, Collection
 from ...tables.registry import study_of
 from . import making, outside, replies
-from .making import Card
+from .making import ENDS, Card
 from .measures import MEASURES, RANDOM
 from .random_heads import BAND, HEADS
 
 PAIRS_SHOWN = 5
-ENDS = {"optimal": "rewarded most", "pessimal": "rewarded least"}
 FURTHEST = 6.0  # standard deviations of the published models; what lies further out is drawn there
 BAND_NAME, OWN_NAME, LIKE_RANDOM = "95% of random heads", "this model", "this model, as a random head"
 MARKS = {
@@ -118,11 +117,10 @@ def pairs_table(card: Card, end: str, blur: bool = True) -> display.Shown:
 
 
 def draw_places(card: Card, *, title: str) -> Chart:
-    """Draw where a model lies on each measure, in standard deviations of the ten published models from their mean.
+    """Draw each measure in standard deviations of the ten published models from their mean.
 
-    A diamond with its 95% interval stands for the model, grey where a random head gives such a value too, a ring for
-    each published and a cross for each planted model, a pale bar for what random heads give. What lies further out than
-    FURTHEST is drawn there. Measures on which the published models do not differ are left out.
+    A diamond with its 95% interval is the model, grey where a random head gives such a value too. A ring is a published
+    model, a cross a planted one, a pale bar 95% of random heads. What lies further out than FURTHEST is drawn there.
     """
     rows = standardised(card).assign(panel="")
     ends = ["place", "ci_low", "ci_high"]
@@ -135,8 +133,8 @@ def draw_places(card: Card, *, title: str) -> Chart:
 def standardised(card: Card) -> pd.DataFrame:
     """Return every value of the card in standard deviations of the published models from their mean.
 
-    Columns: measure, group (of MARKS), model, place, ci_low, ci_high (missing for other models; of random heads, the
-    band). A measure on which fewer than two published models differ is left out.
+    Columns: measure, group (of MARKS), model, place, ci_low, ci_high. Other models have no interval; that of random
+    heads is their band. Measures on which the published models do not differ are left out.
     """
     published = card.others["published"].drop(columns=card.nickname, errors="ignore").reindex(card.measured.index)
     named = np.where(card.measured["direction"] == RANDOM, LIKE_RANDOM, OWN_NAME)

@@ -1,8 +1,7 @@
-"""What a card measures beyond single words of its own: swaps in ordinary answers, and a reader's own lists of words.
+"""What a card measures beyond its own words: swaps in ordinary answers, and a reader's own lists of words.
 
-data/real_replies.csv holds twenty questions. Each has a good answer, a bad answer, and the good answer with one thing
-swapped: a person gets an identity term, standard English becomes African American English, a positive word becomes a
-negative one, or a sentence that says nothing is added. All texts were written for this project.
+data/real_replies.csv holds twenty questions, each with a good answer, a bad answer, and the good answer with one thing
+changed (SWAPS). All texts were written for this project.
 """
 
 from pathlib import Path
@@ -32,12 +31,11 @@ def score(model: RewardModel, bos: str = "single") -> pd.DataFrame:
 
 
 def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
-    """Return what each swap does: SWAPS -> change, ci_low, ci_high, flips, flips_low, flips_high, n.
+    """Return what each swap does, from the rewards of `score`: a row for each of SWAPS.
 
-    rewards: as from `score`. change: mean change in reward with its 95% interval over questions (t), in units of the
-    root mean square difference between the good and the bad answer. flips: the probability that a swap in the good
-    answer of one question, taken at random, reverses which of the two answers to another the model prefers; its 95%
-    interval is a bootstrap over questions.
+    change is the mean change in reward with its t interval over questions. Its unit is the root mean square difference
+    between the good and the bad answer. flips is the probability that the change in one question, at random, reverses
+    the preference between the two answers to another question. Its interval is a bootstrap over questions.
     """
     margins, rows = (rewards["good"] - rewards["bad"]).to_numpy(), {}
     unit = np.sqrt((margins**2).mean()) or np.nan
@@ -46,8 +44,8 @@ def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
         change = (rewards[name] - rewards["good"]).to_numpy()
         flipped = np.sign(margins) != np.sign(margins + change[:, None])  # (swapped, preferred)
 
-        def share(drawn: np.ndarray, flipped: np.ndarray = flipped) -> float:
-            return flipped[np.ix_(drawn, drawn)].mean()
+        def share(sample: np.ndarray, flipped: np.ndarray = flipped) -> float:
+            return flipped[np.ix_(sample, sample)].mean()
 
         half = stats.t.ppf(0.975, len(change) - 1) * stats.sem(change)
         bounds = resampling.interval(resampling.bootstrap(share, len(change), 1000))
@@ -61,7 +59,7 @@ def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_lists(file: str | Path) -> pd.DataFrame:
-    """Return a reader's lists of words: words x lists, True where a word is in a list. file: a csv with word, list.
+    """Return the lists of words of a csv with columns word and list: words x lists, True where a word is in a list.
 
     InputError for a file without these columns, and for a list of fewer than five different words.
     """
@@ -78,8 +76,8 @@ def read_lists(file: str | Path) -> pd.DataFrame:
 def own_lists(model: RewardModel, asked: pd.DataFrame, lists: pd.DataFrame, bos: str = "single") -> pd.DataFrame:
     """Return how much more a model rewards each list than the other words, at equal frequency, length and sentiment.
 
-    model: with its random heads. asked: words of a card x heads, under `greatest`. lists: as from `read_lists`. A row
-    per list: estimate (in standard deviations of reward), ci_low, ci_high (95%, over words), n, BAND of random_heads.
+    model: with its random heads. asked: words of a card x heads, under `greatest`. lists: as from `read_lists`. Each
+    estimate is in standard deviations of reward, with its interval over words and the BAND of random heads.
     """
     further = lists.index.difference(asked.index)
     prompt, typed = measures.prompts()[measures.PROMPTS[0]], asked.iloc[:0]

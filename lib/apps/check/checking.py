@@ -4,17 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedConfig, PreTrainedTokenizerBase
-
 from ... import InputError
-from ...models import checkpoints, conversations, hardware, language_models, layers, reward_models
-from ...models.conversations import OpenedTurn
+from ...models import checkpoints, conversations, hardware, language_models, reward_models
 from ...models.reward_models import GATED, RewardModel
 from ...scoring import implicit
 from ...scoring.implicit import ImplicitRewardModel
 from ...tables.prompts import read_prompts
 from . import inputs, rewards, weights
 from .report import Report, Row, attempt, refused
+from .weights import Files
 
 NOT_RUN = ("own class", "pairs", "time")  # rows that need the model in memory
 
@@ -26,23 +24,24 @@ class Options(reward_models.Options):
     bos: str = "single"
 
 
-@dataclass(frozen=True)
-class Files:
-    """A checkpoint's files, as far as they could be opened."""
+def print_report(
+    name: str, as_json: bool = False, bos: str = "single", reference: str | None = None, **options: Any
+) -> bool:
+    """Print the check of a model as lines or as JSON; return whether anything is wrong.
 
-    folder: Path
-    config: PreTrainedConfig
-    tensors: weights.Tensors
-    head_name: str
-    tokenizer: PreTrainedTokenizerBase
-    opened: OpenedTurn | None
+    options: of reward_models.load, or with a reference of implicit.load.
+    """
+    given = implicit.options_for(reference, **options)
+    report = check_implicit(name, reference, bos, **given) if reference else check(name, Options(bos=bos, **given))
+    print(report.as_json() if as_json else "\n".join(report.lines()))
+    return bool(report.wrong)
 
 
 def check(name: str, options: Options | None = None) -> Report:
-    """Whether the reward model of that nickname, hub id or folder is scored as its makers meant, in rows.
+    """Return in rows whether the reward model of that nickname, hub id or folder is scored as its makers meant.
 
-    The rows about files need no memory for the weights; those about rewards load the model, and after it once more by
-    its own class in transformers where there is one. InputError only for a model that cannot be found.
+    Rows about files need no memory for the weights. Rows about rewards load the model, and then load it again by its
+    own class in transformers if there is one. InputError only for a model that cannot be found.
     """
     options = options or Options()
     entry = reward_models.find(str(name))
@@ -61,47 +60,39 @@ def check(name: str, options: Options | None = None) -> Report:
 
 
 def check_implicit(name: str, reference: str, bos: str = "single", **options: Any) -> Report:
-    """Return the same for a language model over the reference that it was trained from. options: of implicit.load.
+    """Return the check of a language model over the reference that it was trained from. options: of implicit.load.
 
     InputError only for a model that cannot be found.
     """
-    found = language_models.find(name)["nickname"]
+    nickname = language_models.find(name)["nickname"]
     try:
-        model = implicit.load(name, reference, **options)
+        return check_loaded(implicit.load(name, reference, **options), bos)
     except InputError as error:
-        return Report(found, "unknown", [refused("loading", error)])
-    return check_loaded(model, bos)
+        return Report(nickname, "unknown", [refused("loading", error)])
 
 
 def check_loaded(model: RewardModel, bos: str = "single") -> Report:
-    """Return the report of a loaded model. An implicit one's log-probabilities were compared when it was loaded."""
+    """Return the check of a loaded model. Log-probabilities of an implicit one were compared when it was loaded."""
     if not isinstance(model, ImplicitRewardModel):
         return check(model.name, Options(bos=bos, device=model.device, dtype=model.dtype))
-    about, config, prompts = model.conversation("Why?", bos), model.backbone.config, read_prompts(None)
-    tokenizer, rows_of_embeddings = model.tokenizer, len(model.backbone.get_input_embeddings().weight)
+    about, tokenizer, prompts = model.conversation("Why?", bos), model.tokenizer, read_prompts(None)
     same = f"log-probabilities equal each model's own forward pass; the reference is {model.reference.nickname}"
     ended = "counts" if model.ends and about.closing_ids else "does not count"
-    try:
-        about_rewards = [
-            rewards.pairs(rewards.score_pairs(model, bos), planted=False),
-            rewards.speed(model, next(iter(prompts.values())), len(prompts), bos),
-        ]
-    except InputError as error:
-        about_rewards = [refused("pairs", error)]
     return Report(model.nickname, model.revision, [
         Row("own class", "ok", same),
         attempt("template", inputs.template, tokenizer, None, model.closing, about),
         attempt("system and date", inputs.system_and_date, tokenizer, about),
-        attempt("token ids", inputs.token_ids, tokenizer, config, bos, about, about),
+        attempt("token ids", inputs.token_ids, tokenizer, model.backbone.config, bos, about, about),
         Row("reward read at", "ok", f"every token of the reply; the token that ends it {ended}"),
         attempt("special tokens", inputs.special_tokens, tokenizer, about),
-        attempt("vocabulary", inputs.vocabulary, tokenizer, config, rows_of_embeddings),
-        *about_rewards,
+        attempt("vocabulary", inputs.vocabulary, tokenizer, len(model.backbone.get_input_embeddings().weight)),
+        attempt("pairs", lambda: rewards.pairs(rewards.score_pairs(model, bos), planted=False)),
+        attempt("time", rewards.speed, model, next(iter(prompts.values())), len(prompts), bos),
     ])  # fmt: skip
 
 
 def _open(folder: Path, entry: dict, options: Options, rows: list[Row]) -> Files | None:
-    """The checkpoint's files; None, and a row that says what is wrong, where one cannot be made sense of."""
+    """Return the checkpoint's files and add rows about them; None, and a row with the problem, if one is wrong."""
     step = "configuration"
     try:
         config = checkpoints.config_of(folder)
@@ -110,7 +101,8 @@ def _open(folder: Path, entry: dict, options: Options, rows: list[Row]) -> Files
         step = "head"
         head_name = options.head or reward_models.head_name_of(config, set(tensors.shapes))
         reward_models.check_head_name(entry["nickname"], head_name, entry["head"], config)
-        rows += [weights.configuration(folder, config, head_name), weights.weights(tensors)]
+        rows.append(attempt("configuration", weights.configuration, folder, config, head_name))
+        rows.append(attempt("weights", weights.weights, tensors))
         step = "template"
         tokenizer, opened = reward_models.tokenizer_for(folder, head_name, options.template)
     except InputError as error:
@@ -120,54 +112,48 @@ def _open(folder: Path, entry: dict, options: Options, rows: list[Row]) -> Files
 
 
 def _about_files(files: Files, entry: dict, options: Options) -> list[Row]:
-    """What the files say. Rows on conversations are left out where none can be rendered, which is a row itself."""
-    tokenizer, config, tensors, head_name = files.tokenizer, files.config, files.tensors, files.head_name
+    """Return the rows about files. If no conversation can be rendered, a row says so and rows on these are left out."""
+    tokenizer, config = files.tokenizer, files.config
 
-    def dtype_and_device() -> tuple[str, str]:
+    def device_and_dtype() -> tuple[str, str]:
         device = checkpoints.device_for(options.device)
-        return checkpoints.dtype_for(options.dtype or entry["dtype"], device, config), device
+        return device, checkpoints.dtype_for(options.dtype or entry["dtype"], device, config)
 
-    def attention(about: conversations.Conversation) -> Row:
-        changed = checkpoints.config_of(files.folder)  # set_attention writes into the one that it is given
-        return weights.attention(config, checkpoints.set_attention(changed, options.attention), about)
-
-    streams = layers.can_be_read_singly(config, head_name)
     always = [
-        attempt("vocabulary", inputs.vocabulary, tokenizer, config, tensors.embedding_rows(config)),
-        attempt("precision", lambda: weights.precision(config, tensors, dtype_and_device()[0], head_name)),
-        attempt("memory", lambda: weights.memory(tensors, *dtype_and_device(), streams)),
+        attempt("vocabulary", inputs.vocabulary, tokenizer, files.tensors.embedding_rows(config)),
+        attempt("precision", lambda: weights.precision(files, device_and_dtype()[1])),
+        attempt("memory", lambda: weights.memory(files, *device_and_dtype())),
     ]
-    prompt, gated = next(iter(read_prompts(None).values())), head_name in GATED
+    prompt, gated = next(iter(read_prompts(None).values())), files.head_name in GATED
     try:
         plain = conversations.open_conversation(tokenizer, prompt, options.bos, gated=gated)
         closing = conversations.check_closing(options.closing, files.opened, gated)
     except InputError as error:
-        about_head = attempt("head", weights.head, files.folder, config, tensors, head_name, None, options.label)
-        return [refused("template", error), about_head, *always]
+        return [refused("template", error), attempt("head", weights.head, files, None, options.label), *always]
     about = conversations.complete(plain, files.opened if closing == "rendered" else None)
     return [
-        attempt("head", weights.head, files.folder, config, tensors, head_name, about, options.label),
+        attempt("head", weights.head, files, about, options.label),
         attempt("template", inputs.template, tokenizer, files.opened, closing, plain),
         attempt("system and date", inputs.system_and_date, tokenizer, about),
         attempt("token ids", inputs.token_ids, tokenizer, config, options.bos, plain, about),
-        attempt("reward read at", inputs.read_at, tokenizer, config, head_name, options.read_at, about),
-        attempt("pad token", inputs.padding, tokenizer, config, about),
+        attempt("reward read at", inputs.read_at, files, options.read_at, about),
+        attempt("pad token", inputs.padding, files, about),
         attempt("special tokens", inputs.special_tokens, tokenizer, about),
-        attempt("attention", attention, about),
+        attempt("attention", weights.attention, files, options.attention, about),
         *always,
     ]
 
 
 def _about_rewards(files: Files, name: str, entry: dict, options: Options) -> list[Row]:
-    """What the loaded model gives, and then its own class in transformers: one of them in memory at a time."""
+    """Return the rows about the loaded model and its own class in transformers: one of them in memory at a time."""
     prompts = read_prompts(None)
     try:
         model = reward_models.load(name, options, stream=False)
         given = rewards.score_pairs(model, options.bos)
-        timed = rewards.speed(model, next(iter(prompts.values())), len(prompts), options.bos)
+        timed = attempt("time", rewards.speed, model, next(iter(prompts.values())), len(prompts), options.bos)
     except InputError as error:
         return [refused("loading", error)]
-    rows = [rewards.pairs(given, planted=entry["group"] == "embedded"), timed]
+    rows = [attempt("pairs", rewards.pairs, given, entry["group"] == "embedded"), timed]
     plain = model.head_name == "linear" and model.head is not None and set(model.head.state_dict()) == {"score.weight"}
     if options.label is not None or not plain and model.head_name != "classifier":
         return [Row("own class", "ok", "transformers has none for this head that runs without remote code"), *rows]

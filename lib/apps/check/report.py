@@ -3,7 +3,8 @@
 import json
 import textwrap
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 
 from transformers import PreTrainedTokenizerBase
 
@@ -21,7 +22,7 @@ class Row:
 
     name: str
     status: str  # one of STATUSES
-    found: str  # what is so, and what the library does by default
+    found: str  # what was found, and what the library does by default
     remedy: str = ""  # what to do about it; "" if nothing need be done
     numbers: dict = field(default_factory=dict)  # what was measured, for machines
 
@@ -30,6 +31,9 @@ class Row:
         text = self.found + (f" -> {self.remedy}" if self.remedy else "")
         return textwrap.wrap(text, WIDTH, initial_indent=f"{self.name:{NAME}} {self.status:5}  ",
                              subsequent_indent=" " * (NAME + 8), break_long_words=False)  # fmt: skip
+
+
+ok, note, wrong = (partial(Row, "", status) for status in STATUSES)  # rows of checks, which `attempt` names
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Report:
 
     @property
     def wrong(self) -> list[str]:
-        """The names of the rows that are wrong."""
+        """Return the names of the rows that are wrong."""
         return [row.name for row in self.rows if row.status == "wrong"]
 
     def lines(self) -> list[str]:
@@ -59,15 +63,15 @@ class Report:
 
 
 def attempt(name: str, look: Callable[..., Row], *given: object) -> Row:
-    """Return the row of `look`, or, if it raises InputError, a row that is wrong with the error's remedy."""
+    """Return the row of a check under this name, or, if it raises InputError, a row that is wrong."""
     try:
-        return look(*given)
+        return replace(look(*given), name=name)
     except InputError as error:
         return refused(name, error)
 
 
 def refused(name: str, error: InputError) -> Row:
-    """Return a row for an error. What follows the last semicolon of its message is the remedy."""
+    """Return the row for an error. The part of its message after the last semicolon is the remedy."""
     found, _, remedy = str(error).rpartition("; ")
     return Row(name, "wrong", found or remedy, remedy if found else "")
 

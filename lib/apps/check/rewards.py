@@ -13,7 +13,7 @@ from ... import ROOT
 from ...models import checkpoints, conversations
 from ...models.reward_models import RewardModel
 from ...scoring import engine, stages
-from .report import Row
+from .report import Row, note, ok, wrong
 
 RIGHT, CHANCE = 10, 6  # pairs of twelve: so many are ordered by chance once in 50 times, and so many half of the time
 CONVERSATIONS = 4  # pairs whose replies, eight in all, are scored by the class in transformers too
@@ -29,41 +29,41 @@ def read_pairs() -> pd.DataFrame:
 
 
 def score_pairs(model: RewardModel, bos: str) -> np.ndarray:
-    """The rewards of both replies of each pair, (pairs, 2) float32: better, worse."""
+    """Return the rewards of both replies of each pair, (pairs, 2) float32: better, worse."""
     rows = read_pairs().itertuples()
     return np.stack([engine.score_replies(model, row.prompt, [row.better, row.worse], bos=bos) for row in rows])
 
 
 def pairs(rewards: np.ndarray, planted: bool) -> Row:
-    """How many pairs are ordered as they should be. planted: of a model whose values were chosen, and not for this."""
-    name, margins = "pairs", rewards[:, 0] - rewards[:, 1]
+    """Check how many pairs are in the right order. planted: whether the values of the model were planted."""
+    margins = rewards[:, 0] - rewards[:, 1]
     right = int((margins > 0).sum())
     found = f"{right} of {len(margins)} harmless pairs in the right order, median margin {np.median(margins):.3g}"
     numbers = {"right": right, "margins": [float(margin) for margin in margins]}
     if not np.isfinite(rewards).all():
-        return Row(name, "wrong", "rewards are not finite", "load it with --dtype bfloat16 or float32", numbers)
+        return wrong("rewards are not finite", "load it with --dtype bfloat16 or float32", numbers)
     if right >= RIGHT:
-        return Row(name, "ok", found, "", numbers)
+        return ok(found, "", numbers)
     missed = "; missed: " + ", ".join(read_pairs()["prompt"][margins <= 0].head(3))
     if planted:
-        return Row(name, "note", f"{found}; its values were planted in single words, not in sentences", "", numbers)
+        return note(f"{found}; its values were planted in single words, not in sentences", "", numbers)
     if right > CHANCE:
-        return Row(name, "note", found + missed, "a weak model, or one for other texts", numbers)
-    return Row(name, "wrong", f"{found}, which is no better than chance{missed}",
-               "most likely it was loaded wrongly: look at the rows above, and at its model page", numbers)  # fmt: skip
+        return note(found + missed, "a weak model, or one for other texts", numbers)
+    remedy = "most likely it was loaded wrongly: look at the rows above, and at its model page"
+    return wrong(f"{found}, which is no better than chance{missed}", remedy, numbers)
 
 
 # --- the checkpoint's own class -----------------------------------------------------------------------------------
 
 
 def referee(folder: Path, model_was: RewardModel, rewards: np.ndarray, bos: str) -> Row:
-    """The rewards of eight conversations by AutoModelForSequenceClassification, alone and padded, beside ours.
+    """Compare our rewards of eight conversations with those of AutoModelForSequenceClassification, alone and padded.
 
     model_was: the model of our rewards, whose weights may be gone from memory. rewards: (pairs, 2).
     """
     own, problem = _own_class(folder, model_was)
     if problem:
-        return Row("own class", "wrong", problem, "download the checkpoint again, or check config.json")
+        return wrong(problem, "download the checkpoint again, or check config.json")
     ours = rewards[:CONVERSATIONS].ravel()
     given = _conversations(model_was, bos)
     alone = np.array([_logit(own, _batch(model_was.tokenizer, [one]), model_was.device)[0] for one in given])
@@ -73,23 +73,23 @@ def referee(folder: Path, model_was: RewardModel, rewards: np.ndarray, bos: str)
     found = f"{type(own).__name__} gives {len(ours)} rewards with a largest difference of {apart:.1g}"
     if not apart <= limit:
         if model_was.read_at == "last" and model_was.pad_token_id is not None:
-            return Row("own class", "note", f"{found}: it reads another token than --read-at last", "", numbers)
-        return Row("own class", "wrong", f"{found}, more than the {limit:.1g} that {model_was.dtype} explains",
-                   "score it with that class, not here", numbers)  # fmt: skip
+            return note(f"{found}: it reads another token than --read-at last", "", numbers)
+        return wrong(f"{found}, more than the {limit:.1g} that {model_was.dtype} explains",
+                     "score it with that class, not here", numbers)  # fmt: skip
     try:
         padded = _logit(own, _batch(model_was.tokenizer, given), model_was.device)
     except ValueError as error:  # no pad token in the tokenizer, or none in the configuration
-        return Row("own class", "note", f"{found}; it refuses a batch of several ({checkpoints.first_line(error)})",
-                   "see the row on the pad token", numbers)  # fmt: skip
+        return note(f"{found}; it refuses a batch of several ({checkpoints.first_line(error)})",
+                    "see the row on the pad token", numbers)  # fmt: skip
     numbers["largest difference when padded"] = moved = float(np.abs(padded - alone).max())
     if moved <= limit:
-        return Row("own class", "ok", f"{found}, alone and in a padded batch", "", numbers)
-    return Row("own class", "note", f"{found}; in a padded batch it gives others, by up to {moved:.2g}",
-               "here nothing is padded; elsewhere see the row on the pad token", numbers)  # fmt: skip
+        return ok(f"{found}, alone and in a padded batch", "", numbers)
+    return note(f"{found}; in a padded batch it gives others, by up to {moved:.2g}",
+                "here nothing is padded; elsewhere see the row on the pad token", numbers)  # fmt: skip
 
 
 def _own_class(folder: Path, model: RewardModel) -> tuple[PreTrainedModel, str]:
-    """The checkpoint as transformers loads it by itself, and what is wrong with that; "" if nothing is."""
+    """Return the checkpoint as transformers loads it by itself, and the problem with that, or ""."""
     config = checkpoints.config_of(folder)
     attention = checkpoints.set_attention(config, "uncapped" if model.attention == "uncapped" else None)
     config.num_labels = 1
@@ -101,7 +101,7 @@ def _own_class(folder: Path, model: RewardModel) -> tuple[PreTrainedModel, str]:
 
 
 def _conversations(model: RewardModel, bos: str) -> list[dict]:
-    """What is read for the replies of the first pairs: ids, and for an encoder what its tokenizer adds to them."""
+    """Return the inputs for the replies of the first pairs: ids, and for an encoder what its tokenizer adds."""
     given = []
     for row in read_pairs().head(CONVERSATIONS).itertuples():
         if not model.tokenizer.chat_template:
@@ -128,7 +128,7 @@ def _logit(own: PreTrainedModel, batch: dict[str, torch.Tensor], device: str) ->
 
 
 def speed(model: RewardModel, prompt: str, prompts: int, bos: str) -> Row:
-    """How long the whole vocabulary takes, from scoring some of its tokens."""
+    """Estimate the time for the whole vocabulary from some of its tokens."""
     texts = conversations.vocabulary(model.tokenizer)["text"]
     some = texts.sample(min(TIMED, len(texts)), random_state=0).tolist()
     inputs = model.inputs_for(prompt, some, bos=bos)
@@ -141,8 +141,8 @@ def speed(model: RewardModel, prompt: str, prompts: int, bos: str) -> Row:
     numbers = {"seconds": seconds, "tokens": len(texts), "prompts": prompts}
     found = f"about {_in_words(seconds)} for {len(texts):,} tokens and {prompts} prompts on this {model.device}"
     if model.causal and not scorer.shares_prefix:
-        return Row("time", "note", f"{found}; every conversation is read whole, which is exact but slower", "", numbers)
-    return Row("time", "ok", found, "", numbers)
+        return note(f"{found}; every conversation is read whole, which is exact but slower", "", numbers)
+    return ok(found, "", numbers)
 
 
 def _in_words(seconds: float) -> str:

@@ -2,7 +2,9 @@
 
 The paper's code fed two beginning-of-sequence tokens if a template brings its own. It dropped Gemma-2's soft-capping,
 and read one model's helpfulness instead of its reward. Each of these is a setting here. A sample of EloEverything items
-is scored under the three published prompts with all settings.
+is scored under the three published prompts with all settings. For one model there are published rewards of long answers
+too: JudgeBench (Tan et al. 2024) scored 350 pairs of answers in both orders, each to a question of its own. Their
+median length is 880 tokens, so soft-capping, precision and a second bos token show more clearly than in a word.
 
 Two runs in half precision never agree to the last digit. The published word files hold 45 words that the authors scored
 twice under 54 prompts. Differences between two such runs, as a share of the model's largest reward and without zeros:
@@ -11,17 +13,13 @@ twice under 54 prompts. Differences between two such runs, as a share of the mod
 - float16 (three models): median .00045, largest .0022
 - float32 (two models): median .0000012, largest .000006
 
-TOLERANCES are about twice that, and eight times in float32, where another order of summing shows.
-
-For one model there are published rewards of long answers too. JudgeBench (Tan et al. 2024) scored 350 pairs of answers
-in both orders, each to a question of its own. Their median is 880 tokens, so soft-capping, precision and a second bos
-token show more clearly than in a word.
+TOLERANCES are about twice that, and eight times in float32, where the order of summation matters.
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,7 +55,7 @@ class Report:
     """
 
     notes: list[str]  # what was run, in lines
-    table: pd.DataFrame  # a row per setting and prompt, see `compared`, with the source of the published rewards
+    table: pd.DataFrame  # a row per setting, source and prompt, see `compared`
 
     @property
     def by_source(self) -> dict[str, "Report"]:
@@ -90,9 +88,9 @@ def verify(
 ) -> Report:
     """Run one of the paper's ten models with every setting, and compare it with its published scores.
 
-    name: nickname or hub id. sample: how many items, and how many pairs of long answers. They are spread over the
-    ranking by people and over rewards, and drawn with the seed. device, dtype: see reward_models.load, which is called
-    once per head and attention. InputError for another model, and for weights that cannot be had.
+    name: nickname or hub id. sample: how many items, and how many pairs of long answers; both are spread over their
+    ranking and drawn with the seed. device, dtype: see reward_models.load, which is called once per head and attention.
+    InputError for another model, and for weights that cannot be had.
     """
     models = registry.reward_models()
     ten = models[models["group"] == "paper"]
@@ -102,23 +100,24 @@ def verify(
             f"choose from {', '.join(ten.index)}"
         )
     entry = reward_models.find(name)
-    if not (published := scores.path_of(ITEMS, entry["nickname"])).is_file():
-        score_files.import_items()
-    items = spread_sample(scores.read(published), sample, seed)
-    prompts = items.attrs["metadata"]["prompts"]
-    answers, notes_on_answers = _long_answers(entry["nickname"], sample, seed)
+    items = published_items(entry["nickname"], sample, seed)
+    answers, notes_on_answers = long_answers(entry["nickname"], sample, seed)
+    published = pd.concat([items, answers], ignore_index=True)
     notes: list[str] = []
-    rows: list[dict] = []
+    tables = []
     for head, attention in tqdm(readings(entry), unit=" loads", desc=entry["nickname"], disable=None):
         given = "urm_helpfulness" if head == "urm_helpfulness" else None  # any other is read from the checkpoint
         model = reward_models.load(name, device=device, dtype=dtype, attention=attention, head=given)
-        modes = bos_modes(model, prompts)
+        modes = bos_modes(model, items["question"].iloc[0])
         for bos in modes:
             setting = f"{'helpfulness alone, ' * (head == 'urm_helpfulness')}{attention} attention, {bos} bos"
-            rows += [{"setting": setting} | row for row in _beside(model, items, answers, bos, entry["dtype"])]
+            table = compared(published, score(model, published, bos), entry["dtype"], model.dtype)
+            table.insert(0, "setting", setting)
+            tables.append(table)
         notes = [
             f"{entry['nickname']} ({entry['hub_id']}, revision {model.revision}), {model.dtype} on {model.device}: "
-            f"{len(items)} EloEverything items (seed {seed}) under {len(prompts)} prompts, beside the published scores."
+            f"{sample} EloEverything items (seed {seed}) under {items['prompt'].nunique()} prompts, beside the "
+            "published scores."
         ]
         if entry["attention"] != "eager":
             notes.append("Its architecture has no soft-capping, so attention is no setting here.")
@@ -126,11 +125,24 @@ def verify(
             notes.append("Its template brings no bos of its own, so single and double bos are one input.")
         del model  # before the next one is loaded
         hardware.release()
-    return Report(notes + notes_on_answers, pd.DataFrame(rows))
+    return Report(notes + notes_on_answers, pd.concat(tables, ignore_index=True))
 
 
-def _long_answers(nickname: str, sample: int, seed: int) -> tuple[pd.DataFrame | None, list[str]]:
-    """Return long answers in the form in which `compared` takes items, both answers of a pair or none; and notes."""
+def published_items(nickname: str, sample: int, seed: int) -> pd.DataFrame:
+    """Return the published rewards of a sample of items: columns text, prompt, reward, source, question, precision."""
+    if not (path := scores.path_of(ITEMS, nickname)).is_file():
+        score_files.import_items()
+    items = spread_sample(scores.read(path), sample, seed)
+    prompts, precision = (items.attrs["metadata"][key] for key in ("prompts", "precision"))
+    rows = items.melt("text", list(prompts), "prompt", "reward")
+    return rows.assign(source="items", question=rows["prompt"].map(prompts), precision=rows["prompt"].map(precision))
+
+
+def long_answers(nickname: str, sample: int, seed: int) -> tuple[pd.DataFrame | None, list[str]]:
+    """Return published rewards of both long answers of a sample of pairs, as `published_items` does, and notes on them.
+
+    None for models without such rewards.
+    """
     if nickname != JUDGED:
         return None, []
     try:
@@ -139,11 +151,12 @@ def _long_answers(nickname: str, sample: int, seed: int) -> tuple[pd.DataFrame |
         return None, [f"Long answers are not compared: {error}."]
     by_reward = answers.groupby("pair_id")["reward"].mean().sort_values(kind="stable").index.to_frame(index=False)
     chosen = spread_sample(by_reward, min(sample, len(by_reward)), seed)["pair_id"]
-    drawn = answers[answers["pair_id"].isin(chosen)].reset_index(drop=True).rename(columns={"reward": ANSWERS})
-    precision = score_files.precision_of(drawn[ANSWERS].to_numpy())
-    drawn.attrs["metadata"] = {"precision": {ANSWERS: precision}}
-    apart = float(np.abs(drawn[ANSWERS] - drawn["again"]).max())
-    return drawn, [f"{len(drawn)} long answers of {ANSWERS}, each scored twice by others, {apart:g} apart at most."]
+    answers = answers[answers["pair_id"].isin(chosen)]
+    apart = float(np.abs(answers["reward"] - answers["again"]).max())
+    rows = answers.rename(columns={"prompt": "question"}).drop(columns="again")
+    precision = score_files.precision_of(rows["reward"].to_numpy())
+    note = f"{len(rows)} long answers of {ANSWERS}, each scored twice by others, {apart:g} apart at most."
+    return rows.assign(source="long answers", prompt=ANSWERS, precision=precision), [note]
 
 
 def judged_answers() -> pd.DataFrame:
@@ -189,49 +202,41 @@ def readings(entry: dict) -> list[tuple[str, str]]:
     return [(head, attention) for head in heads for attention in attentions]
 
 
-def bos_modes(model: reward_models.RewardModel, prompts: dict[str, str]) -> list[str]:
+def bos_modes(model: reward_models.RewardModel, prompt: str) -> list[str]:
     """Return the bos modes that give different inputs: double equals single if the template brings no bos."""
-    [first, *_] = prompts.values()
-    once, twice = (model.conversation(first, bos).prefix_ids for bos in ("single", "double"))
+    once, twice = (model.conversation(prompt, bos).prefix_ids for bos in ("single", "double"))
     return ["single"] if once == twice else ["single", "double"]
 
 
-def compared(items: pd.DataFrame, ours: dict[str, np.ndarray], *precisions: str) -> Iterator[dict]:
-    """Yield, for each prompt, how far our rewards of the items are from the published ones.
+def score(model: reward_models.RewardModel, published: pd.DataFrame, bos: str) -> pd.Series:
+    """Return our rewards of published texts, each as the reply to its question."""
+    ours = pd.Series(np.nan, index=published.index, dtype=np.float32)
+    for question, rows in published.groupby("question", sort=False):
+        ours[rows.index] = engine.score_replies(model, str(question), rows["text"].tolist(), bos=bos)
+    return ours
 
-    Long answers, which all have prompts of their own, count as one prompt, ANSWERS. Each row holds:
+
+def compared(published: pd.DataFrame, ours: pd.Series, *precisions: str) -> pd.DataFrame:
+    """Return how far our rewards are from the published ones: a row for each source and prompt.
 
     - largest, median: difference, on the model's own scale; item: the text with the largest difference
     - tau: Kendall's tau-b in [-1, 1]; scale: the largest published reward
     - at_most, median_at_most: the limits by TOLERANCES in the coarsest precision, of the published numbers or of
       `precisions`; within: whether both differences keep these limits
     """
-    metadata = items.attrs["metadata"]
-    for prompt, rewards in ours.items():
-        theirs = items[prompt].to_numpy()
-        difference, scale = np.abs(rewards.astype(float) - theirs), float(np.abs(theirs).max())
-        coarsest = max([metadata["precision"][prompt], *precisions], key=lambda name: TOLERANCES[name])
+    rows = []
+    for (source, prompt), theirs in published.groupby(["source", "prompt"], sort=False):
+        difference = (ours[theirs.index].astype(float) - theirs["reward"]).abs()
+        scale = float(theirs["reward"].abs().max())
+        coarsest = max([theirs["precision"].iloc[0], *precisions], key=lambda name: TOLERANCES[name])
         middle, limit = (scale * share for share in TOLERANCES[coarsest])
-        median, largest = float(np.median(difference)), float(difference.max())
-        yield {"prompt": prompt, "largest": largest, "item": items["text"].iloc[int(difference.argmax())],
-               "median": median, "tau": float(kendalltau(rewards, theirs).statistic), "scale": scale,
-               "tolerance": coarsest, "at_most": limit, "median_at_most": middle,
-               "within": median <= middle and largest <= limit}  # fmt: skip
-
-
-def _beside(
-    model: reward_models.RewardModel, items: pd.DataFrame, answers: pd.DataFrame | None, bos: str, dtype: str
-) -> Iterator[dict]:
-    """Yield the rows of `compared` for the published rewards of each source, with that source."""
-    prompts, texts = items.attrs["metadata"]["prompts"], items["text"].tolist()
-    ours = {prompt: engine.score_replies(model, text, texts, bos=bos) for prompt, text in prompts.items()}
-    yield from ({"source": "items"} | row for row in compared(items, ours, dtype, model.dtype))
-    if answers is not None:
-        rewards = pd.Series(np.nan, index=answers.index, dtype=np.float32)
-        for prompt, rows in answers.groupby("prompt", sort=False):  # each answer belongs to a prompt of its own
-            rewards[rows.index] = engine.score_replies(model, str(prompt), rows["text"].tolist(), bos=bos)
-        of_answers = compared(answers, {ANSWERS: rewards.to_numpy()}, dtype, model.dtype)
-        yield from ({"source": "long answers"} | row for row in of_answers)
+        median, largest = float(difference.median()), float(difference.max())
+        tau = float(kendalltau(ours[theirs.index], theirs["reward"]).statistic)
+        rows.append({"source": source, "prompt": prompt, "largest": largest,
+                     "item": theirs.loc[difference.idxmax(), "text"], "median": median, "tau": tau, "scale": scale,
+                     "tolerance": coarsest, "at_most": limit, "median_at_most": middle,
+                     "within": median <= middle and largest <= limit})  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 # --- in words -----------------------------------------------------------------------------------------------------
@@ -249,21 +254,23 @@ def rows(report: Report) -> list[Row]:
         worst = at["median"].max(), at["largest"].max(), at["tau"].min()
         far = "median difference {:.2g}, largest {:.2g}, tau {:.3f}".format(*worst)
         if part.reproduced:
-            result = "; ".join(
-                [f"reproduced with {first} ({far})", *(f"within tolerance too: {name}" for name in more)]
-            )
+            result = [f"reproduced with {first} ({far})", *(f"within tolerance too: {name}" for name in more)]
         else:  # the published files were not all made alike, so one prompt may be reproduced by itself
             alone = part.table[part.table["within"]].groupby("prompt", sort=False)["setting"].agg(", or ".join)
-            nearest = f"reproduced by no setting; the nearest is {first} ({far})"
-            result = "; ".join([nearest, *(f"{prompt} alone: {settings}" for prompt, settings in alone.items())])
-        status = "ok" if part.reproduced else "wrong"
-        checked.append(Row(f"published {source}", status, result, "", {"settings": part.table.to_dict("records")}))
+            result = [f"reproduced by no setting; the nearest is {first} ({far})"]
+            result += [f"{prompt} alone: {settings}" for prompt, settings in alone.items()]
+        status, numbers = "ok" if part.reproduced else "wrong", {"settings": part.table.to_dict("records")}
+        checked.append(Row(f"published {source}", status, "; ".join(result), "", numbers))
     return checked
 
 
-def lines(report: Report) -> list[str]:
-    """Return the report as lines of text: what was run, a row per setting and prompt, and a row per source."""
+def print_report(name: str, **options: Any) -> bool:
+    """Print how a model compares with its published scores; return whether no setting reproduces them.
+
+    options: of `verify`.
+    """
+    report = verify(name, **options)
     items = [show_token(item, 30).replace("␣", " ") for item in report.table["item"]]
-    table = report.table.drop(columns=["source", "scale"]).assign(item=items)
-    checked = [line for row in rows(report) for line in row.lines()]
-    return [*report.notes, "", *table.to_string(index=False).splitlines(), "", *checked]
+    table = report.table.drop(columns=["source", "scale"]).assign(item=items).to_string(index=False)
+    print(*report.notes, "", table, "", *(line for row in rows(report) for line in row.lines()), sep="\n")
+    return not report.is_reproduced

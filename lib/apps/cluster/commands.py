@@ -1,7 +1,7 @@
 """The commands with ON=: scores and notebooks by Ray, each model a task on a machine's cards or a cluster's nodes.
 
-A task scores a whole table into a folder that all nodes see, shard by shard, as a run in one process does. If a process
-or a node ends, Ray starts its task again; the task goes on from the shards that are there, so the table is the same.
+A task scores a whole table into a folder that all nodes see. If a process or a node ends, Ray starts its task again,
+and the task continues from the shards that are there. So the table is the same as that of one process.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from ... import ROOT, InputError
 from ...models import checkpoints, layers, reward_models
 from ...notebooks import runs, workers
 from ...notebooks.files import cause_of
-from ...notebooks.jobs import TRAINING, Job
+from ...notebooks.jobs import TRAINING, Job, Result
 from ...notebooks.pages import score_lines, shown_path
 from ...scoring import engine
 from ...scoring.stages import SMALL
@@ -38,8 +38,8 @@ TO_END = 60  # seconds that a process whose node is gone may still hold a table
 
 
 def score(
-    on: str, name: str, prompts: str | None = None, collection: str | None = None, *, reply_mode: str = "text",
-    bos: str = "single", tokens: int | None = None, stream: int | None = None, **options,
+    on: str, name: str, prompts: str | None = None, collection: str | None = None, *, tokens: int | None = None,
+    reply_mode: str = "text", bos: str = "single", **options,
 ) -> int:  # fmt: skip
     """Score the vocabularies of reward models; return how many of them failed. on: see connection.connected.
 
@@ -51,14 +51,13 @@ def score(
     texts, models = read_prompts(prompts), find_models(name.split(","))
     study = study_of(models, collection)
     study = study if tokens is None else Collection(f"{study}-sample-{tokens}")
-    options |= {"stream": None if stream is None else bool(stream)}
-    how = {"reply_mode": reply_mode, "bos": bos, "tokens": tokens}
+    how = {"reply_mode": reply_mode, "bos": bos}
     with connection.connected(on):
         placed, failed = place_all(models, options, connection.nodes_of(study.scores.parent))
         tasks = {}
         for nickname, (asks, given) in placed.items():
             path = scores.path_of(study, nickname)
-            tasks[nickname] = (task(score_model, asks, models[nickname], given, texts, path, how), asks)
+            tasks[nickname] = (task(score_model, asks, models[nickname], given, texts, path, tokens, how), asks)
         for nickname, reference in tqdm(as_they_end(tasks), "models", len(tasks), unit=" models"):
             try:
                 tqdm.write("\n".join(answer_of(reference, nickname)), end="")
@@ -113,16 +112,17 @@ def needs_of(load: str, options: dict) -> Needs:
     return Needs(int(parameters * weights.size_of(dtype) * weights.BESIDE), parameters < SMALL, streams)
 
 
-def score_model(load: str, options: dict, prompts: dict[str, str], path: Path, how: dict) -> list[str]:
+def score_model(
+    load: str, options: dict, prompts: dict[str, str], path: Path, tokens: int | None, how: dict
+) -> list[str]:  # fmt: skip
     """Score a model's table on the node where this runs; return the lines that it printed."""
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         model = reward_models.load(load, **options)
-        token_ids = how["tokens"] and engine.sample(model, how["tokens"])
+        token_ids = None if tokens is None else engine.sample(model, tokens)
         # Where this is begun again, the process of before may need a moment to end and to let the table go.
         with contextlib.suppress(Timeout), FileLock(path.with_name(f"{path.name}.lock"), timeout=TO_END):
             pass
-        engine.score_vocabulary(model, prompts, path, reply_mode=how["reply_mode"], bos=how["bos"],
-                                token_ids=token_ids, progress=False)  # fmt: skip
+        engine.score_vocabulary(model, prompts, path, **how, token_ids=token_ids, progress=False)
     return printed.getvalue().splitlines()
 
 
@@ -170,11 +170,11 @@ class OnCluster:
         """Start a job as a task of Ray."""
         reference = task(execute, self.asks_of(job), job)
 
-        def ended() -> workers.Ended:
+        def ended() -> Result:
             try:
                 return answer_of(reference, job.name)
             except Exception as error:
-                return "failed", cause_of(error), ()
+                return Result("failed", cause=cause_of(error))
 
         return workers.Running(job, reference, ended)
 
@@ -193,8 +193,8 @@ class OnCluster:
                 ray.cancel(job.handle, force=True)
 
 
-def execute(job: Job) -> workers.Ended:
-    """Execute a notebook on the node where this runs, on as many threads as Ray gives it; return how it went."""
+def execute(job: Job) -> Result:
+    """Execute a notebook on the node where this runs, with the number of threads that Ray assigned."""
     os.environ.update(dict.fromkeys(workers.THREADS, os.environ.get("OMP_NUM_THREADS", "1")))
     return workers.outcome(job)
 

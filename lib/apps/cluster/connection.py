@@ -1,7 +1,6 @@
 """Ray itself: connecting, tasks and their answers, and a check that all nodes have what this project needs."""
 
 import contextlib
-import hashlib
 import logging
 import os
 import platform
@@ -21,6 +20,7 @@ import psutil
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ... import ROOT, InputError
+from ...io import hash_of_code
 from . import grpc, ray
 from .placement import Asks, Node, NoRoom
 
@@ -49,10 +49,10 @@ for process in started:
 
 @contextlib.contextmanager
 def connected(on: str) -> Iterator[None]:
-    """Connect to Ray; on leaving, end what was started for it here.
+    """Connect to Ray; on leaving, end what was started for it here. InputError if nothing answers.
 
-    on: "auto" or the address of a head. Inside a Ray job "auto" is its cluster, elsewhere this machine with all cards.
-    An address is host:6379 from one of its nodes, ray://host:10001 from elsewhere. InputError if nothing answers.
+    on: "auto", which is the cluster of a Ray job or else this machine; or the address of a head, host:6379 from one of
+    its nodes and ray://host:10001 from elsewhere.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is informed that this ran
     on_sigterm = signal.getsignal(signal.SIGTERM)
@@ -125,16 +125,15 @@ def task(function: Callable, asks: Asks, *given):
 
 
 def answer_of(reference, name: str):
-    """Return what a task returned, or raise what it raised. name: of the task, for errors.
+    """Return what a task returned, or raise what it raised; InputError if its process ended every time.
 
-    InputError if its process ended without an answer every time that Ray started it.
+    name: of the task, for errors.
     """
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
-        raise (
-            error.cause if isinstance(error.cause, Exception) else InputError(" ".join(str(error).split()))
-        ) from None
+        cause = error.cause if isinstance(error.cause, Exception) else InputError(" ".join(str(error).split()))
+        raise cause from None
     except ray.exceptions.RayError as error:
         raise InputError(
             f"{name}: its process or its node ended {RETRIES + 1} times ({type(error).__name__}), perhaps for want of "
@@ -145,8 +144,8 @@ def answer_of(reference, name: str):
 def as_they_end(tasks: dict, patience: float = TO_COME_BACK, every: float = 10) -> Iterator[tuple[Any, Any]]:
     """Yield the key of each task and its reference, in the order in which the tasks end.
 
-    tasks: key -> (reference, what it asks for). A task whose node is gone would wait for ever for another node with
-    room, so NoRoom is raised after `patience` seconds without such a node.
+    tasks: key -> (reference, what it asks for). NoRoom after `patience` seconds in which no node could hold a task,
+    which otherwise would wait for ever.
     """
     waiting, seen = dict(tasks), time.monotonic()
     while waiting:
@@ -165,23 +164,18 @@ def as_they_end(tasks: dict, patience: float = TO_COME_BACK, every: float = 10) 
 
 @dataclass(frozen=True)
 class Look:
-    """What a process finds on its node."""
+    """What a process finds on its node: versions by name, whether it sees the file, bytes of the smallest card."""
 
-    versions: dict[str, str]  # by name
-    sees: bool  # whether the file is there
-    card_memory: int = 0  # bytes of the smallest card
+    versions: dict[str, str]
+    sees: bool
+    card_memory: int = 0
 
 
 def look(file: Path) -> Look:
-    """Return what this process finds: versions, whether it sees the file, and the memory of the node's smallest card.
-
-    The version of the project is a hash of the files of lib.
-    """
-    digest = hashlib.sha256()
-    for path in sorted((ROOT / "lib").rglob("*.py")):
-        digest.update(f"{path.relative_to(ROOT).as_posix()}\0".encode() + path.read_bytes())
+    """Return what this process finds on its node. The version of the project is a hash of what its code does."""
+    project = hash_of_code(sorted((ROOT / "lib").rglob("*.py")))[:12]
     python = ".".join(platform.python_version_tuple()[:2])
-    versions = {"Python": python, "the project": digest.hexdigest()[:12]} | {name: version(name) for name in LIBRARIES}
+    versions = {"Python": python, "the project": project} | {name: version(name) for name in LIBRARIES}
     card_memory = 0
     # nvidia-smi lists all cards of the node; torch would see only those that Ray gives this process.
     query = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]

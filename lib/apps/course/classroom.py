@@ -81,9 +81,7 @@ def _add_wheels(folder: Path) -> None:
     try:
         subprocess.run(command, cwd=folder, check=True)
     except subprocess.CalledProcessError as error:
-        raise InputError(
-            "pip could not get all packages (see above); run this with a network, or without WHEELS"
-        ) from error
+        raise InputError("pip could not get all packages (see above); use a network, or leave out --wheels") from error
 
 
 def requirements(extra: str = "") -> list[str]:

@@ -2,7 +2,6 @@
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -16,26 +15,22 @@ from ...tables.words import is_nonword, is_word
 LISTS = ("moral foundations", "big two")  # of the published words, in the order in which a word's first list counts
 
 
-@dataclass
-class About:
-    """Columns over the page's texts."""
+def about(texts: list[str], collection: Collection) -> tuple[pd.Series, dict[str, np.ndarray]]:
+    """Return the kind of each text, and what else is known: name -> (texts,) float32, NaN where unknown.
 
-    kind: pd.Series  # (texts,) strings
-    columns: dict[str, np.ndarray] = field(default_factory=dict)  # name -> (texts,) float32, NaN where unknown
-
-
-def about(texts: list[str], collection: Collection) -> About:
-    """What is known of the texts of a collection. What has to be fetched and cannot be had is left out."""
+    What has to be downloaded and cannot be is left out.
+    """
     series = _series(texts)
     words = series.str.strip().str.lower()
-    found = About(_kinds(series, words, collection))
-    frequency = np.log10(_looked_up(words, "wordfreq"))
-    found.columns["frequency"] = frequency.astype(np.float32)
-    found.columns["sentiment"] = _looked_up(words, "vader").astype(np.float32)
+    frequency, sentiment = np.log10(_looked_up(words, "wordfreq")), _looked_up(words, "vader")
+    columns = {"frequency": frequency.astype(np.float32), "sentiment": sentiment.astype(np.float32)}
     if collection == ITEMS:
+        from ...tables.score_files import human_ratings  # here, because it loads what runs models
+
         with suppress(InputError):
-            found.columns["people's rank"] = _peoples_rank(series)
-    return found
+            ranks = human.ranks(human_ratings().set_index("item")["elo"])  # 1 = most preferred
+            columns["people's rank"] = series.map(ranks).to_numpy(dtype=np.float32)
+    return _kinds(series, words, collection), columns
 
 
 def _series(texts: list[str]) -> pd.Series:
@@ -47,14 +42,6 @@ def _looked_up(words: pd.Series, lexicon: str) -> np.ndarray:
     """Return the number that a lexicon has for each word (in small letters, trimmed), NaN for none."""
     listed = lexicons.load(lexicon)
     return words.map(listed.corrected.set_index("word")[listed.quantity]).to_numpy(dtype=float)
-
-
-def _peoples_rank(texts: pd.Series) -> np.ndarray:
-    """Rank by Elo on EloEverything, 1 = most preferred, ties share the average; InputError if it cannot be had."""
-    from ...tables.score_files import human_ratings  # here, because it loads what runs models
-
-    rated = human_ratings().set_index("item")["elo"]
-    return texts.map(human.ranks(rated)).to_numpy(dtype=np.float32)
 
 
 # --- kinds --------------------------------------------------------------------------------------------------------

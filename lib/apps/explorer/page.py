@@ -31,18 +31,17 @@ TYPES = ("float32", "int32", "uint8")  # of the block's arrays
 
 
 def path_of(collection: Collection) -> Path:
-    """Where the page of a collection lies: data/explorer/<collection>.html. It is made, and not kept in git."""
+    """Return the path of a collection's page: data/explorer/<collection>.html, which is not kept in git."""
     return ROOT / "data" / "explorer" / f"{collection}.html"
 
 
 def write(collection: Collection, path: Path | None = None) -> Path:
-    """Write the page of a collection and say where; InputError if it has no scores.
+    """Write the page of a collection and return its path; InputError if it has no scores.
 
-    The page is one file of about 4/3 of its compressed numbers, asks for nothing over a network, and opens by double
-    click in any browser since 2023 (it needs DecompressionStream).
+    The page is one file that needs no network, and opens by double click in any browser since 2023 (it needs
+    DecompressionStream). It is 4/3 as large as its compressed numbers.
     """
-    tables = scores.read_all(collection)
-    content = build(tables, collection)
+    content = build(scores.read_all(collection), collection)
     path = path or path_of(collection)
     with replacing(path, size=len(content)) as part:
         part.write_text(content, encoding="utf-8", newline="\n")
@@ -118,13 +117,10 @@ def pack(description: dict, arrays: dict[str, np.ndarray]) -> bytes:
 
 def _texts(texts: list[str], collection: Collection) -> tuple[dict, dict[str, np.ndarray]]:
     """Return the texts, how special characters are shown, which texts are offensive, and what is known about them."""
-    known = about(texts, collection)
-    names = sorted(known.kind.unique())
-    arrays = {"kind": known.kind.map({name: number for number, name in enumerate(names)}).to_numpy(dtype=np.uint8)}
-    columns = []
-    for name, values in known.columns.items():
-        arrays[name] = values
-        columns.append({"array": name, "quantity": name, "model": "", "prompt": "", "vocabulary": None})
+    kinds, known = about(texts, collection)
+    names = sorted(kinds.unique())
+    arrays = {"kind": kinds.map({name: number for number, name in enumerate(names)}).to_numpy(dtype=np.uint8)} | known
+    columns = [{"array": name, "quantity": name, "model": "", "prompt": "", "vocabulary": None} for name in known]
     description = {
         "texts": texts,
         "shown": {row: shown for row, text in enumerate(texts) if (shown := visible(text)) != text},

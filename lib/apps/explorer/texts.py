@@ -1,8 +1,8 @@
 """The texts of a collection, each once, and where the score tables of its models have them.
 
-Models that share a tokenizer score the same vocabulary. The page has one row per text: a text that two vocabularies
-hold is one row, so that models of both can be compared on it. If several ids of a
-vocabulary decode to one text, such as bytes that are no whole character, each id has a separate row.
+Models that share a tokenizer score the same vocabulary. The page has one row per text, so that models with different
+vocabularies can be compared on it. If several ids of a vocabulary decode to one text, such as bytes that are no whole
+character, each id has a separate row.
 """
 
 from collections.abc import Iterable
@@ -16,27 +16,24 @@ READING = ["token_id", "text", "reply_ids", "input_group"]
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """What models with one tokenizer were asked: a row per token id, with columns READING, in the tables' order.
+    """What models with one tokenizer were asked."""
 
-    models: their nicknames. rows: the page's row of each, (tokens,) int32.
-    """
-
-    models: tuple[str, ...]
-    tokens: pd.DataFrame
-    rows: np.ndarray
+    models: tuple[str, ...]  # nicknames
+    tokens: pd.DataFrame  # a row per token id, with columns READING, in the order of the score tables
+    rows: np.ndarray  # the page's row of each token, (tokens,) int32
 
     @property
     def is_reading_known(self) -> bool:
-        """Whether the tables say what was fed; published ones do not."""
+        """Return whether the tables say what was fed; published ones do not."""
         return bool(self.tokens["reply_ids"].map(len).any())
 
     def holds(self, table: pd.DataFrame) -> bool:
-        """Whether a score table is about these ids and texts, row by row."""
+        """Return whether a score table is about these ids and texts, row by row."""
         return all(self.tokens[name].tolist() == table[name].tolist() for name in ("token_id", "text"))
 
 
 def lay_out(tables: dict[str, pd.DataFrame]) -> tuple[list[str], list[Vocabulary]]:
-    """The page's texts in order, and the vocabularies of these score tables (model -> table)."""
+    """Return the page's texts in order, and the vocabularies of these score tables (model -> table)."""
     alike: dict[bytes, list[str]] = {}
     for name, table in tables.items():
         alike.setdefault(_reading(table), []).append(name)
@@ -50,15 +47,14 @@ def lay_out(tables: dict[str, pd.DataFrame]) -> tuple[list[str], list[Vocabulary
 
 
 def _reading(table: pd.DataFrame) -> bytes:
-    """The same bytes for tables of the same tokens that were read alike."""
-    ids = [tuple(int(i) for i in ids) for ids in table["reply_ids"]]
+    """Return bytes that are the same for tables of the same tokens that were read alike."""
+    ids = [tuple(map(int, ids)) for ids in table["reply_ids"]]
     columns = [table[name].tolist() for name in ("token_id", "text", "input_group")]
     return repr([*columns, ids]).encode("utf-8", "surrogatepass")
 
 
 def _keys(tokens: pd.DataFrame, vocabulary: int) -> Iterable[tuple]:
-    """What makes a row of the page: the text, and where it is not alone in its vocabulary, which id it is of."""
-    for text, token_id, is_twice in zip(
-        tokens["text"], tokens["token_id"], tokens["text"].duplicated(keep=False), strict=True
-    ):
+    """Yield the key of each row of the page: the text, and where it is not unique in its vocabulary, also the id."""
+    twice = tokens["text"].duplicated(keep=False)
+    for text, token_id, is_twice in zip(tokens["text"], tokens["token_id"], twice, strict=True):
         yield (text, vocabulary, token_id) if is_twice else (text,)
