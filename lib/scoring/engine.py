@@ -6,10 +6,12 @@ a run that is stopped goes on there.
 """
 
 import datetime
+import gzip
 import hashlib
 import json
 import platform
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import version
@@ -21,7 +23,7 @@ import torch
 from tqdm import tqdm
 
 from .. import InputError, io
-from ..io import lock
+from ..io import hash_of_code, lock, replacing
 from ..models import conversations
 from ..models.conversations import Inputs
 from ..models.reward_models import RewardModel
@@ -32,6 +34,7 @@ from . import shards, stages
 from .stages import Block
 
 REPLIES_PER_SHARD = 8192  # rewards that are written to disk together
+MANY = 20_000  # replies; fewer are prepared in less time than a file is worth
 COMPARED = 64  # replies that are prepared again, evenly spaced, to see that a preparation holds for another prompt
 
 
@@ -207,18 +210,25 @@ def _hash_of(value: object) -> str:
 
 
 def prepare(
-    model: RewardModel, prompts: Iterable[str], replies: Sequence, *, reply_mode: str = "text", bos: str = "single"
-) -> Iterator[Inputs]:
+    model: RewardModel, prompts: Iterable[str], replies: Sequence, folder: Path | None = None, *,
+    reply_mode: str = "text", bos: str = "single",
+) -> Iterator[Inputs]:  # fmt: skip
     """Yield the inputs of the same replies under each prompt, as from RewardModel.inputs_for.
 
     Tokenizers cut at control tokens before all else. So the part of a conversation between the control tokens next to
-    the reply is read alike under every prompt (conversations.Between), and only the ids before it change.
+    the reply is read alike under every prompt (conversations.Between), and only the ids before it change. folder: where
+    the inputs of MANY replies are kept, for later runs and other models of the tokenizer.
     """
-    first, how = None, {"reply_mode": reply_mode, "bos": bos}
+    how = {"reply_mode": reply_mode, "bos": bos}
+    is_kept = folder and reply_mode == "text" and len(replies) >= MANY and model.tokenizer.is_fast
+    file = folder / f".{_hash_of_preparation(model, replies, bos)}.inputs.gz" if folder and is_kept else None
+    first = _read_inputs(file, model, bos) if file else None
     for prompt in prompts:
         inputs = _under(model, prompt, first, replies, how) if first else None
         if inputs is None:
             inputs = first = model.inputs_for(prompt, replies, **how)
+            if file:
+                _write_inputs(file, inputs)
         yield inputs
 
 
@@ -246,6 +256,38 @@ def _around_reply(model: RewardModel, prompt: str, how: dict[str, str]) -> tuple
     return (between.opening, between.opening_ids, between.after, between.after_ids) if between else (prompt,)
 
 
+def _hash_of_preparation(model: RewardModel, replies: Sequence, bos: str) -> str:
+    """Return a hash of all that inputs are computed from, other than the prompt."""
+    tokenizer, code = model.tokenizer, hash_of_code(map(Path, (__file__, conversations.__file__)))
+    parts = [
+        code,
+        version("tokenizers"),
+        version("transformers"),
+        tokenizer.chat_template,
+        bos,
+        repr(model.after_reply),
+    ]
+    return _hash_of([*parts, model.gated, list(replies), tokenizer.backend_tokenizer.to_str()])
+
+
+def _write_inputs(file: Path, inputs: Inputs) -> None:
+    lists = {"group": inputs.group.tolist(), "suffixes": inputs.suffixes, "reply_ids": inputs.reply_ids}
+    about = {"prompt": inputs.conversation.prompt, "shared": len(inputs.prefix_ids)}
+    with replacing(file) as part:
+        part.write_bytes(gzip.compress(json.dumps(about | lists).encode(), compresslevel=1))
+
+
+def _read_inputs(file: Path, model: RewardModel, bos: str) -> Inputs | None:
+    """Return the inputs that the file keeps; None if it is not there or damaged, which gzip sees."""
+    try:
+        kept = json.loads(gzip.decompress(file.read_bytes()))
+    except (OSError, EOFError, ValueError, zlib.error):
+        return None
+    conversation = model.conversation(kept["prompt"], bos)
+    suffixes, reply_ids = (list(map(tuple, kept[name])) for name in ("suffixes", "reply_ids"))
+    return Inputs(conversation, conversation.prefix_ids[: kept["shared"]], suffixes, reply_ids, np.array(kept["group"]))
+
+
 # --- rewards of shards --------------------------------------------------------------------------------------------
 
 
@@ -254,7 +296,8 @@ def _score_prompts(
 ) -> Iterator[tuple[str, Inputs, np.ndarray]]:  # fmt: skip
     """Yield each prompt's name, inputs and rewards, (inputs,) float32. Finished shards are read, not scored."""
     names, prepared = list(prompts), None
-    inputs_in_order = prepare(model, prompts.values(), replies_of(tokens, how.get("reply_mode", "text")), **how)
+    replies = replies_of(tokens, how.get("reply_mode", "text"))
+    inputs_in_order = prepare(model, prompts.values(), replies, folder.parent, **how)
     # Weights that stay in files are read once for all prompts; else one prompt's inputs at a time are held in memory.
     at_once = max(1, len(names)) if model.layers else 1
     for first in range(0, len(names), at_once):
