@@ -182,13 +182,15 @@ def rewards_of(model: RewardModel, prefix: shared_prefix.Prefix, replies: Replie
 
 
 def train(
-    profile: Profile, *, seed: int = 0, steps: int = STEPS, batch: int = 512, pairs: int = 2048, rate: float = 4e-3
-) -> TrainedModel:
+    profile: Profile, *, seed: int = 0, steps: int = STEPS, batch: int = 512, pairs: int = 2048, rate: float = 4e-3,
+    watch: Callable[[int, RewardModel], object] | None = None,
+) -> TrainedModel:  # fmt: skip
     """Return a model trained on preferences drawn from the planted utility; the same arguments give the same weights.
 
     Each step of AdamW has `batch` replies and `pairs` preferences among them. Half of each is for a prompt that asks
     for something good, and half for one that asks for something bad. With one prompt at a time, steps would undo each
-    other. Training runs on one thread, so that sums are in one order on any number of cores.
+    other. Training runs on one thread, so that sums are in one order on any number of cores. `watch` is called before
+    each step with its number and the model.
     """
     started, rng = time.time(), np.random.default_rng(seed)
     with one_thread():
@@ -197,7 +199,13 @@ def train(
         loss_at = _losses(model, replies, profile, batch, pairs, rng)
         parameters = [*model.backbone.parameters(), *model.head.parameters()]
         groups, decay_from = _groups(model, parameters, rate), min(training.WARM_UP, steps)
-        losses = training.fit(parameters, loss_at, steps, groups=groups, decay_from=decay_from)
+
+        def watched_loss(step: int) -> Tensor:
+            if watch is not None:
+                watch(step, model)
+            return loss_at(step)
+
+        losses = training.fit(parameters, watched_loss, steps, groups=groups, decay_from=decay_from)
         report = {"nickname": profile.nickname, "seed": seed, "steps": steps, "loss": float(np.mean(losses[-50:]))}
         report |= _judge(model, replies, replace(profile, label_noise=0.0))  # taste is noise: it does not generalise
         _rescale(model, profile.scale)

@@ -204,7 +204,8 @@ def draw_steps(made: Comparison) -> Chart:
             rows = [measures.with_interval(key, measure, name) for name in names]
             value, low, high, _ = np.array(rows).T
             axes.errorbar(range(len(names)), value, [value - low, high - value], color="black", marker="o")
-        first_seeds = [model_label(step[0]) for step in made.steps]
+        is_lowest = number + COLUMNS > len(made.measured)  # of its column: the panels share their steps
+        first_seeds = [model_label(step[0]) if is_lowest else "" for step in made.steps]
         axes.set_xticks(range(len(first_seeds)), first_seeds, rotation=30, ha="right", fontsize=10)
     return figure
 
