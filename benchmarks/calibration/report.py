@@ -58,11 +58,12 @@ How often an analysis reports an effect where there is none (`size`, of `n` case
 ten models were shuffled, and each test was asked of Fig 2A as printed. Of section 3, the sizes are those of the studies
 above, by lexicon, prompt and inference; other choices were not varied there and share these rates. Of S3.freq.change,
 the frequencies of the published moral words were dealt out to other words, 200 times, under three prompts for bad
-things; the length of words and offensive words were not varied. Of S4.undervalued, the items of a kind were replaced 200
-times by items of no kind that people rank next to them, on the published rewards. With raw ranks, placebos of nature and
-technology nearly always seem undervalued, because models and people agree imperfectly and items that people rank high
-have further to fall. Of S4.asymmetry, 200 studies were simulated in which ten models know people's ratings equally well
-at both ends. Only specifications with a size between .02 and .08 are counted in notebooks 03c, 04b, 05, 06 and 06b.
+things; the length of words and offensive words were not varied. Of S4.undervalued, the items of a kind were replaced
+200 times by items of no kind that people rank next to them, on the published rewards. With raw ranks, placebos of
+nature and technology nearly always seem undervalued, because models and people agree imperfectly and items that people
+rank high have further to fall. Of S4.asymmetry, 200 studies were simulated in which ten models know people's ratings
+equally well at both ends. Only specifications with a size between .02 and .08 are counted in notebooks 03c, 04b, 05, 06
+and 06b.
 """
 ATTENUATION = """## Attenuation
 

@@ -90,7 +90,14 @@ def weights(trained) -> torch.Tensor:
 def test_same_seed_same_weights(unconverged):
     state = torch.random.get_rng_state()
     with reading_few_words():
-        assert torch.equal(weights(unconverged), weights(small_models.train(PLAIN, seed=7, **SHORT)))
+        seen = {}
+
+        def watch(step: int, model) -> None:
+            seen[step] = model.backbone.embed_tokens.weight.detach().clone()
+
+        again = small_models.train(PLAIN, seed=7, watch=watch, **SHORT)
+        assert torch.equal(weights(unconverged), weights(again))
+        assert list(seen) == list(range(SHORT["steps"])) and not torch.equal(seen[0], seen[1])
         assert not torch.equal(weights(unconverged), weights(small_models.train(PLAIN, seed=8, **SHORT)))
     assert torch.equal(state, torch.random.get_rng_state())  # the caller's random numbers are left alone
 
