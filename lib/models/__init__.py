@@ -1,1 +1,1 @@
-"""Models: a conversation rendered, a checkpoint opened, its head, and what a reward or language model makes of it."""
+"""Models: render a conversation, open a checkpoint and its head, and run a reward model or a language model."""

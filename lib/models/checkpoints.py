@@ -86,8 +86,8 @@ def enough_memory(what: str = "", line: str = "") -> Iterator[None]:
 class Files:
     """The files of a checkpoint that can change a reward.
 
-    revision: the commit on the hub and a hash of the files, or for a local folder the hash alone. states: of each file
-    what io.state_of gave before it was hashed, and the SHA-256 of its content.
+    - revision: the commit on the hub and a hash of the files. For a local folder it is the hash alone.
+    - states: for each file, the result of io.state_of before the file was hashed, and the SHA-256 of its content
     """
 
     folder: Path
@@ -95,7 +95,7 @@ class Files:
     states: dict[Path, tuple[list[int], str]]
 
     def refuse_changed(self, *paths: Path) -> None:
-        """Raise InputError if one of these files, by default any, is not what it was when it was hashed."""
+        """Raise InputError if one of these files (by default of all files) has changed since it was hashed."""
         for path in paths or self.states:
             state, digest = self.states[path]
             with contextlib.suppress(OSError):  # it is gone
@@ -112,7 +112,8 @@ class Files:
 def open_files(hub_id: str, revision: str, patterns: Sequence[str] = READ) -> Files:
     """Return the files of the checkpoint in a folder, or on the hub, from where they are downloaded once.
 
-    patterns: of the files to download; by default all that a model is read from. InputError if it cannot be had.
+    `patterns` selects the files to download. The default is every file that a model needs. InputError if the checkpoint
+    is not available.
     """
     folder, commit = Path(hub_id), ""
     if folder.is_absolute() and not folder.is_dir():
@@ -137,7 +138,7 @@ def _download(hub_id: str, revision: str, patterns: Sequence[str]) -> Path:
 
 
 def _in_safetensors(folder: Path) -> Path:
-    """Return a folder with the checkpoint as transformers' classes store it: itself, or what was made of it."""
+    """Return a folder with the checkpoint as transformers' classes store it: this folder, or a converted copy."""
     formats.unpickle(folder)
     cache = ROOT / "data" / "cache"
     if formats.is_adapter(folder):
@@ -168,7 +169,7 @@ def _why_not_fetched(hub_id: str, error: Exception) -> str:
 
 
 def _hash_of(folder: Path) -> tuple[str, dict[Path, tuple[list[int], str]]]:
-    """Return a hash of every file of the folder that can change a reward, by name and content, and their states."""
+    """Return a hash of the names and contents of all files that can change a reward, and the states of these files."""
     files = {path for pattern in (*READ, TEMPLATES) for path in folder.glob(pattern) if path.is_file()}
     digest, states = hashlib.sha256(), {}
     for path in sorted(file for file in files if file.name not in NOT_READ):
@@ -181,7 +182,7 @@ def _hash_of(folder: Path) -> tuple[str, dict[Path, tuple[list[int], str]]]:
 
 
 def _hash_content(path: Path) -> str:
-    """Return the SHA-256 of a file, in hex: the one that was kept if the file has not changed since. OSError: none."""
+    """Return the SHA-256 of a file, in hex, kept until the file changes. OSError if there is no file."""
 
     def compute(path: Path) -> str:
         with path.open("rb") as content:
@@ -238,7 +239,7 @@ def dtype_for(wanted: str, device: str, config: PreTrainedConfig) -> str:
 def config_of(folder: Path) -> PreTrainedConfig:
     """Return the checkpoint's configuration.
 
-    Raises InputError if there is none, if transformers cannot read it, or for what `_problem_of` says.
+    Raises InputError if there is none, if transformers cannot read it, or if `_problem_of` finds a problem.
     """
     place = folder / "config.json"
     if not place.is_file():
@@ -261,7 +262,7 @@ def config_of(folder: Path) -> PreTrainedConfig:
 
 
 def _problem_of(config: PreTrainedConfig) -> str:
-    """Return what makes a configuration one that is not read here, with the remedy; "" if nothing does."""
+    """Return why a configuration is not supported here, with the remedy; "" if it is supported."""
     text, window, named = config.get_text_config(), getattr(config, "sliding_window", None), config.architectures or []
     if text is not config:
         return (
@@ -361,7 +362,8 @@ def from_safetensors(
 ) -> tuple[PreTrainedModel, dict]:  # fmt: skip
     """Return the checkpoint as a model of this Auto class, without remote code, and the report of its loading.
 
-    attention: as from set_attention; None leaves it to the architecture. layout: as from layers.layout.
+    With `attention` None, the architecture decides; other values come from set_attention. `layout` comes from
+    layers.layout.
     """
     how = {"dtype": getattr(torch, dtype), "attn_implementation": "eager" if attention == "uncapped" else attention}
     with quiet_transformers(), built_from(folder):
@@ -377,7 +379,7 @@ def from_safetensors(
 
 
 def length_limit(config: PreTrainedConfig) -> int | None:
-    """Return how many tokens a conversation may have before all its positions depend on its length; None: any number.
+    """Return how many tokens a conversation may have before its length changes all positions; None: no limit.
 
     Rotary embeddings of the kinds `dynamic` and `longrope` choose other frequencies for longer conversations, also at
     their beginning.
@@ -435,7 +437,7 @@ def ready(model: PreTrainedModel, device: str) -> PreTrainedModel:
 def refuse_unloaded(folder: Path, report: dict, extra: Iterable[str], head_name: str = "") -> None:
     """Raise InputError if the loading report names a tensor that is missing or misshapen, or if any is left over.
 
-    head_name: of the head that the tensors belong to; "" for those of the backbone.
+    head_name: the head that the tensors belong to; "" for the tensors of the backbone.
     """
     misshapen = [key[0] if isinstance(key, tuple) else str(key) for key in report["mismatched_keys"]]
     extra = [key for key in extra if not key.endswith(COMPUTED)]

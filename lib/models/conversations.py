@@ -1,8 +1,8 @@
-"""Conversations: a prompt and replies to it as a model reads them, rendered to text and then to token ids.
+"""Conversations: render a prompt and its replies as a model reads them, to text and then to token ids.
 
 Everything here takes a tokenizer, not a model. A reward model reads whole conversations: `open_conversation` renders
-the prompt with a gap for the reply, `encode` fills the gap with texts, and `inputs_for` merges what is the same input.
-A language model reads the prompt up to where the assistant is about to speak: `frame`, and its ids, `frame_ids`.
+the prompt with a gap for the reply, `encode` fills the gap with texts, and `inputs_for` merges identical inputs. A
+language model reads the prompt up to where the assistant is about to speak: `frame`, and its ids, `frame_ids`.
 """
 
 import os
@@ -45,9 +45,11 @@ Ids = tuple[int, ...]
 class Conversation:
     """A prompt rendered for one reward model, with a gap where the reply stands.
 
-    before, after: the rendered text around the reply. prefix_ids + reply ids + closing_ids is the whole model input.
-    header_ids: from the end of the user's turn to the reply; a gate reads the first of them, at gate_position in
-    prefix_ids. Both are empty, respectively None, where no gate reads.
+    - before, after: the rendered text around the reply
+    - prefix_ids, closing_ids: the ids around the reply's ids in the whole model input
+    - header_ids: the ids from the end of the user's turn to the reply. A gate reads the first of them. Empty without a
+      gate.
+    - gate_position: where the gate reads in prefix_ids; None without a gate
     """
 
     prompt: str
@@ -65,8 +67,8 @@ def open_conversation(
 ) -> Conversation:
     """Return the prompt rendered with a gap for the reply.
 
-    bos: one of BOS. gated: whether a head reads where the user's turn ends. InputError if the prompt is empty, or if
-    the template leaves no place for the reply or adds what should not be there.
+    `bos` is one of BOS. `gated` says whether the head has a gate, which reads where the user's turn ends. InputError if
+    the prompt is empty, or if the template leaves no place for the reply or adds something unexpected.
     """
     if bos not in BOS:
         raise InputError(f"bos must be one of {', '.join(BOS)}, not {bos!r}")
@@ -87,8 +89,8 @@ def encode(
 ) -> list[list[int]]:  # fmt: skip
     """Return the whole model input for each reply as text: chat template, then tokenisation of the whole (section 2).
 
-    between: of this conversation; with it the same takes half the time. InputError for a reply that opens another turn
-    where the head has a gate, which would read there.
+    `between` belongs to this conversation and halves the time. InputError for a reply that opens another turn if the
+    head has a gate, because the gate would read there.
     """
     inputs = between.inputs(tokenizer, render(tokenizer, conversation.prompt, replies)) if between else None
     if inputs is None:
@@ -138,7 +140,7 @@ def _adds_bos(tokenizer: PreTrainedTokenizerBase, text: str) -> bool:
 
 
 def _text_around_reply(tokenizer: PreTrainedTokenizerBase, prompt: str) -> tuple[str, str, str]:
-    """Return the rendered text before and after the reply, and the end of the former that follows the prompt."""
+    """Return the rendered text before the reply, the text after it, and the text between prompt and reply."""
     if not tokenizer.chat_template:
         return f"{prompt}\n", "", ""  # encoders read the pair (prompt, reply); there is no text around it
     asked, replied, other = STAND_INS[:3]
@@ -188,8 +190,8 @@ def _common_prefix(inputs: list[list[int]]) -> Ids:
 class Between:
     """The part of a rendered conversation between the control tokens next to the reply, which is read by itself.
 
-    Tokenizers cut at control tokens first, so nothing beyond them decides what a reply is read as. before, after: the
-    text around the part, and its ids. opening, opening_ids: what stands in the part before the reply.
+    Tokenizers cut at control tokens first, so nothing beyond them changes how a reply is tokenised. `before` and
+    `after` are the text and the ids around the part. `opening` and `opening_ids` come before the reply within the part.
     """
 
     before: str
@@ -204,7 +206,7 @@ class Between:
         return rendered[len(self.before) : len(rendered) - len(self.after)]
 
     def inputs(self, tokenizer: PreTrainedTokenizerBase, rendered: list[str]) -> list[list[int]] | None:
-        """Return the whole model inputs; None if the template writes something else around one of the replies."""
+        """Return the whole model inputs; None if the template writes other text around one of the replies."""
         if not all(text.startswith(self.before) and text.endswith(self.after) for text in rendered):
             return None
         texts = list(map(self.of, rendered))
@@ -217,7 +219,7 @@ class Between:
 def between_control_tokens(tokenizer: PreTrainedTokenizerBase, conversation: Conversation) -> Between | None:
     """Return the part of this conversation that is read by itself; None if the tokenizer does not cut there.
 
-    Control tokens that take in blanks beside them, or are part of another token, do not count.
+    Control tokens that absorb neighbouring blanks, or are part of another token, do not count.
     """
     if not tokenizer.is_fast or not tokenizer.chat_template:
         return None
@@ -258,9 +260,12 @@ def inputs_for(
 ) -> Inputs:  # fmt: skip
     """Return the model inputs for these replies to the prompt, identical ones merged.
 
-    reply_mode "text": each reply is a string; it goes through the chat template and is tokenised with it (section 2).
-    reply_mode "ids": each reply is a sequence of token ids, spliced in between prefix and closing ids as it is.
-    bos, gated, InputError: as for `open_conversation`. InputError also for another mode, one string or no reply.
+    - reply_mode "text": each reply is a string, which is put into the chat template and tokenised with it (section 2)
+    - reply_mode "ids": each reply is a sequence of token ids, which is inserted unchanged between prefix and closing
+      ids
+    - bos, gated: see `open_conversation`, also for its InputError
+
+    InputError also for another mode, for a single string, and for no reply.
     """
     if reply_mode not in ("text", "ids"):
         raise InputError(f"reply_mode must be 'text' or 'ids', not {reply_mode!r}")
@@ -281,7 +286,7 @@ def inputs_for(
 
 
 def _listed(replies: Iterable, reply_mode: str) -> list:
-    """Return the replies as a list of strings, or of tuples of ids; InputError for one string, and for no reply."""
+    """Return the replies as a list of strings, or of tuples of ids. InputError for a single string and for no reply."""
     given = [] if isinstance(replies, str | bytes) else list(replies)
     texts = [isinstance(reply, str) for reply in given]
     if reply_mode == "text" and given and all(texts):
@@ -381,8 +386,9 @@ def _append(apply_template: Callable, token: str, conversation: list, **options:
 def check_closing(closing: str | None, opened: OpenedTurn | None, gated: bool) -> str:
     """Return how a model's conversations end, one of CLOSINGS: as wanted, or for None as rendered.
 
-    InputError for another word, for "trim" where the template opens no turn, and for "rendered" where it opens one and
-    the head has a gate: its released code reads at the last header, which then comes after the reply.
+    InputError for another word, and for "trim" if the template opens no turn. "rendered" is refused for a head with a
+    gate if the template opens a turn. The released code of such heads reads at the last header, which then follows the
+    reply.
     """
     if closing not in (None, *CLOSINGS):
         raise InputError(f"closing must be 'rendered' or 'trim', not {closing!r}")
@@ -397,7 +403,7 @@ def check_closing(closing: str | None, opened: OpenedTurn | None, gated: bool) -
 
 
 def complete(conversation: Conversation, opened: OpenedTurn | None) -> Conversation:
-    """Return the conversation with the turn that was left out after the reply; as it is for None."""
+    """Return the conversation with the turn that was left out after the reply; unchanged for None."""
     if opened is None:
         return conversation
     return replace(
@@ -409,7 +415,7 @@ def complete(conversation: Conversation, opened: OpenedTurn | None) -> Conversat
 
 
 def frame(tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool) -> str:
-    """Return the text up to where the assistant speaks: the plain frame, or the template with a generation prompt."""
+    """Return the text up to the assistant's reply: the plain frame, or the template with a generation prompt."""
     if not tuned:
         return FRAME.format(prompt=prompt)
     return _from_template(tokenizer, [[{"role": "user", "content": prompt}]], add_generation_prompt=True)[0]
@@ -427,7 +433,7 @@ def frame_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool) -
 
 
 def vocabulary(tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
-    """Return every id the tokenizer knows, in order: columns token_id, token (its string), text (it decoded)."""
+    """Return every id of the tokenizer, in order, with columns token_id, token (its string), text (decoded)."""
     token_id = np.array(sorted(set(tokenizer.get_vocab().values())), dtype=np.int32)
     ids = token_id.tolist()
     with working_tokenizer(tokenizer.name_or_path):

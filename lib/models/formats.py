@@ -1,4 +1,4 @@
-"""Weights in other formats, written once as ordinary checkpoints: pickles, adapters, and other names of tensors.
+"""Weights in other formats (pickles, adapters, other tensor names), written once as ordinary checkpoints.
 
 What is written is an ordinary checkpoint in safetensors, so that all that reads one (streaming, the check, hashes)
 reads these too. No code runs: torch reads pickled weights with weights_only, and the arithmetic of an adapter is
@@ -35,7 +35,7 @@ Change = Callable[[dict[str, Tensor]], dict[str, Tensor]]  # of the tensors of o
 
 
 def unpickle(folder: Path) -> None:
-    """Write pickled weights that are not there as safetensors too beside them, and print a line.
+    """Write pickled weights as safetensors into the same folder, unless they are there, and print a line.
 
     Raises InputError if a file holds more than tensors: reading it could run code.
     """
@@ -82,8 +82,9 @@ def _write_json(path: Path, content: dict) -> None:
 def _write(target: Path, files: list[Path], change: Change, sources: tuple[Path, ...], config: dict) -> Path:
     """Write a checkpoint of the files' tensors as `change` makes them, one file in memory at once; return `target`.
 
-    sources: folders that the tokenizer and the templates are copied from, the last one counts. config.json is written
-    last: with it the checkpoint is whole. A tensor of a name that an earlier file holds is left out.
+    The tokenizer and the templates are copied from the folders `sources`; the last one counts. config.json is written
+    last, so its presence shows that the checkpoint is complete. If two files hold a tensor of one name, the first
+    counts.
     """
     target.mkdir(parents=True, exist_ok=True)
     weight_map: dict[str, str] = {}
@@ -117,7 +118,7 @@ def rules(kind: str) -> list[tuple[str, str]]:
 
 
 def _ordinary_name(name: str, kind: str) -> str:
-    """Return what an ordinary checkpoint calls the tensor; "" for a tensor that is not read. kind: as for rules."""
+    """Return the tensor's name in an ordinary checkpoint; "" for a tensor that is not read. See rules for `kind`."""
     for pattern, replacement in rules(kind):
         name = re.sub(pattern, replacement, name)
     return name
@@ -130,7 +131,7 @@ def _kind_of(config: dict) -> str:
 def needs_other_names(folder: Path, files: list[Path]) -> bool:
     """Return whether tensors in a checkpoint's files have other names than transformers' own classes give them.
 
-    Of files that cannot be read this says no: whoever opens them says what is wrong.
+    Return False for files that cannot be read; opening them reports the error.
     """
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -175,9 +176,10 @@ def rename(folder: Path, files: list[Path], target: Path) -> Path:
 
 
 def _apart(name: str, tensor: Tensor, config: dict) -> dict[str, Tensor]:
-    """Return a tensor of InternLM2 that holds queries, keys and values as three; any other as it is.
+    """Split a tensor of InternLM2 that holds queries, keys and values into three; return any other unchanged.
 
-    Its rows, (kv_heads * (group + 2) * head_dim), are for each key head: the queries of its group, its key, its value.
+    Its rows, (kv_heads * (group + 2) * head_dim), hold for each key head the queries of its group, its key and its
+    value.
     """
     start, wqkv, end = name.rpartition(".attention.wqkv.")
     if not wqkv:

@@ -20,18 +20,18 @@ from .. import InputError
 
 
 class Head(nn.Module):
-    """From hidden states at the last position, (n, d) float32, to rewards, (n,) float32, on the model's own scale."""
+    """Map hidden states at the last position, (n, d) float32, to rewards on the model's own scale, (n,) float32."""
 
     def gate(self, gate_hidden: Tensor) -> Tensor | None:
-        """Return the objectives' weights from the state where the user's turn ends, (d,) -> (objectives,), or None."""
+        """Return the objectives' weights, (objectives,), from the state where the user's turn ends, (d,); or None."""
         return None
 
 
 class LinearHead(Head):
     """Linear layers with ReLU between them. Most reward models have a single one, one direction: r = w . h.
 
-    widths: outputs of all layers but the last, which has one. bias: whether layers have one. Where the configuration
-    says so, rewards are normalised: (r - mean) / std.
+    `widths` holds the outputs of all layers except the last, which has one. `bias` says whether layers have a bias. If
+    the configuration says so, rewards are normalised: (r - mean) / std.
     """
 
     def __init__(self, config: PreTrainedConfig, widths: Sequence[int] = (), bias: bool = False):
@@ -49,8 +49,8 @@ class LinearHead(Head):
 def _normalisation(config: PreTrainedConfig) -> tuple[float, float]:
     """Return the mean and the standard deviation by which a reward is normalised; 0 and 1 where it is not.
 
-    OpenRLHF writes mean and std beside normalize_reward; beaver mean and var beside do_normalize, and a cost model of
-    that family is divided only. Sources: as in FAMILIES.
+    OpenRLHF stores mean and std with the setting normalize_reward. Beaver stores mean and var with do_normalize, and
+    its cost models are only divided. FAMILIES names the sources.
     """
     if getattr(config, "normalize_reward", False) and hasattr(config, "mean"):
         return float(config.mean), float(config.std)
@@ -81,7 +81,7 @@ class ArmoHead(Head):
 
 
 class QuantileHead(Head):
-    """QRM: each objective is a distribution over 19 quantiles; its mean counts, mixed by a gate that sees the prompt.
+    """QRM: each objective has 19 quantiles. A gate that reads the prompt mixes the means of the objectives.
 
     r = sum_k g_k (q . T)_k, where q_k is the mean of objective k's quantiles; the Gemma version has no T. (Dorka 2024)
     """
@@ -105,7 +105,7 @@ class QuantileHead(Head):
 
 
 class UncertaintyHead(Head):
-    """URM: five attributes as (mean, log sd) pairs; the means are mixed by weights computed from the reply's own state.
+    """URM: five attributes as (mean, log sd) pairs. Weights from the reply's own state mix the means.
 
     r = sum_i mu_i(h) w_i(h), weights not normalised. (Lou et al. 2024)
     """
@@ -166,8 +166,11 @@ class Gate(nn.Module):
 class Family(NamedTuple):
     """Reward models whose head is linear layers: under what name they store it, and where they read a conversation.
 
-    tensors: how the names of the head's tensors begin. architecture: a pattern of config.architectures[0]. reads: one
-    of reward_models.READ_AT. adds: the tokenizer's token that is put after each conversation. source: who says so.
+    - tensors: the start of the names of the head's tensors
+    - architecture: a pattern for config.architectures[0]
+    - reads: one of reward_models.READ_AT
+    - adds: the token that is put after each conversation
+    - source: where this is documented
     """
 
     tensors: str
@@ -208,7 +211,7 @@ def tensors_of_head(config: PreTrainedConfig, keys: Mapping[str, Path]) -> dict[
 
 
 def family_of(architecture: str, keys: Iterable[str]) -> str | None:
-    """Return the name in FAMILIES of a checkpoint with these tensors; None if its head is none of linear layers."""
+    """Return the name in FAMILIES of a checkpoint with these tensors; None if its head has other than linear layers."""
     keys = list(keys)
     for name, family in FAMILIES.items():
         is_named = re.fullmatch(family.architecture, architecture)
@@ -227,8 +230,9 @@ def own_name(head_name: str, key: str) -> str:
 def new_head(head_name: str, config: PreTrainedConfig, shapes: Mapping[str, Sequence[int]] | None = None) -> Head:
     """Return a freshly initialised head of the given name, shaped for the config, in fp32 and eval mode.
 
-    head_name: linear or another of FAMILIES, armorm, qrm_llama, qrm_gemma, urm or urm_helpfulness; InputError for any
-    other. shapes: of a linear head's tensors, by their names here; None for a single layer without bias.
+    `head_name` is a name in FAMILIES (such as linear), armorm, qrm_llama, qrm_gemma, urm or urm_helpfulness. InputError
+    for any other name. `shapes` gives the shapes of a linear head's tensors, by name; None means a single layer without
+    bias.
     """
     makers = {
         "armorm": ArmoHead,

@@ -1,8 +1,8 @@
 """Causal language models: loading, and the log-probability of every token as the next one.
 
-What a language model says is another question than what a reward model rewards (appendix A.1.2). A prompt is put into a
-frame that ends where the assistant is about to speak. One forward pass then gives a logit for every token of the
-vocabulary, and the log-softmax makes log-probabilities of them. Facts about the models of Tables A1-A5 are in
+What a language model would reply is a different question from what a reward model rewards (appendix A.1.2). A prompt is
+put into a frame that ends where the assistant's reply begins. One forward pass then gives a logit for every token of
+the vocabulary, and the log-softmax makes log-probabilities of them. Facts about the models of Tables A1-A5 are in
 data/language_models.csv.
 """
 
@@ -28,8 +28,9 @@ from . import checkpoints, conversations, tokenizers
 class LanguageModel:
     """A loaded causal language model, in eval mode on `device`.
 
-    name: how it was asked for. revision: as in checkpoints.Files. tuned: whether prompts go through its chat template
-    (instruction-tuned) or into the plain frame (pretrained).
+    - name: the name that the user gave
+    - revision: see checkpoints.Files
+    - tuned: True puts prompts into the chat template (instruction-tuned), False into the plain frame (pretrained)
     """
 
     name: str
@@ -44,7 +45,7 @@ class LanguageModel:
     model: PreTrainedModel
 
     def render(self, prompt: str) -> str:
-        """Return the text up to where the assistant speaks, as conversations.frame does."""
+        """Return the text up to the assistant's reply, as conversations.frame does."""
         return conversations.frame(self.tokenizer, prompt, tuned=self.tuned)
 
     def encode(self, prompt: str) -> list[int]:
@@ -58,9 +59,9 @@ def load(
 ) -> LanguageModel:  # fmt: skip
     """Return the language model of that nickname, hub id or folder.
 
-    device, dtype, attention: as in reward_models.load. tuned: whether to read prompts through the chat template. None
-    takes the registry's answer, else whether there is a template. InputError for anything that is not there, not open,
-    or not a language model.
+    See reward_models.Options for device, dtype and attention. `tuned` says whether to put prompts into the chat
+    template. None uses the registry, or else checks whether there is a template. InputError for a model that does not
+    exist, is not open, or is no language model.
     """
     entry = find(name := str(name))
     files = checkpoints.open_files(entry["hub_id"], entry["revision"])
@@ -87,7 +88,7 @@ def load(
 
 
 def find(name: str) -> dict:
-    """Return what is known of the model of that nickname, hub id or folder: a row of the registry, or what is given."""
+    """Return the registry's row for a nickname, hub id or folder (see registry.find_in)."""
     return registry.find_in(registry.language_models(), name, "language model")
 
 
@@ -122,7 +123,7 @@ def next_token_logits(model: LanguageModel, prompt: str) -> np.ndarray:
 def log_probabilities(logits: np.ndarray) -> np.ndarray:
     """Return the natural logarithms of the softmax of the logits, (n,) float32; their exponentials add up to 1.
 
-    The logits must be those of every output of the model: what is left out is given no probability.
+    The logits must include every output of the model, because an output that is left out gets no probability.
     """
     return torch.log_softmax(torch.tensor(logits, dtype=torch.float32), dim=-1).numpy()
 
@@ -190,8 +191,8 @@ def read_published(path: Path) -> pd.DataFrame:
     """Return a published file of logits as log-probabilities: a score table with columns greatest, best, worst.
 
     The files are called log-probabilities but hold raw logits, one row per token; the softmax is taken over all of
-    them. A file whose numbers already are log-probabilities comes back unchanged. InputError, naming the file, if its
-    columns are others than those of the published reward scores.
+    them. A file that already holds log-probabilities is returned unchanged. InputError, which names the file, if its
+    columns differ from the columns of the published reward scores.
     """
     table = score_files.read_vocabulary(path)
     prompts = ["greatest", "best", "worst"]

@@ -1,7 +1,7 @@
-"""Layers read one by one: a decoder whose weights stay in their files, and of which one layer at a time is in memory.
+"""Layers read one by one: the weights of a decoder stay in their files, and one layer at a time is in memory.
 
-transformers' own classes do the arithmetic. Each layer is run in a model of that one layer, whose configuration is the
-checkpoint's but for the number of layers; it is given the states that the layer before it put out.
+transformers' own classes do the arithmetic. Each layer runs in a model with this layer only, and otherwise the
+checkpoint's configuration. It gets the states that the layer before it returned.
 """
 
 import copy
@@ -35,9 +35,11 @@ Layout = dict[str, int | str]  # part of the backbone -> number of the card that
 class Layers:
     """The layers of a backbone in their files, and how they are run.
 
-    files: of the checkpoint, which must not change while they are read from. places, sizes: of each tensor, by its name
-    in the backbone: its file and its key there, and its bytes in `dtype`. read_bytes: how many were read so far.
-    waited: for how many seconds nothing was computed until a layer was there.
+    - files: the files of the checkpoint, which must not change during the run
+    - places: the file and the key of each tensor, by its name in the backbone
+    - sizes: the bytes of each tensor in `dtype`, by the same name
+    - read_bytes: the number of bytes that were read so far
+    - waited: the seconds that the computation waited for layers
     """
 
     files: Files
@@ -70,7 +72,7 @@ class Layers:
         return sum(self.sizes[name] for name in self._names(number))
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Return what the first layer is given for ids of any shape, (...) -> (..., d), on the device.
+        """Return the input of the first layer for ids of any shape, (...) -> (..., d), on the device.
 
         Only the rows of the embedding table that occur are read.
         """
@@ -137,7 +139,7 @@ class Layers:
         return checkpoints.read_each_length_anew(model)
 
     def _one_layer(self, number: int) -> PreTrainedModel:
-        """Return a backbone of one layer without weights; what is computed from the configuration is there."""
+        """Return a backbone of one layer without weights, with all that the configuration alone determines."""
         config = copy.deepcopy(self.config)
         config.num_hidden_layers = config.vocab_size = 1
         config.pad_token_id = config.bos_token_id = config.eos_token_id = None
@@ -147,7 +149,7 @@ class Layers:
             return AutoModel.from_config(config, dtype=self.dtype, attn_implementation=self.attention)
 
     def _read(self, name: str, rows: Tensor | None = None) -> Tensor:
-        """Return a tensor, or these rows of it, in the dtype that is computed in."""
+        """Return a tensor, or these rows of it, in the dtype of the computation."""
         path, key = self.places[name]
         remedy = "see that it is there and whole, and run the same command again: it goes on from there"
         gone = checkpoints.refusing(f"{path} cannot be read any more", remedy, (OSError, SafetensorError))
@@ -178,9 +180,9 @@ def can_be_read_singly(config: PreTrainedConfig, head_name: str) -> bool:
 def are_wanted(
     stream: bool | None, folder: Path, config: PreTrainedConfig, head_name: str, dtype: str, device: str
 ) -> bool:
-    """Return whether layers are to be read one by one: as asked for, or for None where the weights do not fit.
+    """Return whether to read layers one by one; for `stream` None, whether the weights do not fit into memory.
 
-    InputError where they are to be, and cannot: in an encoder, or an architecture that is not in ARCHITECTURES.
+    InputError if `stream` is True for an encoder, or for an architecture that is not in ARCHITECTURES.
     """
     can = can_be_read_singly(config, head_name)
     if stream and not can:
@@ -205,7 +207,7 @@ def are_wanted(
 def open_layers(
     files: Files, config: PreTrainedConfig, keys: dict[str, Path], dtype: str, attention: str, device: str
 ) -> tuple[PreTrainedModel, Layers]:
-    """Return the backbone without weights, and its layers in their files; keys: which file holds each tensor.
+    """Return the backbone without weights, and its layers in their files. `keys` maps each tensor to its file.
 
     InputError if a tensor is missing, misshapen or left over.
     """
@@ -231,10 +233,10 @@ def open_layers(
 def layout(
     folder: Path, config: PreTrainedConfig, head_name: str, dtype: str, free: Mapping[int, int]
 ) -> Layout | None:
-    """Return which card holds which part, where the first is too small and all together are not; else None.
+    """Return which card holds which part if the first card is too small and all cards together suffice; else None.
 
-    free: bytes that each card has for weights. accelerate lays the parts over the cards, layer after layer. Where it is
-    missing, a line says what it would do.
+    `free` holds the bytes that each card has for weights. accelerate assigns the parts to the cards, layer after layer.
+    If it is not installed, a printed line explains what it would do.
     """
     if len(free) < 2 or not can_be_read_singly(config, head_name):
         return None

@@ -46,11 +46,13 @@ READ_AT = ("last", "last_not_pad")
 class RewardModel:
     """A loaded reward model: backbone in its own dtype, head in fp32, both in eval mode on `device`.
 
-    name: how it was asked for. head: None for encoders (BERT, DeBERTa), whose backbone is the whole model.
-    read_at: where a conversation is read: at its "last" token, at its "last_not_pad" one, or "pooled" by an encoder.
-    closing: how it ends, one of conversations.CLOSINGS; opened: the turn that the template opens after a reply, if any.
-    layers: None, or where the backbone's layers are read from one by one; the backbone then has no weights itself.
-    files: what it was read from, which must not change while it is used; None for one that was not loaded.
+    - name: the name that the user gave
+    - head: None for encoders (BERT, DeBERTa), whose backbone is the whole model
+    - read_at: where the reward is read: at the "last" token, at the "last_not_pad" token, or "pooled" by an encoder
+    - closing: how a conversation ends, one of conversations.CLOSINGS
+    - opened: the turn that the template opens after a reply, if any
+    - layers: the layers, if they are read one by one; the backbone then has no weights. Otherwise None.
+    - files: the checkpoint's files, which must not change while the model is used; None if it was not loaded
     """
 
     name: str
@@ -82,7 +84,7 @@ class RewardModel:
 
     @property
     def causal(self) -> bool:
-        """Return whether a prefix means the same with and without what follows it, so that it can be computed once."""
+        """Return whether the states of a prefix do not depend on later tokens, so that they can be computed once."""
         return self.head is not None
 
     @property
@@ -96,7 +98,7 @@ class RewardModel:
         return conversations.complete(conversation, self.after_reply)
 
     def readings(self, conversation: Conversation) -> list[str]:
-        """Return sentences about where such a conversation is read and how it ends, if that is not as usual."""
+        """Return sentences about where such a conversation is read and how it ends, if this is unusual."""
         sentences = []
         if self.read_at == "last_not_pad" and conversation.closing_ids[-1:] == (self.pad_token_id,):
             sentences.append(
@@ -134,19 +136,19 @@ class RewardModel:
 class Options:
     """How a reward model is to be read and run; None leaves it to the registry and the checkpoint.
 
-    device: None takes cuda, then mps, then cpu.
-    dtype: None takes the registry's, then the checkpoint's; float16 becomes float32 on a cpu, where it is slow.
-    attention: None takes the right one ("eager" for Gemma-2, whose soft-capping sdpa drops; "sdpa" otherwise);
-    "uncapped" runs Gemma-2 without soft-capping, as the authors' code did.
-    head: None reads it from the checkpoint; "urm_helpfulness" reads URM as the paper's code did.
-    read_at: "last" token or "last_not_pad"; None takes the rule of the checkpoint's own class, see read_at_for.
-    closing: "rendered" (None too) or "trim", where the template opens another turn after the reply.
-    label: which output of a classifier with several is the reward, from 0; None where there is one.
-    template: a file with the chat template to use; None takes the checkpoint's own.
-    revision: on the hub; None takes the registry's, then the newest.
-    stream: whether weights stay in their files and are read layer by layer, once for all replies that are scored
-    together; None does so where they do not fit into what is free on the device, or on the host. Before that, None
-    takes all cards of the machine where one is too small and they hold the weights together.
+    - device: None takes cuda, then mps, then cpu.
+    - dtype: None takes the registry's, then the checkpoint's. float16 becomes float32 on a cpu, where float16 is slow.
+    - attention: None takes "eager" for Gemma-2, because "sdpa" drops its soft-capping, and "sdpa" for all others.
+      "uncapped" runs Gemma-2 without soft-capping, as the authors' code did.
+    - head: None reads it from the checkpoint. "urm_helpfulness" reads URM as the paper's code did.
+    - read_at: "last" token or "last_not_pad". None takes the rule of the checkpoint's own class, see read_at_for.
+    - closing: "rendered" (as None) or "trim", if the template opens another turn after the reply
+    - label: which output of a classifier is the reward, from 0. None if it has one output.
+    - template: a file with the chat template to use. None takes the checkpoint's own.
+    - revision: the revision on the hub. None takes the registry's, then the newest.
+    - stream: True leaves the weights in their files and reads them layer by layer, once for all replies that are scored
+      together. None does so if the weights do not fit into the free memory of device or host. If one card is too small,
+      None first tries all cards of the machine.
     """
 
     device: str | None = None
@@ -164,8 +166,8 @@ class Options:
 def load(name: str | Path, options: Options | None = None, **given: Any) -> RewardModel:
     """Return the reward model of that nickname, hub id or folder, ready to score.
 
-    options: how to read and run it; single ones may also be given by name, as in `load(name, device="cpu")`.
-    InputError, one line with the remedy, for anything that is not there, not open, or not a reward model.
+    `options` say how to read and run it. Single options may also be given by name, as in `load(name, device="cpu")`.
+    InputError, in one line with the remedy, if the model does not exist, is not open, or is no reward model.
     """
     name, options = str(name), replace(options or Options(), **given)
     entry = find(name)
@@ -196,7 +198,7 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
 
 
 def find(name: str) -> dict:
-    """Return what is known of the model of that nickname, hub id or folder: a row of the registry, or what is given."""
+    """Return the registry's row for a nickname, hub id or folder (see registry.find_in)."""
     return registry.find_in(registry.reward_models(), name, "reward model")
 
 
@@ -222,7 +224,7 @@ def head_name_of(config: PreTrainedConfig, keys: set[str]) -> str:
 
 
 def check_head_name(name: str, head_name: str, expected: str, config: PreTrainedConfig) -> None:
-    """Raise InputError unless the head is the expected one ("": any), or another reading that can be asked for."""
+    """Raise InputError unless the head is the expected one ("" accepts any) or a supported alternative reading."""
     architecture = checkpoints.architecture_of(config)
     if expected and head_name not in (expected, "urm_helpfulness"):
         raise InputError(
@@ -241,8 +243,8 @@ def pad_token_id(config: PreTrainedConfig) -> int | None:
 def read_at_for(head_name: str, config: PreTrainedConfig, wanted: str | None = None) -> str:
     """Return where a model with this head reads a conversation: "last", "last_not_pad" or "pooled".
 
-    wanted: one of READ_AT, or None for the rule that the checkpoint was trained with. InputError for a rule that the
-    model cannot follow, and for any with an encoder, which pools in its own way.
+    `wanted` is one of READ_AT, or None for the rule that the checkpoint was trained with. InputError for a rule that
+    the model cannot follow. An encoder pools in its own way and accepts no rule.
     """
     if wanted is not None and (wanted not in READ_AT or head_name == "classifier"):
         raise InputError(f"read_at must be 'last' or 'last_not_pad', and left out for an encoder, not {wanted!r}")
@@ -262,8 +264,8 @@ def tokenizer_for(
 ) -> tuple[PreTrainedTokenizerBase, OpenedTurn | None]:
     """Return the checkpoint's tokenizer as conversations need it, and the turn that its template opens after a reply.
 
-    template: a file with another chat template. InputError if it cannot be read, or if the tokenizer lacks what the
-    head needs: a chat template, or for an encoder a pad token.
+    `template` is a file with another chat template. InputError if it cannot be read, or if the tokenizer lacks what the
+    head needs (a chat template, or for an encoder a pad token).
     """
     tokenizer = tokenizers.tokenizer_of(folder)
     if template is not None:
@@ -290,7 +292,7 @@ def _load_weights(
 ) -> tuple[PreTrainedModel, Head | None, Layers | None]:
     """Return backbone and head: over all cards, with layers left in their files, or whole on the device.
 
-    options: those of `load`, with device, dtype, attention and head decided.
+    The options are those given to `load`, with device, dtype, attention and head decided.
     """
     folder = files.folder
     head_name, dtype, attention, device = options.head, options.dtype, options.attention, options.device
@@ -311,7 +313,7 @@ def _load_weights(
 
 
 def _load_encoder(folder: Path, config: PreTrainedConfig, dtype: str, label: int | None) -> PreTrainedModel:
-    """Return an encoder with its classifier, of which one output is left."""
+    """Return an encoder with its classifier, reduced to one output."""
     labels = config.num_labels
     row = _row_of(labels, label, "its classifier")
     model, report = checkpoints.from_safetensors(AutoModelForSequenceClassification, folder, config, dtype, None)
@@ -323,7 +325,7 @@ def _load_encoder(folder: Path, config: PreTrainedConfig, dtype: str, label: int
 
 
 def _row_of(outputs: int, label: int | None, what: str) -> slice:
-    """Return which of a head's outputs is the reward. InputError where there is no such, or it has to be chosen."""
+    """Return which of a head's outputs is the reward. InputError if it does not exist or the user has to choose one."""
     if label is None and outputs != 1:
         raise InputError(
             f"the head has {outputs} outputs ({what}), and a reward model has one; say which of a classifier's labels "

@@ -1,7 +1,7 @@
 """The shared prefix: a backbone reads a prompt once, and every reply costs only its own tokens and the closing ones.
 
-Replies of one length form a batch without padding, and each attends to the prompt's keys and values, which are never
-copied, and to itself. All of it works on a whole backbone and on one of its layers alone (lib/models/layers.py).
+Replies of one length form a batch without padding. Each reply attends to itself and to the prompt's keys and values,
+which are never copied. All functions work on a whole backbone and on one of its layers alone (lib/models/layers.py).
 """
 
 import contextlib
@@ -21,10 +21,10 @@ from .reward_models import RewardModel
 def shared_prefix_attention(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, **kwargs: Any
 ) -> tuple[Tensor, None]:  # fmt: skip
-    """Return attention of replies to one prefix, not copied, and each to itself: (batch, length, heads, d).
+    """Return the attention of replies to one shared prefix and to themselves, (batch, length, heads, d).
 
-    query: (batch, heads, length, d); key, value: (batch, kv_heads, length, d), of the replies alone. The rest is as for
-    attend.
+    Query is (batch, heads, length, d). Key and value hold the replies alone, (batch, kv_heads, length, d). For the
+    other arguments see attend.
     """
     heads, length = query.shape[1:3]
     later = torch.ones(length, length, dtype=torch.bool, device=query.device).triu(1)
@@ -36,11 +36,13 @@ def attend(
     module: torch.nn.Module, query: Tensor, keys: Tensor, values: Tensor, unseen: Tensor, *,
     scaling: float, shared: list[tuple[Tensor, Tensor]], softcap: float | None = None, **kwargs: object,
 ) -> tuple[Tensor, None]:  # fmt: skip
-    """Return attention of queries to one prefix and to keys of their own, (batch, length, heads, d).
+    """Return the attention of queries to one prefix and to the keys of each reply, (batch, length, heads, d).
 
-    query: (batch, heads, length, d). keys, values: (kv_heads, batch, others, d). unseen: which others a query does not
-    see, to be broadcast to (batch, heads / kv_heads * length, others). shared[layer]: the prefix keys and values,
-    (kv_heads, prefix, d) each. softcap: Gemma-2's c in c tanh(score / c).
+    - query: (batch, heads, length, d)
+    - keys, values: (kv_heads, batch, others, d)
+    - unseen: which others a query does not see. It broadcasts to (batch, heads / kv_heads * length, others).
+    - shared[layer]: the keys and values of the prefix, (kv_heads, prefix, d) each
+    - softcap: Gemma-2's c in c tanh(score / c)
     """
     # An index, which torch's types take for a tensor
     prefix_key, prefix_value = shared[module.layer_idx]  # type: ignore[index]
@@ -66,7 +68,7 @@ AttentionInterface.register("shared_prefix", shared_prefix_attention)
 
 @dataclass(frozen=True)
 class Prefix:
-    """What the backbone computed on a prefix: keys and values per layer, (kv_heads, length, d) each, and the gate.
+    """Results of the backbone on a prefix: the gate, and keys and values per layer, (kv_heads, length, d) each.
 
     hidden: its output at every position, (length, d).
     """
@@ -78,7 +80,7 @@ class Prefix:
 
 
 def read_prefix(model: RewardModel, inputs: Inputs) -> Prefix:
-    """Return one pass of the backbone over the prompt's prefix; everything later replies need of it."""
+    """Run the backbone once over the prompt's prefix, and return what all replies need from it."""
     ids = torch.tensor([inputs.conversation.prefix_ids], device=model.device)
     hidden, shared = states_and_keys(model.backbone, ids, len(inputs.prefix_ids))
     return prefix_of(model, inputs, hidden, shared)
@@ -87,8 +89,8 @@ def read_prefix(model: RewardModel, inputs: Inputs) -> Prefix:
 def states_and_keys(backbone: PreTrainedModel, ids: Tensor, length: int) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
     """Return the output at every position, (prefix, d), and the keys and values per layer at the first `length`.
 
-    ids: (1, prefix) ids, or (1, prefix, d) embeddings or states between two layers. backbone: all layers or some.
-    InputError if it cannot compute: this is the first that it is given to read.
+    The ids are (1, prefix), or embeddings or states between two layers, (1, prefix, d). The backbone has all layers or
+    some. InputError if the backbone cannot compute; a failure shows here, because this is its first input.
     """
     cache = DynamicCache()  # without the config, so that sliding-window layers keep every key
     remedy = "config.json or tokenizer.json is not what it was trained with: download them again"
@@ -105,7 +107,7 @@ def prefix_of(
 ) -> Prefix:
     """Return what replies need of a prefix, given the backbone's output at each of its positions, (prefix, d).
 
-    shared: the keys and values; None where all that is left to do is to read rewards.
+    `shared` holds the keys and values. It is None if only the rewards are still to be read.
     """
     head, position, length = model.head, inputs.conversation.gate_position, len(inputs.prefix_ids)
     gate = None if head is None or position is None else head.gate(hidden[position].float())
@@ -115,8 +117,8 @@ def prefix_of(
 def hidden_after(model: RewardModel, prefix: Prefix, suffixes: Tensor, last: Tensor | None = None) -> Tensor:
     """Return the backbone's output at the last position of prefix + suffix, (batch, d).
 
-    suffixes: (batch, length) ids, or (batch, length, d) embeddings, through which gradients then flow. last: where each
-    suffix ends if some are filled up, (batch,); what fills them comes later and so does not touch the output there.
+    Suffixes are ids, (batch, length), or embeddings, (batch, length, d), and gradients reach the embeddings. `last`
+    says where each padded suffix ends, (batch,). The padding comes later and so does not change the output there.
     """
     hidden = states_after(model.backbone, prefix.length, prefix.shared, suffixes)
     return hidden[:, -1] if last is None else hidden[torch.arange(len(last)), last]
@@ -127,7 +129,8 @@ def states_after(
 ) -> Tensor:
     """Return the output at every position of suffixes that follow a prefix of this length, (batch, suffix, d).
 
-    suffixes: as of hidden_after, or states between two layers. backbone, shared: all layers, or some and theirs.
+    Suffixes are as for hidden_after, or states between two layers. The backbone has all layers or some, and `shared`
+    holds the keys and values of these layers.
     """
     positions = torch.arange(length, length + suffixes.shape[1], device=suffixes.device)[None]
     with attending(backbone, "shared_prefix"):
@@ -137,7 +140,7 @@ def states_after(
 
 @contextlib.contextmanager
 def attending(backbone: PreTrainedModel, attention: str) -> Iterator[None]:
-    """Let the backbone compute attention in another of the registered ways."""
+    """Let the backbone compute attention by another registered function."""
     usual, backbone.config._attn_implementation = backbone.config._attn_implementation, attention
     try:
         yield
@@ -146,5 +149,5 @@ def attending(backbone: PreTrainedModel, attention: str) -> Iterator[None]:
 
 
 def input_name(suffixes: Tensor) -> str:
-    """Return how a backbone calls ids or embeddings that are given to it."""
+    """Return the name of the argument by which a backbone takes these ids or embeddings."""
     return "inputs_embeds" if suffixes.is_floating_point() else "input_ids"

@@ -1,8 +1,8 @@
 """Chat templates: programs that come with a checkpoint, rendered on one fixed day and within limits.
 
 A template is written by strangers. The sandbox of transformers keeps it from files and from Python. Here a child
-process renders it, which knows one day only and is ended when it takes too long or too much memory. Whatever goes wrong
-is one line. `python -m lib.models.templates` is that child.
+process renders it, which knows one day only and is ended when it takes too long or too much memory. Every failure
+becomes one line. `python -m lib.models.templates` is that child.
 """
 
 import contextlib
@@ -41,8 +41,9 @@ Turns = list[dict[str, str]]
 def confine(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
     """Return the same tokenizer. Its apply_chat_template then renders to text only, on one fixed day and within limits.
 
-    The text is the one that transformers gives. Raises InputError, in one line, where the template fails, takes more
-    than SECONDS, writes more than LONGEST characters around a conversation, or writes something else in each process.
+    The text is the one that transformers gives. Raises InputError, in one line, if the template fails or takes more
+    than SECONDS. It also does if the template writes more than LONGEST characters around a conversation, or other text
+    in each process.
     """
     tokenizer.apply_chat_template = partial(_apply, tokenizer)
     return tokenizer

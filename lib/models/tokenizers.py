@@ -21,8 +21,8 @@ MOST_GROWTH = 1000  # times that a tokenizer may make a text longer before it cu
 def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
     """Return the checkpoint's tokenizer, its chat template confined.
 
-    BPE dropout, which is meant for training and cuts a text in another way each time, is switched off, and a line says
-    so. InputError if transformers can open none, or if it may make a text more than MOST_GROWTH times as long.
+    BPE dropout is switched off, and a printed line says so. It is meant for training and cuts a text differently each
+    time. InputError if transformers can open none, or if it may make a text more than MOST_GROWTH times as long.
     """
     _refuse_growing_texts(folder / "tokenizer.json")
     # A broken file, or a class that is not there, fails in many ways.
@@ -39,7 +39,7 @@ def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
 
 @contextlib.contextmanager
 def working_tokenizer(where: Path | str) -> Iterator[None]:
-    """Turn what the tokenizers library raises where tokenizer.json contradicts itself into one line."""
+    """Turn the error that the tokenizers library raises for an inconsistent tokenizer.json into one line."""
     try:
         yield
     except BaseException as error:  # a panic of that library is no Exception, and its class cannot be imported
