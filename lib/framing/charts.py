@@ -1,4 +1,4 @@
-"""The charts of section 3: spreads by sign, slopes, densities with named corners, beeswarms, the grid of prompts."""
+"""Charts of section 3: spreads by sign, slopes, densities, beeswarms and the grid of prompts."""
 
 from collections.abc import Mapping
 
@@ -26,8 +26,8 @@ TIMES = (0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8, 12, 16)  # ticks of an axis of 
 def draw_interaction(over: pd.DataFrame, *, title: str) -> Chart:
     """Draw the framing interaction as a ratio on a log scale, where 1 means that framing changes nothing.
 
-    over: rows of interaction.over_choices. A row per model, the mean over models below, a panel per scale and wording,
-    a mark per lexicon with its 95% interval, open without offensive words.
+    `over`: rows of interaction.over_choices. There is a row per model with the mean over models below, and a panel per
+    scale and wording. Each lexicon has a mark with its 95% interval; the mark is open without offensive words.
     """
     ratios = as_ratios(over.replace({"model": {effects.ALL: "mean"}}))
     ratios["panel"] = ratios["scale"] + ", " + ratios["wording"]
@@ -52,7 +52,7 @@ def draw_interaction(over: pd.DataFrame, *, title: str) -> Chart:
 def draw_sentiment_curves(rows: pd.DataFrame, *, title: str, lexicon: str) -> Chart:
     """Draw the mean reward by sentiment, a thin line per model, a panel per prompt (Figs 3A and 3B).
 
-    rows: observations with standardised rewards. The thick lines are fitted to the positive and to the negative words
+    `rows`: observations with standardised rewards. The thick lines are fitted to the positive and to the negative words
     of all models.
     """
     prompts = list(rows["prompt"].unique())
@@ -80,8 +80,8 @@ def draw_sentiment_curves(rows: pd.DataFrame, *, title: str, lexicon: str) -> Ch
 def draw_sources(slopes: pd.DataFrame, *, title: str, units: Mapping[str, str]) -> Chart:
     """Draw slopes, a row of panels per source with its own scale, a panel per prompt (Figs 3C and 3D).
 
-    slopes: columns source, prompt, model, slope, ci_low, ci_high, and if known sign (`positive` or `negative` words)
-    and read (`hidden` slopes are drawn open). units: source -> label of its axis.
+    `slopes`: columns `source, prompt, model, slope, ci_low, ci_high`. It may also have sign (`positive` or `negative`
+    words) and read (`hidden` slopes are drawn open). `units`: source -> label of its axis.
     """
     prompts, sources = list(slopes["prompt"].unique()), list(units)
     heights = [0.8 + 0.3 * slopes.loc[slopes["source"] == source, "model"].nunique() for source in sources]
@@ -117,7 +117,7 @@ def _draw_slopes(axes: Axes, rows: pd.DataFrame, models: list[str]) -> None:
 def draw_confounding(words: pd.DataFrame, prompt: str, slopes: pd.DataFrame, *, title: str, lexicon: str) -> Chart:
     """Draw one model's rewards over word frequency, as they are and with sentiment held constant, with their lines.
 
-    words: as in frequency. slopes: as from frequency.with_and_without. Positive words are green, others purple.
+    `words`: as in frequency. `slopes`: as from frequency.with_and_without. Positive words are green, others purple.
     """
     places = {"alone": "as they are", "held": frequency.AT_MEAN}
     headings = [f"{place}: {slopes.loc[row, 'estimate']:+.2f} per tenfold" for row, place in places.items()]
@@ -141,8 +141,8 @@ def draw_density(
 ) -> Chart:
     """Draw rewards for prompt y over rewards for prompt x, a panel per model; darker = more texts (Figs 4 and A2).
 
-    tables: score tables with one row per distinct input. named: how many texts of each corner are named; names fit for
-    one model only.
+    `tables`: score tables with one row per distinct input. `named`: how many texts of each corner are named. Names fit
+    for one model only.
     """
     columns = min(5, len(tables))
     rows = -(-len(tables) // columns)
@@ -196,8 +196,8 @@ def _name_corners(axes: Axes, corners: pd.DataFrame, x: str, y: str, blur: bool)
 def draw_beeswarm(rows: pd.DataFrame, *, title: str, lexicon: str, most: int = 120, seed: int = 0) -> Chart:
     """Draw rewards of positive and negative words, a dot per word, a panel per prompt (Figs A3 and A4).
 
-    rows: observations with standardised rewards. Of more than `most` words of a sign, a random sample is shown. The bar
-    is the mean of all words.
+    `rows`: observations with standardised rewards. Of more than `most` words of a sign, a random sample is shown. The
+    bar is the mean of all words.
     """
     prompts, models = list(rows["prompt"].unique()), list(rows["model"].unique())
     figure = new_chart(1.2 + 1.3 * len(models), 3 * len(prompts) + 0.8, title, DENSE_TITLE)
@@ -225,8 +225,8 @@ def draw_beeswarm(rows: pd.DataFrame, *, title: str, lexicon: str, most: int = 1
 def draw_prompt_grid(gaps: pd.DataFrame, *, title: str) -> Chart:
     """Draw the mean gap between slopes for every prompt of the grid, a number per cell, a panel per lexicon.
 
-    gaps: wordings.over_prompts of standardised rewards, with the column lexicon. Green: positive words are steeper;
-    purple: negative words are; bold: p < .05 after Holm's correction.
+    `gaps`: wordings.over_prompts of standardised rewards, with the column lexicon. Slopes are steeper for positive
+    words in green cells, and for negative words in purple cells. Bold means p < .05 after Holm's correction.
     """
     lexicons, widest = list(gaps["lexicon"].unique()), gaps["gap"].abs().max()
     figure, panels = charts.row_of_panels(lexicons, height=6.4, title=title, width=5.2, margin=2.6, sharey=True)

@@ -21,8 +21,8 @@ FIELD_OF = {"estimate": "corrected", "count": "corrected", "models": "n"}  # col
 def rows_of(claim: str, quantity: str, table: pd.DataFrame, **columns) -> list[dict]:
     """Return a row for each prompt of a table for which numbers.csv declares the quantity.
 
-    claim: an id, in which {} is replaced by the prompt. table: index prompt; its columns become fields of claims.row
-    (see fields_of). columns: more of them, as numbers, texts or Series by prompt.
+    `claim`: an id, in which {} is replaced by the prompt. `table`: its index is the prompt, and its columns become
+    fields of claims.row (see fields_of). `columns`: more fields, as numbers, texts or Series by prompt.
     """
     rows = table.assign(**columns)
     return [row(claim.format(prompt), quantity, prompt, **fields_of(rows.loc[prompt])) for prompt in rows.index
@@ -44,8 +44,8 @@ def about(table: pd.DataFrame) -> pd.Series:
 def every_choice(choices: pd.DataFrame) -> pd.DataFrame:
     """Return what all choices of effects.gaps_by_choice say together: a row per prompt, for rows_of.
 
-    The interval reaches from the lowest end of all intervals to the highest. p is the largest p (an intersection-union
-    test), or 1 where estimates have different signs.
+    The interval reaches from the lowest to the highest limit of all intervals. The p is the largest p (an
+    intersection-union test), or 1 where estimates have different signs.
     """
     by_prompt = choices.groupby("prompt", sort=False)
     one_sign = by_prompt["estimate"].agg(lambda gaps: abs(np.sign(gaps).sum()) == len(gaps))
@@ -67,10 +67,11 @@ def framing_claims(
 ) -> list[dict]:
     """Return the claims of notebook 04 about single prompts.
 
-    Tables are from the functions of `effects`. published: `compare` of raw slopes and the authors' join. gaps:
-    `mean_of` for `all`, `without_offensive` and `other_lexicon`, and `choices` from gaps_by_choice. counts: `counts`
-    for `steeper`, `rising`, `falling`, `apart` and `wider`, and `published` from count_positive. apart: `mean_of` the
-    mean gaps. spreads: interaction.spread, as published and corrected. lexicons: names of `grades`, `other`, `signs`.
+    Most tables come from functions of `effects`. `published`: `compare` of raw slopes and the authors' join. `gaps`:
+    `mean_of` for `all`, `without_offensive` and `other_lexicon`, and gaps_by_choice for `choices`. `counts`:
+    count_positive for `published`, and `counts` for `steeper, rising, falling, apart, wider`. `apart`: `mean_of` the
+    mean gaps. `spreads`: interaction.spread, as published and corrected. `lexicons`: names of `grades`, `other` and
+    `signs`.
     """
     gap, slope = gaps["all"], "S3.slope.{}"
     rows = rows_of(slope, "gap", gap, as_published=published["gap"], note=about(gap))
@@ -96,11 +97,11 @@ def framing_claims(
 def robustness_claims(
     *, tests: Mapping[str, pd.DataFrame], gaps: Mapping[str, pd.DataFrame], steeper_absolute: pd.DataFrame
 ) -> list[dict]:
-    """Return the claims of notebook 04b: the paper's own tests, sizes of slopes, exact grades, and the paper's figure.
+    """Return the claims of notebook 04b: the paper's own tests, sizes of slopes, exact grades and the paper's figure.
 
-    tests: effects.compare as `published` (raw slopes, the authors' join), `corrected`, `published, absolute` and
-    `absolute`; effects.min_f as `min_f`; recomputed.figure_test as `figure`. gaps: effects.mean_of for `all`,
-    `disattenuated` and `absolute`. steeper_absolute: effects.counts.
+    `tests`: effects.compare as `published` (raw slopes, the authors' join), `corrected`, `published, absolute` and
+    `absolute`. It also has effects.min_f as `min_f` and recomputed.figure_test as `figure`. `gaps`: effects.mean_of for
+    `all`, `disattenuated` and `absolute`. `steeper_absolute`: effects.counts.
     """
     slope, published, over_models, gap = "S3.slope.{}", tests["published"], tests["corrected"], gaps["all"]
     rows = rows_of(slope, "t", t_of(over_models), as_published=published["t"], note="over models, words as given")
@@ -140,7 +141,7 @@ def figure_claims(figure: pd.DataFrame) -> list[dict]:
 
 
 def interaction_claims(framing: pd.DataFrame, models: pd.Series, signs: str) -> list[dict]:
-    """Return S3.framing.interaction; framing: interaction.sides; models: effects.count.
+    """Return S3.framing.interaction from interaction.sides (`framing`) and effects.count (`models`).
 
     The main claim rests on the first wording, the lexicon `signs` and all words.
     """
@@ -167,7 +168,8 @@ def interaction_claims(framing: pd.DataFrame, models: pd.Series, signs: str) -> 
 def agreement_claims(agreement: pd.DataFrame, inverse: pd.DataFrame) -> list[dict]:
     """Return S3.framing.corr and S3.framing.inverse.
 
-    agreement: opposites.prompt_agreement of best and greatest. inverse: effects.in_rows of opposites.not_the_inverse.
+    `agreement`: opposites.prompt_agreement of best and greatest. `inverse`: effects.in_rows of
+    opposites.not_the_inverse.
     """
     alike = agreement.rename(columns={"pearson": "estimate"}).set_index("model")
     mean, lowest = alike.loc[effects.ALL], alike.drop(index=effects.ALL)["estimate"].idxmin()
@@ -182,7 +184,7 @@ def agreement_claims(agreement: pd.DataFrame, inverse: pd.DataFrame) -> list[dic
 
 
 def corner_claims(listed: pd.Series, models: int) -> list[dict]:
-    """Return S3.framing.corner: which words of the corner the authors' Table A8 lists; listed: opposites.listed_models.
+    """Return S3.framing.corner: which words of the corner the authors' Table A8 lists (opposites.listed_models).
 
     `sonder` is left out: Table A6 has it and Table A7 does not, so the shared vocabulary lacks it.
     """
@@ -202,9 +204,9 @@ def frequency_claims(
 ) -> list[dict]:  # fmt: skip
     """Return the claims of section 3.3.
 
-    By claim: published is effects.count_positive by the authors' recipe, slopes effects.mean_of frequency.measured, and
-    counts effects.counts. change: as slopes, with the control less without it, on the same words. bias: the slope at
-    equal sentiment of a model without a planted bonus (slope, ci_low, ci_high); may be empty.
+    By claim, `published` is effects.count_positive by the authors' recipe, `slopes` effects.mean_of frequency.measured,
+    and `counts` effects.counts. `change`: as slopes, with the control less without it, on the same words. `bias`: the
+    slope (slope, ci_low, ci_high) at equal sentiment of a model without a planted bonus. It may be empty.
     """
     rows = []
     controls = {prompt: f"; a model without a bonus: {b.slope:+.3f} ({b.ci_low:+.3f} to {b.ci_high:+.3f})"
@@ -220,7 +222,7 @@ def frequency_claims(
 def wording_claims(of_statistics: Mapping[str, pd.DataFrame]) -> list[dict]:
     """Return S3.wordings: each statistic's mean over wordings, and the factors' shares of its variance.
 
-    of_statistics: name -> wordings.over_wordings.
+    `of_statistics`: name -> wordings.over_wordings.
     """
     rows = []
     for name, table in of_statistics.items():

@@ -1,8 +1,9 @@
 """How rewards follow the sentiment of words, and how the framing of the prompt changes this (sections 3.1 and 3.2).
 
-Most functions take *observations*: a frame with one row per model, prompt and word, and the columns `model`, `prompt`,
-`word`, `sentiment` (below zero = negative) and `reward`. `measured` computes a statistic of each model, and how much
-each word moves it. Intervals follow from these influences, with words and models as samples (lib.stats.crossed).
+Most functions take *observations*, a frame with one row per model, prompt and word. Its columns are `model, prompt,
+word, sentiment, reward`; a negative word has a sentiment below zero. `measured` computes a statistic of each model, and
+how much each word moves it. Intervals follow from these influences, with words and models as samples
+(lib.stats.crossed).
 """
 
 import itertools
@@ -33,9 +34,9 @@ SIGNS = {1.0: "positive", -1.0: "negative"}
 def observations(
     joined: Mapping[str, pd.DataFrame], prompts: Sequence[str], columns: Sequence[str] = ("sentiment",)
 ) -> pd.DataFrame:
-    """Return one row per model, prompt and word: columns model, prompt, word, then `columns`, then reward (float64).
+    """Return one row per model, prompt and word: `model, prompt, word`, then `columns`, then `reward` (float64).
 
-    joined: per model, a score table joined to a lexicon (lexicons.join). Raise InputError if a column is absent or a
+    `joined`: per model, a score table joined to a lexicon (lexicons.join). Raise InputError if a column is absent or a
     model has no rows.
     """
     keys = ["word", *columns]
@@ -51,7 +52,7 @@ def observations(
 
 
 def why_undecided(joined: Mapping[str, pd.DataFrame], prompts: Sequence[str]) -> str:
-    """Return why nothing can be tested on these words, or ''. joined: as in observations()."""
+    """Return why nothing can be tested on these words, or ''. `joined`: as in observations()."""
     if len(joined) < 2:
         return f"{len(joined)} model gives no mean over models with an interval; score at least two."
     for name, frame in joined.items():
@@ -66,7 +67,7 @@ def why_undecided(joined: Mapping[str, pd.DataFrame], prompts: Sequence[str]) ->
 def word_choices(
     joined: Mapping[str, Mapping[str, pd.DataFrame]], prompts: Sequence[str]
 ) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Yield lexicon, choice of words (WORDS) and their observations. joined: lexicon -> as in observations()."""
+    """Yield lexicon, choice of words (WORDS) and their observations. `joined`: lexicon -> as in observations()."""
     for lexicon, tables in joined.items():
         rows = observations(tables, prompts)
         yield lexicon, WORDS[0], rows
@@ -111,9 +112,9 @@ def slopes(
 ) -> pd.DataFrame:
     """Return least-squares slopes of reward on the predictors together (sections 3.1 and 3.3): a row per predictor.
 
-    Columns: the group's keys, predictor, slope, standard_error, ci_low, ci_high (95%), t, p (two-sided), n, r2. robust:
-    HC3 standard errors, which allow for spreads that differ from word to word. Raise InputError if a group has too few
-    words, or predictors that cannot be told apart.
+    Columns: the group's keys, then `predictor, slope, standard_error, ci_low, ci_high, t, p, n, r2`. Intervals are 95%,
+    and p is two-sided. `robust`: HC3 standard errors, which allow for spreads that differ from word to word. Raise
+    InputError if a group has too few words, or predictors that cannot be told apart.
     """
     tables = []
     for key, group in rows.groupby(list(by), sort=False):
@@ -139,12 +140,14 @@ def slopes_by_sign(rows: pd.DataFrame, *, robust: bool = False) -> pd.DataFrame:
 
 
 def gaps(by_sign: pd.DataFrame, *, absolute: bool = False) -> pd.DataFrame:
-    """Return how much steeper rewards follow sentiment on the requested side: columns model, prompt, positive,
-    negative (the slopes) and gap.
+    """Return how much steeper rewards follow sentiment on the requested side, by model and prompt.
+
+    Columns: `model, prompt, positive, negative, gap`, where positive and negative are the slopes.
 
     A prompt for good things asks for positive words: gap = positive - negative. A prompt for bad things asks for
-    negative words, where rewards should *fall* with sentiment: the gap is (-negative) - (-positive), the same number.
-    absolute: |asked for| - |other| instead, which ignores the sign of slopes. Models with one slope only are left out.
+    negative words, where rewards should *fall* with sentiment. So its gap is (-negative) - (-positive), the same
+    number. `absolute`: |asked for| - |other| instead, which ignores the sign of slopes. Models with one slope only are
+    left out.
     """
     wide = by_sign.pivot_table("slope", ["model", "prompt"], "sign").rename_axis(columns=None)
     wide = wide.loc[by_sign.set_index(["model", "prompt"]).index.unique(), list(SIGNS.values())].dropna()
@@ -156,8 +159,9 @@ def gaps(by_sign: pd.DataFrame, *, absolute: bool = False) -> pd.DataFrame:
 def compare(gap_rows: pd.DataFrame) -> pd.DataFrame:
     """Return the paper's paired t-test over models, and a Wilcoxon signed-rank test: one row per prompt.
 
-    gap_rows: as from gaps(). Columns: models, n_steeper (models with gap > 0), gap (mean over models), ci_low, ci_high,
-    t, df, p, cohen_d, w, p_wilcoxon (two-sided). Raise InputError for fewer than two models.
+    `gap_rows`: as from gaps(). Columns: `models, n_steeper, gap, ci_low, ci_high, t, df, p, cohen_d, w, p_wilcoxon`.
+    The gap is the mean over models, `n_steeper` counts models with gap > 0, and both p are two-sided. Raise InputError
+    for fewer than two models.
     """
     rows = {}
     for prompt, group in gap_rows.groupby("prompt", sort=False):
@@ -178,8 +182,8 @@ def compare(gap_rows: pd.DataFrame) -> pd.DataFrame:
 def count_positive(fits: pd.DataFrame) -> pd.DataFrame:
     """Return by prompt how many slopes are positive, and how many significantly (p < .05) positive or negative.
 
-    fits: slopes of one predictor. Columns: models, n_positive, n_positive_significant, n_negative_significant, slope
-    (mean over models), ci_low, ci_high (t over models; NaN for one model).
+    `fits`: slopes of one predictor. Columns: `models, n_positive, n_positive_significant, n_negative_significant,
+    slope, ci_low, ci_high`. The slope is the mean over models with its t interval (NaN for one model).
     """
     rows = {}
     for prompt, group in fits.groupby("prompt", sort=False):
@@ -281,7 +285,7 @@ def measured(
 def fitted(words: Sequence, x: np.ndarray, rewards: np.ndarray, fit: Statistic) -> tuple[np.ndarray, np.ndarray]:
     """Return a statistic of rewards (n, models, prompts) on x: (models, prompts); influence (words, models, prompts).
 
-    x: (n,) or (n, k). NaN in x or in the rewards: the row takes no part. Models that read the same words are fitted
+    `x`: (n,) or (n, k). A row with NaN in x or in the rewards takes no part. Models that read the same words are fitted
     together. Spellings of a word add up their influences, in the order of the first spellings.
     """
     n, *shape = rewards.shape
@@ -315,7 +319,7 @@ def in_rows(one: Measured) -> pd.DataFrame:
 
 
 def by_words(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:
-    """Return in_rows() of every prompt, with the column prompt first. of_prompts: as from measured()."""
+    """Return in_rows() of every prompt, with the column prompt first. `of_prompts`: as from measured()."""
     tables = [in_rows(one).assign(prompt=prompt) for prompt, one in of_prompts.items()]
     return pd.concat(tables, ignore_index=True)[["prompt", *IN_ROWS]]
 
@@ -333,9 +337,9 @@ def means(rows: pd.DataFrame, statistic: Statistic) -> pd.DataFrame:
 def count(one: Measured, side: int = 1, *, significant: bool = False, resamples: int = 4000, seed: int = 0) -> dict:
     """Return how many of these models have the statistic above 0 (below 0 for side -1), with a 95% interval over words.
 
-    significant: count only models with p < .05 over words. The interval is a bootstrap of words, which are drawn for
-    all models at once. Keys: count, ci_low, ci_high, models, p_all. p_all tests that all models are on this side: it is
-    the largest p of a model (an intersection-union test), and 1 if a model is on the other side.
+    `significant`: count only models with p < .05 over words. The interval is a bootstrap of words, which are drawn for
+    all models at once. Keys: `count, ci_low, ci_high, models, p_all`. `p_all` tests that all models are on this side.
+    It is the largest p of a model (an intersection-union test), or 1 if a model is on the other side.
     """
     least = (stats.t.ppf(0.975, one.words - 1) * one.standard_error if significant else 0 * one.values).to_numpy()
     words = len(one.influence)
@@ -352,13 +356,13 @@ def count(one: Measured, side: int = 1, *, significant: bool = False, resamples:
 def counts(
     of_prompts: Mapping[str, Measured], side: Callable[[str], int] = lambda prompt: 1, *, significant: bool = False
 ) -> pd.DataFrame:
-    """Return count() of every prompt, its keys as columns. side: prompt -> 1 or -1."""
+    """Return count() of every prompt, its keys as columns. `side`: prompt -> 1 or -1."""
     rows = {prompt: count(one, side(prompt), significant=significant) for prompt, one in of_prompts.items()}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("prompt")
 
 
 def min_f(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:
-    """Return Clark's min F' of the tests over models and over words, by prompt: columns t_models, t_words, f, df, p.
+    """Return Clark's min F' of the tests over models and over words, by prompt: columns `t_models, t_words, f, df, p`.
 
     With F1 and F2 the squares of the two t, min F' = F1 F2 / (F1 + F2) is a lower bound of the F ratio for which models
     and words are both samples. It has 1 and (F1 + F2)^2 / (F1^2 / df_words + F2^2 / df_models) degrees of freedom
@@ -376,7 +380,7 @@ def min_f(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:
 
 
 def gaps_by_choice(joined: Mapping[str, Mapping[str, pd.DataFrame]], prompts: Sequence[str]) -> pd.DataFrame:
-    """Return means() of the gap between slopes, by lexicon, words and prompt. joined: as in word_choices()."""
+    """Return means() of the gap between slopes, by lexicon, words and prompt. `joined`: as in word_choices()."""
     choices = word_choices(joined, prompts)
     tables = {(lexicon, words): means(standardised(rows), slope_gap) for lexicon, words, rows in choices}
     return pd.concat(tables, names=["lexicon", "words"]).reset_index()
@@ -393,9 +397,9 @@ def with_error(words: pd.DataFrame) -> pd.DataFrame:
 
 
 def reliability(words: pd.DataFrame) -> pd.DataFrame:
-    """Return by sign: n, sd of the grades, error (root mean square), reliability, in (0, 1].
+    """Return the reliability of the grades by sign, in (0, 1], with their n, sd and error (root mean square).
 
-    words: one row per word, with sentiment and grade_error. reliability = 1 - mean squared error / variance of the
+    `words`: one row per word, with sentiment and grade_error. Reliability = 1 - mean squared error / variance of the
     grades. Noise in the grades shrinks a slope by this factor (Fuller 1987, Measurement Error Models, section 1.1). We
     assume that errors are independent of rewards, and ignore words near 0 whose sign is wrong; VADER has few of them.
     """

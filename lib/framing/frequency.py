@@ -1,7 +1,7 @@
 """How rewards follow the frequency of words, with and without their sentiment held constant (section 3.3).
 
 Observations are as in lib.framing.effects, with the columns `frequency` or `log_frequency`. The second half shows
-confounding on the words of one model: columns word, log_frequency, sentiment, and rewards by prompt.
+confounding on the words of one model: columns `word, log_frequency, sentiment` and rewards by prompt.
 """
 
 import numpy as np
@@ -33,8 +33,8 @@ def log_frequency(rows: pd.DataFrame, base: float = np.e) -> pd.DataFrame:
 def predictors(rows: pd.DataFrame, control: str = "none", *, length: bool = False) -> pd.DataFrame:
     """Return the predictors of a regression, log_frequency first: one row per observation.
 
-    control: "none"; "sentiment", a straight line as in the paper; "bent", a slope for each sign and a step between
-    them. length: the number of letters is held constant too.
+    `control`: "none", "sentiment" (a straight line as in the paper) or "bent" (a slope for each sign and a step between
+    them). `length`: the number of letters is held constant too.
     """
     if control not in CONTROLS:
         raise InputError(f"control must be one of {', '.join(CONTROLS)}, not {control!r}")
@@ -47,14 +47,14 @@ def predictors(rows: pd.DataFrame, control: str = "none", *, length: bool = Fals
 
 
 def frequency_slopes(rows: pd.DataFrame, control: str = "none") -> pd.DataFrame:
-    """Return effects.slopes() of reward on log frequency, as in Fig 3D; control: as in predictors()."""
+    """Return effects.slopes() of reward on log frequency, as in Fig 3D, with control as in predictors()."""
     columns = predictors(rows, control)
     fits = effects.slopes(rows.assign(**columns), list(columns))
     return fits[fits["predictor"] == "log_frequency"].drop(columns="predictor").reset_index(drop=True)
 
 
 def measured(rows: pd.DataFrame, control: str = "none", *, length: bool = False) -> dict[str, Measured]:
-    """Return prompt -> the slope of each model on log frequency; control, length: as in predictors()."""
+    """Return prompt -> the slope of each model on log frequency, with control and length as in predictors()."""
     columns = predictors(rows, control, length=length)
     return effects.measured(rows.assign(**columns), effects.whole_slope, list(columns))
 
@@ -89,7 +89,7 @@ def held_constant(words: pd.DataFrame, prompt: str) -> pd.Series:
 def three_words(words: pd.DataFrame, prompt: str) -> pd.DataFrame:
     """Return a rare, a middling and a frequent word: each is nearest to the means of its third in all numbers.
 
-    Columns: word, frequency, log_frequency, sentiment, reward, and AT_MEAN, the reward at the mean sentiment.
+    Columns: `word, frequency, log_frequency, sentiment, reward`, and AT_MEAN, the reward at the mean sentiment.
     """
     shown = words.assign(reward=words[prompt].astype(float), **{AT_MEAN: held_constant(words, prompt)})
     columns = shown[["log_frequency", "sentiment", "reward"]]

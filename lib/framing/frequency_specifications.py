@@ -58,12 +58,13 @@ def excluded(chosen: Mapping) -> str | None:
 class Slopes:
     """All specifications of some tables. Shared steps are computed once, for all prompts together.
 
-    cells: the cell of each prompt of the grid -> its place among the rewards. choices: claim -> its options; without a
-    prompt of the grid there is no claim. ours, papers: claim -> options of two specifications; the paper's need BNC.
+    `cells`: the cell of each prompt of the grid -> its place among the rewards. `choices`: claim -> its options.
+    Without a prompt of the grid there is no claim. `ours` and `papers`: claim -> options of two specifications. The
+    paper's specification needs BNC.
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], *, bnc: bool = True):
-        """Read the tables: model -> score table. bnc: whether the list of the British National Corpus can be used."""
+        """Read score tables by model. `bnc`: whether the list of the British National Corpus can be used."""
         self.pool = Pool(tables, prompts.with_polarity(prompts_of(tables)))
         self.cells = {prompts.cell(name): number for number, name in enumerate(self.pool.prompts)}
         self.lists = {WORDFREQ: lexicons.load("wordfreq")}
@@ -102,7 +103,7 @@ class Slopes:
                 for claim, options in self.choices.items()}  # fmt: skip
 
     def summaries(self, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-        """Return a row per claim, as from multiverse.summary; tables: as from `run`."""
+        """Return a row per claim, as from multiverse.summary, for the tables of `run`."""
         joint = {claim: self.joint_test(claim, table) for claim, table in tables.items()}
         return multiverse.summaries(tables, ours=self.ours, papers=self.papers, joint=joint)
 
@@ -133,11 +134,11 @@ class Slopes:
         return frequency.log_frequency(rows, base=10), rewards
 
     def _means(self, listed: str, words: str, length: str, offensive: str, scale: str) -> dict[tuple, tuple]:
-        """Return, by claim and control, mean slopes over models and the ends of their intervals, each (prompts,)."""
+        """Return mean slopes over models and their interval limits, each (prompts,), by claim and control."""
         return self.of_rows(*self.read(listed, words, offensive, scale), length, scale)
 
     def of_rows(self, rows: pd.DataFrame, rewards: np.ndarray, length: str, scale: str) -> dict[tuple, tuple]:
-        """Return the same for words with their log_frequency; rewards: (n, models, prompts)."""
+        """Return the same for words with log_frequency and their rewards (n, models, prompts)."""
 
         def fit(control: str) -> np.ndarray:  # the slopes of models, then the influence of each word
             x = frequency.predictors(rows, CONTROLS[control], length=length == LETTERS).to_numpy()
@@ -195,7 +196,7 @@ class Keys:
 def _slopes(x: np.ndarray, held: np.ndarray, rewards: np.ndarray) -> np.ndarray:
     """Return slopes of rewards (n, models, prompts) on each column of x (n, draws): (draws, models, prompts).
 
-    held: (n, k), held constant. Words without a reward (NaN) take no part.
+    `held`: (n, k), held constant. Words without a reward (NaN) take no part.
     """
     slopes, has_reward = np.empty((x.shape[1], *rewards.shape[1:])), ~np.isnan(rewards).any(axis=2)
     for pattern in np.unique(has_reward, axis=1).T:  # models that read the same words

@@ -25,8 +25,8 @@ ENDS = ["estimate", "ci_low", "ci_high", "these_low", "these_high", "new_low", "
 def interaction(spreads: Mapping[str, Measured]) -> Measured:
     """Return each model's mean log_spread_ratio under prompts for good things minus the mean under prompts for bad.
 
-    spreads: as from spreads(). log 2 means that the ratio of spreads is twice as large when good things are asked for.
-    Raise InputError without a prompt of each kind.
+    `spreads`: as from spreads(). log 2 means that the ratio of spreads is twice as large when good things are asked
+    for. Raise InputError without a prompt of each kind.
     """
     times = {side: sum(polarity(prompt) == side for prompt in spreads) for side in (1, -1)}
     if not all(times.values()):
@@ -41,8 +41,8 @@ def interaction(spreads: Mapping[str, Measured]) -> Measured:
 def spreads(rows: pd.DataFrame, scale: str = "rewards") -> dict[str, Measured]:
     """Return prompt -> each model's log ratio of the spread of positive words over the spread of negative words.
 
-    scale: "rewards", or "normal scores": normal quantiles at the ranks of rewards within each model and prompt, so that
-    only the order of rewards counts.
+    `scale`: "rewards" or "normal scores". Normal scores are normal quantiles at the ranks of rewards within each model
+    and prompt, so that only the order of rewards counts.
     """
     if scale == "normal scores":
         rewards = rows.groupby(["model", "prompt"], sort=False)["reward"]
@@ -87,7 +87,7 @@ def pairs(prompts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def wordings_of(prompts: Sequence[str]) -> dict[str, list[str]]:
-    """Return name -> prompts: the first of pairs(), as `best and worst`; if there are more, all of them."""
+    """Return name -> prompts of the first of pairs(), as `best and worst`, and of all pairs if there are more."""
     first, *others = matched = pairs(prompts)
     every = {f"{len(matched)} pairs": [prompt for pair in matched for prompt in pair]} if others else {}
     return {" and ".join(first): list(first)} | every
@@ -98,7 +98,7 @@ def over_choices(
 ) -> pd.DataFrame:
     """Return the interaction as rows of effects.in_rows for every lexicon, words, scale (SCALES) and wording.
 
-    joined: as in effects.word_choices. wordings: name -> prompts.
+    `joined`: as in effects.word_choices. `wordings`: name -> prompts.
     """
     tables = {}
     prompts = sorted({prompt for of_wording in wordings.values() for prompt in of_wording})
@@ -115,8 +115,8 @@ def over_choices(
 def sides(over: pd.DataFrame) -> pd.DataFrame:
     """Return a row per choice of over_choices(): how many models lie above 0, and the mean over models as a ratio.
 
-    Columns: the choice, models, n_above, n_clearly (the whole interval is above 0), then the mean's estimate, ci_low,
-    ci_high, new_low, new_high, p (against a ratio of 1) and n (words).
+    Columns: the choice, `models, n_above, n_clearly`, then the mean's `estimate, ci_low, ci_high, new_low, new_high, p,
+    n`. A model is clearly above 0 if its whole interval is. The p is against a ratio of 1, and n counts words.
     """
     keys = ["scale", "lexicon", "words", "wording"]
     models = over[over["model"] != ALL].assign(models=1)

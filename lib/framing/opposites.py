@@ -21,7 +21,7 @@ CORNER = ("depends", "impossible", "sonder")  # the words that section 3.2 finds
 def prompt_agreement(tables: Mapping[str, pd.DataFrame], first: str, second: str) -> pd.DataFrame:
     """Return how far rewards for two prompts agree: in_rows() of Pearson's r, and Kendall's tau-b (Fig A2).
 
-    tables: score tables with one row per distinct input, since identical inputs agree by construction.
+    `tables`: score tables with one row per distinct input, since identical inputs agree by construction.
     """
     rows = in_rows(correlations(tables, first, second)).rename(columns={"estimate": "pearson"})
     taus = {name: float(stats.kendalltau(table[first], table[second]).statistic) for name, table in tables.items()}
@@ -108,7 +108,7 @@ def listed_models(words: Sequence[str] = CORNER) -> pd.Series:
 def funnel_claims(rewards: Mapping[str, pd.DataFrame], own: Set[str], population: str = "") -> list[dict]:
     """Return the rows of S3.framing.funnel: do best and worst have more of their bottom words in common than top words?
 
-    rewards: best and worst -> words x models, both samples.
+    `rewards`: best and worst -> words x models, both samples.
     """
     low, high = (in_both(rewards["best"], rewards["worst"], end) for end in ("low", "high"))
     note = f"of the {TAIL:.0%} of words at one end for best, the share at that end for worst ({TAIL:.0%} by chance)"

@@ -1,8 +1,9 @@
 """The paper's figures and tables of section 3, and the same numbers computed by its own recipe.
 
 The `..._cells` functions work on whole vocabularies. Each returns cells (see lib.claims.cells): the printed number, the
-number by the authors' recipe (their join of words to tokens, raw rewards), and the corrected one (one row per word).
-Some marks of Fig 3C are hidden behind others. So each slope in data/paper/fig3c_slopes.csv has a halfwidth of reading.
+number by the authors' recipe and the corrected number. The recipe joins words to tokens as the authors do and takes raw
+rewards. The correction keeps one row per word. Some marks of Fig 3C are hidden behind others. So each slope in
+data/paper/fig3c_slopes.csv has a halfwidth of reading.
 """
 
 import itertools
@@ -35,10 +36,11 @@ def read_off(figure: str) -> pd.DataFrame:
 def figure_test(slopes: pd.DataFrame, *, absolute: bool = False) -> pd.DataFrame:
     """Return the paired t-test over models for all gaps within the ranges of their slopes: one row per prompt.
 
-    slopes: columns prompt, sign, model, slope, halfwidth, read (`seen` or `hidden`). absolute: as in effects.gaps. Each
-    gap is tried at both ends and in the middle of its range, which makes 3 ^ models combinations. Columns: models,
-    hidden (slopes), t and p (two-sided; all gaps in the middle), their ranges t_low, t_high, p_low, p_high, and the
-    range n_low, n_high of the number of models with gap > 0.
+    `slopes`: columns `prompt, sign, model, slope, halfwidth, read`, where read is `seen` or `hidden`. `absolute`: as in
+    effects.gaps. Each gap is tried at both ends and in the middle of its range, which makes 3 ^ models combinations.
+    Columns: `models, hidden, t, t_low, t_high, p, p_low, p_high, n_low, n_high`. `hidden` counts slopes, and n counts
+    models with gap > 0. The two-sided t and p are for all gaps in the middle; low and high are the ranges over all
+    combinations.
     """
     low, high = slopes["slope"] - slopes["halfwidth"], slopes["slope"] + slopes["halfwidth"]
     if absolute:  # of a range that holds 0, the least size is 0
@@ -69,9 +71,9 @@ def slopes_with_paper(
 ) -> pd.DataFrame:
     """Return the slopes of a figure of the paper, of the published scores and of these models, with the column source.
 
-    figure: its table in data/paper; halfwidths become ci_low and ci_high. published: the name of our committed table on
-    the published moral words, of which rows with this control are used; it is left out if these are the models here.
-    ours: columns prompt, model, slope, ci_low, ci_high and others. Only prompts of ours are shown.
+    `figure`: its table in data/paper, whose halfwidths become ci_low and ci_high. `published`: the name of our
+    committed table on the published moral words. Its rows with this control are used, unless these are the models here.
+    `ours`: columns `prompt, model, slope, ci_low, ci_high` and others. Only prompts of ours are shown.
     """
     paper = read_off(figure)
     ends = {"ci_low": paper["slope"] - paper["halfwidth"], "ci_high": paper["slope"] + paper["halfwidth"]}
@@ -106,7 +108,7 @@ def frequency_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | 
 def text_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return the cells of the numbers in the text of section 3: t of the paired test, and counts of models.
 
-    printed: as from claims.quantities.
+    `printed`: as from claims.quantities.
     """
     printed = quantities() if printed is None else printed
     asked = printed[printed["quantity"].isin(["t", "n_steeper", "n_positive_significant"]) & (printed["printed"] != "")]
@@ -126,7 +128,7 @@ def text_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None 
 def combined_cells(tables: Mapping[str, pd.DataFrame], table: str, printed: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return the cells of Table A8 or A9: the top and bottom 20 of the texts that all models share.
 
-    As published, texts of several ids are left out. Corrected, texts are trimmed. printed: as cells.printed_lists.
+    As published, texts of several ids are left out. Corrected, texts are trimmed. `printed`: as cells.printed_lists.
     """
     printed = cells.printed_lists(table) if printed is None else printed
     combined = {name: both_and_either(own, "best", "worst") for name, own in tables.items()}

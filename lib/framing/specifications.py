@@ -58,8 +58,10 @@ def excluded(chosen: Mapping) -> str | None:
 
 
 def grades(*, bing: bool = True) -> dict[str, Lexicon]:
-    """Return the graded lexicons, each from -5 to 5: AFINN, VADER, their mean where both have the word, and VADER where
-    Bing has the word with the same sign."""
+    """Return the graded lexicons, each from -5 to 5.
+
+    They are AFINN, VADER, their mean where both have the word, and VADER where Bing has the word with the same sign.
+    """
     afinn, vader = (lexicons.load(name).corrected for name in ("afinn", "vader"))
     vader = vader.assign(sentiment=vader["sentiment"] * WIDEST / 4)
     both = afinn.merge(vader, on="word", suffixes=("", "_other"), validate="one_to_one")
@@ -87,12 +89,12 @@ def _wordings(prompt: str, option: str, scored: tuple[str, ...]) -> tuple[str, .
 class Gaps:
     """All specifications of the gap between slopes for some tables and prompts. Shared steps are computed once.
 
-    choices: CHOICES less the options that these tables cannot tell apart. ours, papers: the options of two
-    specifications. wordings: the lists of prompts whose mean reward specifications take.
+    `choices`: CHOICES less the options that these tables cannot tell apart. `ours` and `papers`: the options of two
+    specifications. `wordings`: the lists of prompts whose mean reward specifications take.
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], prompts: Sequence[str], *, bing: bool = True):
-        """Read the tables: model -> score table. bing: whether Bing's list of words can be used."""
+        """Read score tables by model. `bing`: whether Bing's list of words can be used."""
         self.pool, self.lexicons, self.prompts = Pool(tables, prompts_of(tables)), grades(bing=bing), prompts
         options = itertools.product(prompts, CHOICES["wordings"])
         self.wordings = list(dict.fromkeys(_wordings(*option, self.pool.prompts) for option in options))
@@ -118,7 +120,7 @@ class Gaps:
         }
 
     def summaries(self, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-        """Return a row per prompt, as from multiverse.summary; tables: as from `run`."""
+        """Return a row per prompt, as from multiverse.summary, for the tables of `run`."""
         joint = {f"S3.slope.{prompt}": self.joint_test(table, prompt) for prompt, table in tables.items()}
         ours, papers = dict.fromkeys(joint, self.ours), dict.fromkeys(joint, self.papers)
         named = dict(zip(joint, tables.values(), strict=True))
@@ -202,10 +204,10 @@ class Pool:
     def words(
         self, lexicon: Lexicon, how: str, words: str, scale: str, control: Lexicon | None = None
     ) -> tuple[pd.DataFrame, np.ndarray]:
-        """Return the words that an option keeps, and their rewards on a scale: (n, models, prompts), NaN where missing.
+        """Return the words that an option keeps, and their scaled rewards (n, models, prompts); NaN means missing.
 
-        A row per word, or per spelling of the authors' join: columns word, spelling (a number), and the lexicons'
-        quantities. how, control: as in lexicons.join.
+        There is a row per word, or per spelling of the authors' join. Columns: word, spelling (a number) and the
+        lexicons' quantities. `how` and `control`: as in lexicons.join.
         """
         listed, places = self.joined(lexicon, how, control)
         if words in (CLEAN, COMMON):
@@ -255,8 +257,8 @@ class Pool:
 def huber(x: np.ndarray, y: np.ndarray, tuning: float = 1.345, rounds: int = 50) -> tuple[np.ndarray, np.ndarray]:
     """Return Huber's M-estimate of the slope, which gives residuals beyond 1.345 SD less weight, and its influence.
 
-    x: (n,). y: (n, models). The scale is the median absolute residual over .6745, computed anew in every round. This is
-    statsmodels' RLM for many models at once.
+    `x`: (n,). `y`: (n, models). The scale is the median absolute residual over .6745, computed anew in every round.
+    This is statsmodels' RLM for many models at once.
     """
     centred, slope, scale = x - x.mean(), np.inf, np.inf
     rewards = y.T.copy()  # (models, n)

@@ -25,8 +25,9 @@ PARTS = ["adjective", "superlative", "style"]  # of a prompt
 def over_prompts(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the mean gap between slopes for every prompt of the grid: a row per prompt.
 
-    rows: observations with standardised rewards. Columns: prompt, models, n_steeper (models with gap > 0), gap, ci_low,
-    ci_high, p, PARTS of the prompt, polarity (1 or -1), p_holm (corrected over prompts).
+    `rows`: observations with standardised rewards. Columns: `prompt, models, n_steeper, gap, ci_low, ci_high, p`, PARTS
+    of the prompt, `polarity` (1 or -1) and `p_holm`. `n_steeper` counts models with gap > 0; `p_holm` is corrected over
+    prompts.
     """
     of_prompts = measured(rows, slope_gap)
     over = mean_of(by_words(of_prompts)).rename(columns={"estimate": "gap"})[["gap", "ci_low", "ci_high", "p"]]
@@ -41,7 +42,8 @@ def over_prompts(rows: pd.DataFrame) -> pd.DataFrame:
 def what_varies(prompts: pd.DataFrame) -> pd.DataFrame:
     """Return how much of the variance of `gap` between prompts each part of the prompt explains, and the residual.
 
-    prompts: over_prompts(). Columns: part, df, share (of the sum of squares, type II, main effects), f, p.
+    `prompts`: over_prompts(). Columns: `part, df, share, f, p`. Shares are of the type II sum of squares of main
+    effects.
     """
     design = sm.OLS.from_formula("gap ~ " + " + ".join(f"C({part})" for part in PARTS), prompts)
     table = anova_lm(design.fit(), typ=2)
@@ -53,8 +55,8 @@ def what_varies(prompts: pd.DataFrame) -> pd.DataFrame:
 def over_wordings(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:
     """Return the mean of a statistic over models and wordings, with words, models and wordings as samples.
 
-    of_prompts: as from effects.measured. Rows: `good` and `bad`, if there are three wordings and two models. Columns:
-    wordings, estimate, ci_low, ci_high, p, n (words), and the shares of the variance of the mean (lib.stats.factors).
+    `of_prompts`: as from effects.measured. Rows: `good` and `bad`, if there are three wordings and two models. Columns:
+    `wordings, estimate, ci_low, ci_high, p, n` (words), and the shares of the variance of the mean (lib.stats.factors).
     """
     rows = {}
     for side, sign in {"good": 1, "bad": -1}.items():
