@@ -1,1 +1,1 @@
-"""Every token of a vocabulary as the reply: batches, shards, and weights that pass through layer by layer."""
+"""Score every token of a vocabulary as the reply, in batches and shards, with whole models or layer by layer."""

@@ -1,8 +1,8 @@
-"""Where in a model a reply is judged: its reward as if the model ended after each layer, while weights pass through.
+"""Rewards by layer: the reward of a reply as if the model ended after each layer, in one pass over the weights.
 
-The final norm and the head read the states that a layer puts out, as the logit lens reads next tokens from them
-(nostalgebraist 2020; Belrose et al. 2023, arXiv 2303.08112). The head was not trained to read there, so what an early
-layer lacks may also be there in another form.
+The final norm and the head read the output states of a layer, as the logit lens reads next tokens from them
+(nostalgebraist 2020; Belrose et al. 2023, arXiv 2303.08112). The head was not trained on these states. So an early
+layer may hold information that the head cannot read.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ NEAR = 0.05  # of all replies; a rank that stays as near as this to the final on
 def rewards_by_layer(
     model: RewardModel, prompt: str, replies: Sequence, *, reply_mode: str = "text", bos: str = "single"
 ) -> np.ndarray:
-    """Return the rewards of these replies after each layer, (layers, replies) float32; the last row is the model's own.
+    """Return the rewards of these replies after each layer, (layers, replies) float32. The last row is final.
 
-    replies, reply_mode, bos: as for engine.score_replies. InputError unless the model was loaded with stream=True.
+    See engine.score_replies for the arguments. InputError unless the model was loaded with stream=True.
     """
     if model.layers is None:
         raise InputError(f"the layers of {model.nickname} are in memory together; load it with stream=True")
@@ -46,7 +46,7 @@ def rewards_by_layer(
 
 
 def rank_correlations(rewards: np.ndarray) -> pd.DataFrame:
-    """Return Spearman's rho, in [-1, 1], of each layer's rewards with the final ones: columns layer (from 1), rho.
+    """Return Spearman's rho of each layer's rewards with the final rewards, in columns layer (from 1) and rho.
 
     rewards: (layers, replies), as from rewards_by_layer.
     """
@@ -55,9 +55,9 @@ def rank_correlations(rewards: np.ndarray) -> pd.DataFrame:
 
 
 def settled_layers(rewards: np.ndarray, near: float = NEAR) -> np.ndarray:
-    """Return for each reply the layer, from 1, from which on its rank stays near the final one, (replies,) int.
+    """Return for each reply the layer (from 1) from which its rank stays near its final rank, (replies,) int.
 
-    near: how far it may be from there, as a share of all replies. rewards: (layers, replies).
+    `near` is the largest distance of the two ranks, as a share of all replies. Rewards are (layers, replies).
     """
     ranks = rankdata(rewards, axis=1) / rewards.shape[1]
     stays = np.logical_and.accumulate((np.abs(ranks - ranks[-1]) <= near)[::-1])

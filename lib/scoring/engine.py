@@ -1,8 +1,8 @@
-"""Scoring: the reward of replies to a prompt, or of every token of a vocabulary, each as the model really reads it.
+"""Scoring: the reward of replies to a prompt, or of every token of a vocabulary, for the model's exact input.
 
 `score_replies` gives rewards, `score_vocabulary` a score table. Both ask `models.conversations` what the model reads
-for each reply, split that into shards and put these through `stages`. Shards are written as they are finished, so that
-a run that is stopped goes on there.
+for each reply, split that into shards and put these through `stages`. Each shard is written when it is finished, so
+that a stopped run can continue.
 """
 
 import datetime
@@ -44,8 +44,8 @@ def score_replies(
 ) -> np.ndarray:  # fmt: skip
     """Return the rewards of these replies to the prompt, (replies,) float32, on the model's own scale.
 
-    replies: strings (reply_mode="text") or sequences of token ids (reply_mode="ids"). bos: one of conversations.BOS. A
-    head with several outputs gives (replies, outputs).
+    Replies are strings (reply_mode="text") or sequences of token ids (reply_mode="ids"). `bos` is one of
+    conversations.BOS. A head with several outputs gives (replies, outputs).
     """
     inputs = model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos)
     scored = [(block.shard, rewards) for block, rewards in stages.score(model, blocks_of(inputs), tokens_per_batch)]
@@ -57,13 +57,13 @@ def score_vocabulary(
     model: RewardModel, prompts: dict[str, str], path: Path, *, token_ids: Sequence[int] | None = None,
     overwrite: bool = False, progress: bool = True, **how: str,
 ) -> pd.DataFrame:  # fmt: skip
-    """Return the score table of a model: every token of its vocabulary as the reply to each prompt; write it to `path`.
+    """Write and return the score table of a model, with every token of its vocabulary as the reply to each prompt.
 
-    prompts: column name -> prompt. token_ids: score only these. how: reply_mode and bos, as for score_replies. Finished
-    shards are kept beside `path`, so a run that was killed goes on where it stopped and ends with the same table.
-    Prompts that a table of the same settings already holds are not scored again. InputError for a table of other
-    settings unless `overwrite`, for rewards that are not finite, and for a model that does not belong into the path's
-    collection.
+    `prompts` maps column names to prompts. `token_ids` restricts the tokens. `how` holds reply_mode and bos, see
+    score_replies. Finished shards are kept next to `path`, so a killed run continues and ends with the same table.
+    Prompts that a table of the same settings already holds are not scored again. InputError for rewards that are not
+    finite, for a model that does not belong into the path's collection, and, without `overwrite`, for a table of other
+    settings.
     """
     path, started = Path(path), time.time()
     for name in prompts:
@@ -94,9 +94,9 @@ def score_vocabulary(
 def _read_table(
     path: Path, settings: dict, prompts: dict[str, str], overwrite: bool
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return the table at `path` and its prompts, name -> prompt; both empty if it is not there, or is overwritten.
+    """Return the table at `path` and its prompts, name -> prompt. Both are empty if there is none or it is overwritten.
 
-    InputError where the table is of other settings or damaged, unless `overwrite`.
+    InputError if the table is damaged or has other settings, unless `overwrite`.
     """
     try:
         table = scores.read(path) if path.exists() else None
@@ -136,7 +136,7 @@ def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
 
 
 def tokens_of(model: RewardModel, token_ids: Sequence[int] | None = None) -> pd.DataFrame:
-    """Return the tokens that are scored as replies, a row each: token_id, token, text. token_ids: None for all."""
+    """Return the tokens to score as replies, with columns token_id, token and text. `token_ids` None means all."""
     if token_ids is None:
         return conversations.vocabulary(model.tokenizer)
     tokenizer, known = model.tokenizer, _token_ids(model)
@@ -191,7 +191,7 @@ def settings_of(model: RewardModel, tokens: pd.DataFrame, reply_mode: str = "tex
 
 
 def about_run(model: RewardModel) -> dict:
-    """Return what this process scores with: device, cards, whether streamed, versions. Rewards do not depend on it."""
+    """Return device, cards, versions, and whether weights are streamed. Rewards do not depend on these."""
     libraries = ("torch", "transformers", "tokenizers", "numpy")
     return {
         "streamed": model.layers is not None,
@@ -202,7 +202,7 @@ def about_run(model: RewardModel) -> dict:
 
 
 def _hash_of(value: object) -> str:
-    """Return twelve hex digits that stand for a value of plain types."""
+    """Return a hash of a value of plain types, twelve hex digits."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -215,9 +215,9 @@ def prepare(
 ) -> Iterator[Inputs]:  # fmt: skip
     """Yield the inputs of the same replies under each prompt, as from RewardModel.inputs_for.
 
-    Tokenizers cut at control tokens before all else. So the part of a conversation between the control tokens next to
-    the reply is read alike under every prompt (conversations.Between), and only the ids before it change. folder: where
-    the inputs of MANY replies are kept, for later runs and other models of the tokenizer.
+    Tokenizers cut at control tokens first. So the ids between the control tokens around the reply are the same under
+    every prompt (conversations.Between), and only the ids before them change. The inputs of MANY replies are kept in
+    `folder`, for later runs and for other models with this tokenizer.
     """
     how = {"reply_mode": reply_mode, "bos": bos}
     is_kept = folder and reply_mode == "text" and len(replies) >= MANY and model.tokenizer.is_fast
@@ -233,7 +233,7 @@ def prepare(
 
 
 def _under(model: RewardModel, prompt: str, first: Inputs, replies: Sequence, how: dict[str, str]) -> Inputs | None:
-    """Return another prompt's inputs with this prompt before them; None where some are read otherwise."""
+    """Return another prompt's inputs with this prompt before them; None if some inputs would differ."""
     asked, conversation = first.conversation, model.conversation(prompt, how["bos"])
     length = len(asked.prefix_ids) - len(first.prefix_ids)  # ids before the reply that a suffix begins with
     end = len(conversation.prefix_ids) - length
@@ -248,7 +248,7 @@ def _under(model: RewardModel, prompt: str, first: Inputs, replies: Sequence, ho
 
 
 def _around_reply(model: RewardModel, prompt: str, how: dict[str, str]) -> tuple:
-    """Return what the reply is read together with; the prompt itself where that cannot be said."""
+    """Return the text that the reply is tokenised with; the prompt itself if this is unknown."""
     plain = conversations.open_conversation(model.tokenizer, prompt, how["bos"])
     if how["reply_mode"] == "ids":
         return plain.closing_ids

@@ -1,8 +1,8 @@
-"""Implicit rewards: how much more probable a trained language model finds a reply than its reference does.
+"""Implicit rewards: how much more probable a reply is under a trained language model than under its reference.
 
 A language model that was trained on preferences directly has the reward beta (log pi(y|x) - log p(y|x)), up to a
-constant of the prompt (Rafailov et al. 2023, arXiv 2305.18290, section 4). It is scored as any reward model is: each of
-the two language models reads the prompt once, and the log-probabilities of a reply's tokens add up.
+constant of the prompt (Rafailov et al. 2023, arXiv 2305.18290, section 4). It is scored like any reward model. Each of
+the two language models reads the prompt once, and the log-probabilities of a reply's tokens are added.
 """
 
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ class _Reader:
 class ImplicitRewardModel(RewardModel):
     """Two language models as one reward model; `backbone` is the policy's.
 
-    beta: reward per nat. ends: 1 if the token that ends the reply counts, else 0.
+    `beta` is the reward per nat. `ends` is 1 if the token that ends the reply counts, else 0.
     """
 
     policy: LanguageModel = None  # type: ignore[assignment]  # always given; fields before it have defaults
@@ -92,9 +92,9 @@ def load(
 ) -> ImplicitRewardModel:  # fmt: skip
     """Return the implicit reward model of a language model and the reference that it was trained from.
 
-    name, reference: as for language_models.load; both are read through the first one's chat template. end: whether the
-    token that ends the reply counts. InputError where a model cannot be loaded, the vocabularies differ, there is no
-    chat template, or an architecture computes its logits in a way that is not known here.
+    Both models are named as for language_models.load, and read the first model's chat template. `end` says whether the
+    token that ends the reply counts. InputError if a model cannot be loaded, the vocabularies differ, there is no chat
+    template, or an architecture computes its logits in an unknown way.
     """
     if not beta > 0:
         raise InputError(f"beta must be above 0, not {beta:g}")
@@ -125,7 +125,7 @@ def open_model(name: str, reference: str | None = None, **options: Any) -> Rewar
 def options_for(reference: str | None, **options: Any) -> dict[str, Any]:
     """Return the options that are not None: of `load` with a reference, else of reward_models.load.
 
-    InputError for an option of the other one.
+    InputError for an option that only the other function has.
     """
     given = {option: value for option, value in options.items() if value is not None}
     of_implicit = {"beta", "end", "device", "dtype", "attention"}
@@ -147,7 +147,7 @@ def backbone_of(model: LanguageModel) -> PreTrainedModel:
 
 @torch.inference_mode()
 def _refuse_unknown_logits(model: ImplicitRewardModel) -> None:
-    """Raise InputError unless log-probabilities computed here are those of the model's own forward pass."""
+    """Raise InputError unless log-probabilities computed here equal the results of the model's own forward pass."""
     inputs = conversations.inputs_for(model.tokenizer, "Which is better?", ["yes", "no"])
     suffix = torch.tensor([inputs.suffixes[0]], device=model.device)
     for each in (model.policy, model.reference):

@@ -1,4 +1,4 @@
-"""Rewards of replies of one's own: a file with prompts or whole conversations, and a table with the rewards."""
+"""Rewards of a reader's own replies: read a file of prompts or conversations, and write a table of rewards."""
 
 import copy
 import json
@@ -22,8 +22,8 @@ Turns = list[dict[str, str]]
 def score(model: RewardModel, prompt: str, replies: list[str], bos: str = "single") -> pd.DataFrame:
     """Return the reward of each reply to the prompt: columns reply, reward (the model's own scale), read.
 
-    read: the tokens of the reply that the model read, with blanks between them. They may differ from the reply, since
-    a chat template trims it. InputError for a reply list that is empty or no list of texts.
+    read: the tokens of the reply that the model read, with blanks between them. They may differ from the reply, since a
+    chat template trims it. InputError for an empty list, or for replies that are not texts.
     """
     inputs = model.inputs_for(prompt, replies, bos=bos)
     tokens = [model.tokenizer.convert_ids_to_tokens(list(inputs.reply_ids[group])) for group in inputs.group]
@@ -34,8 +34,8 @@ def score(model: RewardModel, prompt: str, replies: list[str], bos: str = "singl
 def within(model: RewardModel, turns: Turns) -> RewardModel:
     """Return the model as it reads a prompt and a reply that come after these turns (system, user, assistant).
 
-    InputError for an encoder, which reads a prompt and a reply and nothing before, and for earlier turns where the head
-    has a gate, which reads where the user's turn ends.
+    InputError for an encoder, which reads only a prompt and a reply. InputError also for turns of user or assistant if
+    the head has a gate, because the gate reads where the user's turn ends.
     """
     if not turns:
         return model
@@ -57,8 +57,11 @@ def _after(apply_template: Callable, turns: Turns, conversations: list, **option
 def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str = "single") -> tuple[int, Path]:
     """Write the rewards of a file's replies as csv or parquet; return how many and the path.
 
-    Beside the columns of the file: reward; margin, the reward less that of the best other reply to the same prompt
-    (empty where there is none); read, the tokens of the reply that the model read; input, the whole text that was read.
+    The output has the columns of the file, and these:
+    - reward
+    - margin: the reward minus the reward of the best other reply to the same prompt; empty if there is none
+    - read: the tokens of the reply that the model read
+    - input: the whole text that the model read
     """
     target = Path(out) if out else file.with_name(f"{file.stem}.{model.nickname}.csv")
     if target.suffix not in (".csv", ".parquet"):
@@ -87,10 +90,11 @@ def _best_other(rewards: pd.Series) -> pd.Series:
 
 
 def read_replies(file: Path) -> pd.DataFrame:
-    """Return a file's rows with its columns and two more: context, the turns before the reply as JSON, and reply.
+    """Return a file's rows and columns, with `reply`, and with `context` (the turns before the reply, as JSON).
 
-    A csv has columns prompt and reply; a row of jsonl has these, or messages: turns with role and content, of which the
-    last one is the assistant's reply and the one before it the user's. InputError names the first row that has not.
+    A csv has columns prompt and reply. A row of jsonl has these fields or `messages`, a list of turns with role and
+    content. The last turn must be the assistant's reply, and the turn before it the user's. InputError names the first
+    invalid row.
     """
     try:
         if file.suffix == ".csv":
@@ -116,7 +120,7 @@ def read_replies(file: Path) -> pd.DataFrame:
 
 
 def _turns_of(row: object) -> Turns | None:
-    """Return the turns of a row, the reply last; None if it has none that can be read."""
+    """Return the turns of a row, the reply last; None if they cannot be read."""
     if not isinstance(row, dict):
         return None
     turns = row.get("messages")

@@ -1,4 +1,4 @@
-"""Shards: rewards of a part of the replies, written as they are scored, so that a run that is stopped goes on there."""
+"""Shards: rewards of a part of the replies, written when they are scored, so that a stopped run can continue."""
 
 import contextlib
 import hashlib
@@ -17,7 +17,8 @@ DIGEST_BYTES = 32  # of the SHA-256 that ends a shard
 def split(suffixes: Sequence[tuple[int, ...]], most: int) -> list[list[np.ndarray]]:
     """Return shards of at most that many replies, each in pieces of one length: their indices.
 
-    suffixes: what is scored for each reply. Replies that begin alike stand together, those of flat trees first.
+    suffixes: the ids that are scored for each reply. Replies that begin alike stand together, and flat trees come
+    first.
     """
     longest: dict[int, int] = {}
     for suffix in suffixes:
@@ -29,7 +30,7 @@ def split(suffixes: Sequence[tuple[int, ...]], most: int) -> list[list[np.ndarra
 
 
 def path_of(folder: Path, prompt: str, number: int) -> Path:
-    """Return where a shard is kept: by a hash of the prompt, since its name may be anything."""
+    """Return the path of a shard, by a hash of the prompt, since the prompt's name may contain anything."""
     return folder / f"{_prompt_hash(prompt)}-{number:05d}.rewards"
 
 
@@ -44,7 +45,7 @@ def write(file: Path, array: np.ndarray) -> None:
 def read(file: Path, array: np.ndarray) -> bool:
     """Fill the array with what an earlier run wrote; return whether it is there, whole and of this size.
 
-    Damage is told in a line. InputError for what cannot be read, such as a folder.
+    If the file is damaged, print a line. InputError if it cannot be read, for example if it is a folder.
     """
     try:
         with file.open("rb") as shard:
@@ -64,15 +65,15 @@ def read(file: Path, array: np.ndarray) -> bool:
 
 
 def _digest_of(file: Path, content: memoryview) -> bytes:
-    """Return the digest of what is written to a file of shards, and of what it is for: settings, prompt and number.
+    """Return the digest of a shard's content and of the names of its file and folder.
 
-    These are what the names of the file and of its folder stand for, so that a file that was renamed is not accepted.
+    These names stand for settings, prompt and number, so a renamed file is not accepted.
     """
     return hashlib.sha256(f"{file.parent.name}/{file.name}\0".encode() + hashlib.sha256(content).digest()).digest()
 
 
 def remove(folder: Path, prompts: Iterable[str]) -> None:
-    """Remove the shards of these prompts, and what a killed run left half written; the folder too, once it is empty."""
+    """Remove the shards of these prompts and unfinished files of a killed run. Remove the folder once it is empty."""
     done = {_prompt_hash(prompt) for prompt in prompts}
     for file in list(folder.iterdir()) if folder.is_dir() else []:  # once, however many prompts
         if file.name.removeprefix(".").partition("-")[0] in done:

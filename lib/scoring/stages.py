@@ -1,12 +1,12 @@
-"""Rewards of replies by one pass over the stages of a model: its whole backbone at once, or one layer after another.
+"""Rewards of replies by one pass over the stages of a model: the whole backbone at once, or one layer after another.
 
 All conversations about one prompt share their beginning, so a stage reads that prefix once; every reply then costs only
-its own tokens and the closing ones. Replies of one length form a batch without padding, and each attends to the keys
-and values of the prefix, which are never copied, and to itself.
+its own tokens and the closing ones. Replies of one length form a batch without padding. Each reply attends to itself
+and to the keys and values of the prefix, which are never copied.
 
-Where the weights fit into memory, the backbone is the only stage. Where they do not, every layer is a stage. A layer is
-read from its file, reads the prefixes of all prompts and all replies, and is dropped. The hidden states wait in memory.
-Replies whose states do not fit there together take turns, and each turn reads the weights again.
+If the weights fit into memory, the backbone is the only stage. Otherwise, every layer is a stage. A layer is read from
+its file, reads the prefixes of all prompts and all replies, and is dropped. The hidden states wait in memory. Replies
+whose states do not fit there together take turns, and each turn reads the weights again.
 """
 
 import shutil
@@ -42,13 +42,13 @@ LITTLE = 100_000_000  # bytes of hidden states for which there is always room in
 
 
 def fits_window(model: RewardModel, length: int) -> bool:
-    """Return whether inputs of this length lie within a sliding window, so that attention to all of them is meant."""
+    """Return whether inputs of this length fit into the sliding window, so that tokens attend to all earlier ones."""
     window = getattr(model.backbone.config, "sliding_window", None)
     return window is None or length < window
 
 
 def can_share_prefix(model: RewardModel, length: int) -> bool:
-    """Return whether the beginning of an input of this length is the same for the model in inputs of other lengths."""
+    """Return whether the states at the beginning of an input of this length do not depend on its length."""
     limit = checkpoints.length_limit(model.backbone.config)
     return fits_window(model, length) and (limit is None or length <= limit)
 
@@ -70,7 +70,7 @@ class Reading:
 
     @torch.no_grad()
     def enter(self, layer: PreTrainedModel) -> None:
-        """Let the next layer read the prompt's prefix; what follows in this object is then done by this layer."""
+        """Let the next layer read the prompt's prefix. This layer then does all further work of this object."""
         if self.states is None:
             assert self.model.layers is not None
             self.states = self.model.layers.embed(torch.tensor([self.inputs.conversation.prefix_ids]))[0]
@@ -80,7 +80,7 @@ class Reading:
             self.stage, self.prefix = layer, shared_prefix.prefix_of(self.model, self.inputs, self.states, shared)
 
     def advance(self, states: Tensor) -> None:
-        """Overwrite hidden states of replies, (replies, length, d), by what the stage makes of them."""
+        """Replace hidden states of replies, (replies, length, d), by the output of this stage for them."""
 
         def through(part: slice) -> None:
             states[part] = self._after_prefix(states[part].to(self.model.device)).to(states.device)
@@ -92,7 +92,7 @@ class Reading:
     ) -> np.ndarray:
         """Return the rewards of prefix + suffix, (n,) float32. The suffixes, ids, have one length.
 
-        states: what the last stage is given for them where that is not the ids, (n, length, d).
+        states: the input of the last stage for these suffixes if this is not the ids, (n, length, d).
         """
         ids = torch.as_tensor(suffixes, device=self.model.device)  # (n, length)
 
@@ -107,7 +107,7 @@ class Reading:
         return np.concatenate([self(piece) for piece in pieces])
 
     def _in_batches(self, rows: Tensor, function: Callable[[slice], Any]) -> list:
-        """Return what the function makes of each slice of rows, (n, length, ...)."""
+        """Return the function's results for slices of rows, (n, length, ...)."""
         results: list = []
         start = 0
         while start < len(rows):
@@ -122,7 +122,7 @@ class Reading:
         return results
 
     def _use_smaller_batches(self, batch: int, error: RuntimeError | MemoryError) -> None:
-        """Halve the tokens of a batch; raise the error, in one line if it can be, where that cannot help."""
+        """Halve the tokens of a batch. If that cannot help, raise the error, in one line if possible."""
         if batch == 1 or not is_of_memory(error):
             with checkpoints.enough_memory("read one reply"):
                 raise error
@@ -131,14 +131,14 @@ class Reading:
         self.tokens_per_batch = max(1, self.tokens_per_batch // 2)
 
     def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
-        """Return rewards, (n,). suffixes: ids, (n, length), or embeddings or states of these ids, (n, length, d)."""
+        """Return rewards, (n,). The suffixes are ids, (n, length), or their embeddings or states, (n, length, d)."""
         return self._read(self._after_prefix(suffixes), suffixes if ids is None else ids)
 
     def _read(
         self, states: Tensor, ids: Tensor, norm: Callable[[Tensor], Tensor] = lambda states: states,
         gate: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        """Return the rewards that the head reads from the norm of states, (n, length, d), of these ids."""
+        """Return the rewards that the head computes from normalised states, (n, length, d), of these ids."""
         assert self.prefix is not None and self.model.head is not None
         where, hidden = self._read_at(ids), self.prefix.hidden
         if where is None:
@@ -153,7 +153,7 @@ class Reading:
     def read_off(self, ids: Tensor, states: Tensor, norm: Callable[[Tensor], Tensor]) -> np.ndarray:
         """Return the rewards as if the model ended after this stage, (n,) float32.
 
-        ids: (n, length); states: what the stage made of them, (n, length, d). norm: the model's final one.
+        The ids are (n, length), and `states` is this stage's output for them, (n, length, d). `norm` is the final norm.
         """
         assert self.states is not None
         gate, device = shared_prefix.prefix_of(self.model, self.inputs, norm(self.states)).gate, self.model.device
@@ -164,7 +164,7 @@ class Reading:
         return torch.cat(self._in_batches(ids, rewards)).cpu().numpy()
 
     def _gate(self, states: Tensor) -> Tensor | None:
-        """Return the gate of conversations that were read whole and begin alike, from their states, (n, length, d)."""
+        """Return the gate from the states, (n, length, d), of conversations that begin alike and were read whole."""
         position, head = self.inputs.conversation.gate_position, self.model.head
         return None if position is None or head is None else head.gate(states[0, position].float())
 
@@ -173,9 +173,9 @@ class Reading:
         return shared_prefix.states_after(self.stage, self.prefix.length, self.prefix.shared, suffixes)
 
     def _read_at(self, ids: Tensor) -> Tensor | None:
-        """Return which token of the suffix each reward is read at, (n,); None where it is the last one for all.
+        """Return at which token of the suffix each reward is read, (n,); None if all are read at the last token.
 
-        A number is negative where nothing but padding follows the prefix; the reward is then read in the prefix.
+        If only padding follows the prefix, the number is negative and the reward is read in the prefix.
         """
         pad = self.model.pad_token_id
         if pad is None or self.model.read_at != "last_not_pad" or not (ids[:, -1] == pad).any():
@@ -202,7 +202,7 @@ class Scorer(Reading):
             self.shares_prefix = self.prefix is not None and self._agrees_with_whole(self.prefix)
 
     def of_pieces(self, pieces: list[Tensor]) -> np.ndarray:
-        """Return the rewards of replies of several lengths, piece after piece; first tokens that they share once."""
+        """Return the rewards of replies of several lengths, piece after piece, with shared first tokens read once."""
         longest = max(piece.shape[1] for piece in pieces)
         length = len(self.inputs.prefix_ids)
         shares = self.shares_prefix and length and can_share_prefix(self.model, length + longest)
@@ -215,7 +215,7 @@ class Scorer(Reading):
         return torch.cat(rewards).cpu().numpy()[np.argsort(np.concatenate(order))]
 
     def _of_tree(self, rows: Tensor, part: slice) -> Tensor:
-        """Return the rewards of a part of these replies, (n,) float32. rows: as for trees.tree_of."""
+        """Return the rewards of a part of these replies, (n,) float32. See trees.tree_of for `rows`."""
         assert self.prefix is not None and self.model.head is not None
         states = trees.outputs(self.model.backbone, self.prefix, trees.tree_of(rows[part], self.model.device))
         return self.model.head(states.float(), self.prefix.gate).float()
@@ -223,16 +223,16 @@ class Scorer(Reading):
     def gradient(self, suffix: Sequence[int]) -> Tensor:
         """Return the gradient of the reward of prefix + suffix by the suffix's embeddings, (length, d) float32.
 
-        The embeddings are what the embedding module puts out: some modules scale what stands in their table.
+        The embeddings are the outputs of the embedding module, which may differ from its table by a factor.
         """
         ids = torch.as_tensor(suffix, device=self.model.device)[None]
         return self.relaxed(self.model.backbone.get_input_embeddings()(ids), ids)[1][0]
 
     def relaxed(self, embeddings: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Return rewards of prefix + suffixes given as embeddings, (n,), and their gradient, (n, length, d), float32.
+        """Return the rewards for suffixes given as embeddings, (n,), and their gradient, (n, length, d), float32.
 
-        embeddings: (n, length, d), such as mixtures of tokens' embeddings. ids: (n, length), the tokens that they stand
-        for, which decide where a reward is read.
+        The embeddings, (n, length, d), may be mixtures of tokens' embeddings. The ids, (n, length), decide where a
+        reward is read.
         """
         embeddings = embeddings.detach().requires_grad_()
         with one_thread(self.small):
@@ -251,7 +251,7 @@ class Scorer(Reading):
         return self.model.head(read.float(), self._gate(states))
 
     def _whole(self, suffixes: Tensor) -> Tensor:
-        """Return the output at every position, (n, prefix + length, d), of conversations that are read in full."""
+        """Return the output at every position of conversations that are read in full, (n, prefix + length, d)."""
         return self.model.backbone(**self._with_prefix(suffixes), use_cache=False).last_hidden_state
 
     def _with_prefix(self, suffixes: Tensor) -> dict[str, Tensor]:
@@ -270,7 +270,7 @@ class Scorer(Reading):
         return self.model.backbone(**given).logits[:, 0]
 
     def _agrees_with_whole(self, prefix: Prefix) -> bool:
-        """Return whether sharing the prefix gives what reading in full gives, on a few of the longest inputs."""
+        """Return whether a shared prefix gives the same results as reading in full, on a few of the longest inputs."""
         lengths = {len(suffix) for suffix in self.inputs.suffixes}
         length = max((n for n in lengths if can_share_prefix(self.model, prefix.length + n)), default=None)
         if length is None:
@@ -294,9 +294,11 @@ class Scorer(Reading):
 class Block:
     """Some of the replies to one prompt, which go through the stages together.
 
-    inputs: the prompt's, with a few replies of each length only. shard: which of them these are. pieces: what follows
-    the prefix, replies of one length each, (replies, length). file: where the rewards are kept; None keeps nothing.
-    hidden: states after `passed` layers, (tokens, d), piece after piece.
+    - inputs: the prompt's inputs, with only a few replies of each length
+    - shard: the indices of these replies
+    - pieces: the ids after the prefix, (replies, length), one piece per length
+    - file: where the rewards are kept; None keeps nothing
+    - hidden: states after `passed` layers, (tokens, d), piece after piece
     """
 
     inputs: Inputs
@@ -308,12 +310,12 @@ class Block:
 
     @property
     def prompt(self) -> str:
-        """The prompt that these are replies to."""
+        """The prompt of these replies."""
         return self.inputs.conversation.prompt
 
     @property
     def tokens(self) -> int:
-        """How many tokens follow the prefix, in all replies together."""
+        """The number of tokens after the prefix, in all replies together."""
         return sum(piece.numel() for piece in self.pieces)
 
     def states(self) -> Iterator[Tensor]:
@@ -335,10 +337,10 @@ def score(
     model: RewardModel, blocks: list[Block], tokens_per_batch: int | None = None, bar: tqdm | None = None,
     report: bool = False,
 ) -> Iterator[tuple[Block, np.ndarray]]:  # fmt: skip
-    """Yield each block and its rewards, (replies,) float32, as it leaves the last stage.
+    """Yield each block with its rewards, (replies,) float32, when it has passed the last stage.
 
-    Weights that stay in files are read as few times as memory allows. A run that was killed goes on at the layer whose
-    states it saved. report: whether to print how the conversations are read, if that is unusual. InputError as from
+    Weights that stay in files are read as few times as memory allows. A killed run continues at the layer whose states
+    it saved. `report` says whether to print how the conversations are read, if this is unusual. InputError as for
     blocks_for_layers.
     """
     if not blocks:
@@ -390,7 +392,7 @@ def _by_layers(
 
 
 def through(block: Block, reading: Reading, is_last: bool) -> np.ndarray | None:
-    """Put the block through one more layer; return its rewards, (replies,) float32, after the last one."""
+    """Put the block through one more layer. After the last layer, return its rewards, (replies,) float32."""
     assert reading.model.layers is not None
     with checkpoints.enough_memory("hold two layers and the hidden states"):
         if block.hidden is None:
@@ -406,7 +408,7 @@ def through(block: Block, reading: Reading, is_last: bool) -> np.ndarray | None:
 
 
 def _report_reading(model: RewardModel, reading: Reading) -> None:
-    """Print how conversations are read, where that is not as usual."""
+    """Print how conversations are read, if this is unusual."""
     if not (reading.shares_prefix if isinstance(reading, Scorer) else reading.inputs.prefix_ids):
         tqdm.write(f"{model.nickname}: every conversation is read whole, which is exact but slower")
     for line in model.readings(reading.inputs.conversation):
@@ -417,9 +419,9 @@ def _report_reading(model: RewardModel, reading: Reading) -> None:
 
 
 def blocks_for_layers(model: RewardModel, blocks: list[Block]) -> list[Block]:
-    """Return the blocks as layers read them: whole where the model does not allow to share a prefix.
+    """Return the blocks as layers read them, with whole conversations if the model cannot share a prefix.
 
-    InputError where the model has a sliding window shorter than a conversation.
+    InputError if the model has a sliding window shorter than a conversation.
     """
     whole = set()
     for block in blocks:
@@ -442,7 +444,7 @@ def _with_prefix(block: Block) -> Block:
 
 
 def _plan(model: RewardModel, blocks: list[Block], report: bool) -> tuple[list[list[Block]], Path | None]:
-    """Return the blocks of each pass over the weights, and the folder for their states, None where it has no room."""
+    """Return the blocks of each pass over the weights, and the folder for their states; None if it has no room."""
     assert model.layers is not None
     width = model.backbone.config.hidden_size * model.backbone.dtype.itemsize
     room = max(LITTLE, hardware.free() - 2 * model.layers.largest - WORKING_MEMORY)
@@ -478,7 +480,7 @@ def describe_size(count: int) -> str:
 
 
 def _save_states(block: Block) -> None:
-    """Write the block's states to a file, and remove those of fewer layers. InputError: full disk."""
+    """Write the block's states to a file, and remove the states of earlier layers. InputError if the disk is full."""
     before = _saved_states(block)
     if block.file is None or block.hidden is None or block.passed in before:
         return
@@ -488,7 +490,7 @@ def _save_states(block: Block) -> None:
 
 
 def _load_states(block: Block, model: RewardModel) -> None:
-    """Give the block the states that were saved after the most layers and are whole, if there are any."""
+    """Load the block's saved states of the latest layer whose file is complete, if there is one."""
     for passed, file in sorted(_saved_states(block).items(), reverse=True):
         hidden = torch.empty(block.tokens, model.backbone.config.hidden_size, dtype=model.backbone.dtype)
         if shards.read(file, hidden.view(torch.uint8).numpy()):

@@ -1,4 +1,4 @@
-"""What the tokens of the paper's models are read as, by the true tokenizers of their bases; no weights are needed.
+"""What the paper's models read for each token, by the real tokenizers of their bases; no weights are needed.
 
 The paper feeds each token as text, through the chat template. What the model then reads depends on tokenizer and
 template alone, and so it can be counted for every token, and looked up for the tokens that the paper's tables print.
@@ -34,8 +34,8 @@ def bases() -> dict[str, list[str]]:
 def open_tokenizer(base: str, folder: Path | None = None) -> tuple[PreTrainedTokenizerBase, str]:
     """Return the tokenizer of a base, ready to render conversations, and the SHA-256 of its tokenizer.json.
 
-    folder: holds one folder per base, called `gemma-2` and so on; None takes the files of the base's first model from
-    the hub. A tokenizer without chat template gets the base's published one. InputError if it cannot be had.
+    `folder` holds one folder per base, with names such as `gemma-2`. None downloads the files of the base's first model
+    from the hub. A tokenizer without chat template gets the base's published one. InputError if it is not available.
     """
     if folder is None:
         entry = reward_models.find(bases()[base][0])
@@ -52,14 +52,14 @@ def open_tokenizer(base: str, folder: Path | None = None) -> tuple[PreTrainedTok
 
 
 def as_fed(tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
-    """Return the vocabulary with `reply_ids` and `input_group`, as score tables have them: each token fed as text."""
+    """Return the vocabulary, each token fed as text, with `reply_ids` and `input_group` as in score tables."""
     prompt = read_prompts("greatest")["greatest"]
     tokens = conversations.vocabulary(tokenizer)
     return engine.with_inputs(tokens, conversations.inputs_for(tokenizer, prompt, tokens["text"].tolist()))
 
 
 def read_as(fed: pd.DataFrame) -> pd.Series:
-    """Return for each row of `as_fed` what the token is read as: one of the first four kinds of scores.what_was_fed."""
+    """Return what the model reads for each row of `as_fed`: one of the first four kinds of scores.what_was_fed."""
     length = fed["reply_ids"].map(len)
     itself = (length == 1) & (fed["reply_ids"].map(lambda ids: ids[0] if len(ids) else -1) == fed["token_id"])
     kinds = length.map({0: "nothing", 1: "another id"}).fillna("several ids")
@@ -70,9 +70,9 @@ def read_as(fed: pd.DataFrame) -> pd.Series:
 
 
 def printed_tokens() -> pd.DataFrame:
-    """Return the tokens of Tables 2 and A6: table, nickname, end, position, token_id (-1: not printed), text.
+    """Return the printed tokens in columns table (2 or A6), nickname, end, position, token_id (-1: not printed), text.
 
-    position 1 is the most optimal, or the most pessimal. Table A6 is fetched, as the authors released it.
+    Position 1 is the most optimal token, or the most pessimal one. Table A6 is fetched, as the authors released it.
     """
     given = {"keep_default_na": False, "dtype": {"token_id": int, "position": int}}
     two = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv", **given).rename(columns={"decoded": "text"})
@@ -89,9 +89,10 @@ def printed_tokens() -> pd.DataFrame:
 def printed_as_fed(printed: pd.DataFrame, fed: pd.DataFrame, tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
     """Return the printed tokens of one tokenizer with their token_id, their text, and three columns more.
 
-    fed: as from as_fed. read_as: as from `read_as`. pieces: the texts of the ids that are read, joined by `|`. listed:
-    how many tokens of the same table and model are this same input, itself included. Table A6 prints texts, some
-    without the space before a punctuation mark: the lowest id that has the text stands for it. InputError if none has.
+    `fed` comes from as_fed. The new columns are `read_as` (see read_as), `pieces` (the texts of the ids that are read,
+    joined by `|`), and `listed` (how many tokens of the same table and model, including this one, have this input).
+    Table A6 prints texts, some without the space before a punctuation mark. The lowest id with that text is taken;
+    InputError if there is none.
     """
     fed = fed.assign(read_as=read_as(fed)).set_index("token_id")
     last_first = list(fed["text"].items())[::-1]
@@ -133,12 +134,12 @@ def write(counts: pd.DataFrame, printed: pd.DataFrame, folder: Path = KEPT) -> N
 
 
 def kept_counts() -> pd.DataFrame:
-    """Return what data/tokenizers/counts.csv holds for each of the ten models: nickname, base, counts."""
+    """Return data/tokenizers/counts.csv for each of the ten models, with columns nickname, base, and the counts."""
     counts = pd.read_csv(KEPT / "counts.csv")
     of_models = pd.DataFrame([(name, base) for base, names in bases().items() for name in names])
     return of_models.set_axis(["nickname", "base"], axis=1).merge(counts, on="base", validate="many_to_one")
 
 
 def kept_printed_tokens() -> pd.DataFrame:
-    """Return what data/tokenizers/printed_tokens.csv holds, as from printed_as_fed."""
+    """Return data/tokenizers/printed_tokens.csv, with the columns of printed_as_fed."""
     return pd.read_csv(KEPT / "printed_tokens.csv", keep_default_na=False)

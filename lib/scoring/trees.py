@@ -1,4 +1,4 @@
-"""Replies that begin alike share their first tokens: each node of their tree is computed once.
+"""Replies that begin alike share their first tokens, so each node of their tree is computed once.
 
 Nodes are a batch of single tokens. Each attends to the prompt's prefix, to its ancestors and to itself, as it would in
 each reply that passes through it. So one output serves all these replies. SpecInfer (Miao et al. 2023, section 4.2,
@@ -19,10 +19,12 @@ from ..models.shared_prefix import Prefix, attend, attending
 
 @dataclass(frozen=True)
 class Tree:
-    """The nodes of replies, each a token after its ancestors.
+    """The nodes of replies: each node is a token that follows its ancestors.
 
-    ids: (nodes,). ancestors: (nodes, depth), the nodes from the root to the node itself, filled up in front where
-    `missing`, (nodes, depth) bool. leaves: (replies,), the node of each reply's last token.
+    - ids: (nodes,)
+    - ancestors: (nodes, depth), the nodes from the root to the node itself, padded in front
+    - missing: (nodes, depth) bool, True for padding
+    - leaves: (replies,), the node of each reply's last token
     """
 
     ids: Tensor
@@ -32,7 +34,7 @@ class Tree:
 
 
 def rows_by_depth(pieces: list[Tensor]) -> Iterator[tuple[Tensor, np.ndarray]]:
-    """Yield replies whose trees are equally deep, in order, as for tree_of, and their numbers, counted over all pieces.
+    """Yield replies whose trees are equally deep, in the order of tree_of, and their numbers over all pieces.
 
     pieces: (replies, length) each. A tree holds the replies that have one first token.
     """
@@ -49,7 +51,7 @@ def rows_by_depth(pieces: list[Tensor]) -> Iterator[tuple[Tensor, np.ndarray]]:
 
 
 def tree_of(suffixes: Tensor, device: str) -> Tree:
-    """Return the tree of sorted suffixes, (n, longest) ids on the CPU, filled up behind with -1."""
+    """Return the tree of sorted suffixes, (n, longest) ids on the CPU, padded at the end with -1."""
     rows = suffixes.numpy()
     starts = np.ones(rows.shape, dtype=bool)  # where a reply leaves the one before it, and from there on
     starts[1:] = np.logical_or.accumulate(rows[1:] != rows[:-1], axis=1)
@@ -78,9 +80,9 @@ def _attention(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, *,
     tree: Tree, **kwargs: Any,
 ) -> tuple[Tensor, None]:  # fmt: skip
-    """Return attention of nodes to one prefix, to their ancestors and to themselves: (nodes, 1, heads, d).
+    """Return the attention of nodes to one prefix, to their ancestors and to themselves, (nodes, 1, heads, d).
 
-    query: (nodes, heads, 1, d); key, value: (nodes, kv_heads, 1, d). The rest is as for shared_prefix.attend.
+    Query is (nodes, heads, 1, d). Key and value are (nodes, kv_heads, 1, d). For the rest see shared_prefix.attend.
     """
     keys, values = (part[:, :, 0].transpose(0, 1)[:, tree.ancestors] for part in (key, value))
     return attend(module, query, keys, values, tree.missing[:, None], **kwargs)
