@@ -95,8 +95,8 @@ gate: lint reproduce $(if $(wildcard $(DATA_MIRROR)),published) ## all that has 
 
 # The stamp is newer than both lists of versions, or the environment is brought up to date.
 $(INSTALLED): pyproject.toml requirements.lock
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || \
-		{ echo "error: this needs Python 3.11 or 3.12; name one: make PYTHON=python3.12 install" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
+		{ echo "error: this needs Python 3.11, 3.12 or 3.13; name one: make PYTHON=python3.12 install" >&2; exit 2; }
 	@echo "Installing pinned versions into .venv (about 2 minutes, 2 GB) ..."
 	@$(PYTHON) -m venv .venv
 	@$(PY) -m pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
