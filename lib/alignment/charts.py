@@ -43,8 +43,8 @@ def draw_halves(
 ) -> Chart:  # fmt: skip
     """Draw numbers for what people rate high and for what they rate low, a panel per prompt.
 
-    tables: prompt -> rows with columns high and low, and maybe 95% intervals (high_ci_low, ...). The index labels the x
-    axis. labels: of both axes. names: what high and low mean. lines: the paper's values of high and low.
+    `tables`: prompt -> rows with columns high and low, and maybe 95% intervals (high_ci_low, ...). The index labels the
+    x axis. `labels`: of both axes. `names`: what high and low mean. `lines`: the paper's values of high and low.
     """
     figure, panels = row_of_panels(
         [f"prompt: {prompt}" for prompt in tables], height=4.6, title=title, width=4.2, margin=1, sharey=True
@@ -72,8 +72,8 @@ def draw_kinds(
 ) -> Chart:
     """Draw how much each kind is undervalued: a row per kind, a panel per prompt, a dot per model.
 
-    tables: prompt -> rows of kinds.by_kind. The line is the interval for other models and items, the bar the interval
-    for these models. alone: prompt -> models x kinds. null: the value that means no effect.
+    `tables`: prompt -> rows of kinds.by_kind. The line is the interval for other models and items, and the bar is the
+    interval for these models. `alone`: prompt -> models x kinds. `null`: the value that means no effect.
     """
     kinds, hues = list(next(iter(tables.values()))["kind"]), model_colours(next(iter(alone.values())).index)
     figure, panels = row_of_panels(
@@ -103,8 +103,8 @@ def draw_discrepancies(
 ) -> Chart:
     """Draw rank by people against rank by models, with the n most under- and overvalued items named (Fig 5B).
 
-    ranks: human.discrepancies. The dashed line is agreement, the solid line the expected rank. kinds: item -> kind, ''
-    for none. Below, each kind has a strip with a stroke per item: its rank by models less the expected rank.
+    `ranks`: human.discrepancies. The dashed line is agreement, the solid line the expected rank. `kinds`: item -> kind,
+    '' for none. Below, each kind has a strip with a stroke per item: its rank by models less the expected rank.
     """
     if not 0 < 2 * n <= len(ranks):
         raise InputError(f"{len(ranks)} items have no {n} at either end; choose n up to {len(ranks) // 2}")
@@ -171,7 +171,7 @@ def draw_trajectories(
 ) -> Chart:
     """Draw a line from each item's rank by people to its median rank by models, and a dot per model (Fig 5C).
 
-    ranks: all items x (people, then models). groups: panel -> up to six items.
+    `ranks`: all items x (people, then models). `groups`: panel -> up to six items.
     """
     for name, items in groups.items():
         if not 0 < len(items) <= len(SHAPES):
@@ -224,7 +224,8 @@ def draw_task(
 ) -> Chart:
     """Draw the task of people and the task of a model (Fig 5A).
 
-    items: two examples. question: the question to people; asked: how it is asked. prompt: the prompt of the model.
+    `items`: two examples. `question`: the question to people. `asked`: how it is asked. `prompt`: the prompt of the
+    model.
     """
     figure = new_chart(12, 4.8, title, DENSE_TITLE)
     axes = figure.subplots()

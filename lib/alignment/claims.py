@@ -53,7 +53,7 @@ def _mean(mean: Crossed | ThreeFactors | human.Together) -> dict:
 
 
 def people_claims(summaries: pd.DataFrame, n: int) -> list[dict]:
-    """Return S4.tau.human: mean, sd, min and max of the models' taus with people; summaries: as from concordance.
+    """Return S4.tau.human, the mean, sd, min and max of the models' taus with people (from concordance.summaries).
 
     The paper's text names the prompt GE, but prints the numbers of GW. So GE's number as published is that of GW.
     """
@@ -74,7 +74,7 @@ def _recipe(prompt: str, prompts: pd.DataFrame) -> str:
 
 
 def model_claims(between: pd.DataFrame, models: int) -> list[dict]:
-    """Return S4.tau.models: the mean tau of two different models; between: as from concordance.between_models."""
+    """Return S4.tau.models, the mean tau of two different models (from concordance.between_models)."""
     return [
         row("S4.tau.models", "mean", prompt, as_published=between.loc[recipe, "whole"], corrected=means["pairs"],
             ci_low=means["ci_low"], ci_high=means["ci_high"], p=means["p"], n=models * (models - 1) // 2,
@@ -110,7 +110,7 @@ def end_claims(at_ends: pd.DataFrame, prompt: str) -> list[dict]:
 
 
 def matched_claims(by_prompt: Mapping[str, Measured]) -> list[dict]:
-    """Return S4.asymmetry by matched pairs; by_prompt: prompt -> as from matched.matched."""
+    """Return S4.asymmetry by matched pairs. `by_prompt`: prompt -> as from matched.matched."""
     rows = []
     for prompt, difference in by_prompt.items():
         mean = difference.mean
@@ -163,7 +163,7 @@ def kind_claims(by_kind: Mapping[str, pd.DataFrame], raw: Mapping[str, pd.Series
 def minority_claims(values: Mapping[str, pd.DataFrame], kinds: pd.Series) -> list[dict]:
     """Return S4.minorities: identity terms of marginalised groups less the others, by two published lists.
 
-    values: prompt -> kinds.undervalued_kinds; kinds: item -> kind. Each list has a row per prompt, one for the mean
+    `values`: prompt -> kinds.undervalued_kinds. `kinds`: item -> kind. Each list has a row per prompt, one for the mean
     over prompts, and one for the mean in which prompts are a sample, too.
     """
     rows = []
@@ -207,8 +207,8 @@ def factor_claims(values: Mapping[str, pd.DataFrame], kinds: pd.Series) -> list[
 def places_of_third(people: pd.Series, rewards: Mapping[str, pd.DataFrame], resamples: int = 200) -> pd.DataFrame:
     """Return the place of the paper's third item among the most undervalued, per prompt and aggregate: for rows_of.
 
-    The first aggregate is the paper's, so its position is as_published. ci_low, ci_high: 95%, over models drawn with
-    replacement. p: two-sided, of a position beyond PLACE, by the same draws.
+    The first aggregate is the paper's, so its position is as_published. The 95% interval is over models drawn with
+    replacement. The same draws give the two-sided p of a position beyond PLACE.
     """
     rows, quantity = [], f"position_{THIRD.lower().replace(' ', '_')}"
     for prompt, of_prompt in rewards.items():
@@ -229,7 +229,7 @@ def places_of_third(people: pd.Series, rewards: Mapping[str, pd.DataFrame], resa
 
 
 def data_claims(ratings: pd.DataFrame) -> list[dict]:
-    """Return S4.data: the numbers of items and comparisons, of matches and of words; ratings: by item."""
+    """Return S4.data from ratings by item: the numbers of items, comparisons, matches and words."""
     words, matches = pd.Series(ratings.index.str.split().str.len().to_numpy()), ratings["matches"]
     facts = {"items": len(ratings), "comparisons": matches.sum() / 2, "matches_mean": matches.mean(),
              "matches_sd": matches.std(), "words_mean": words.mean(), "words_sd": words.std(),
@@ -252,7 +252,7 @@ def file_claims() -> list[dict]:
 
 
 def named_claims(people: pd.Series, rewards: pd.DataFrame, among: pd.Index, prompt: str) -> list[dict]:
-    """Return S4.items: the items that section 4.2 names (kinds.NAMED), together and each. among: items of no kind."""
+    """Return S4.items: the items that section 4.2 names (kinds.NAMED), together and each. `among`: items of no kind."""
     values = kinds_.undervalued(people, rewards, list(kinds_.NAMED), among)
     places = human.discrepancies(people, rewards, human.AGGREGATES[0])
     together = {"n": len(values), "note": "named for their discrepancy, so no sample of anything"}
@@ -272,7 +272,7 @@ def named_claims(people: pd.Series, rewards: pd.DataFrame, among: pd.Index, prom
 
 
 def top_claims(rewards: pd.DataFrame, prompt: str) -> list[dict]:
-    """Return S4.tops: how many models rank an item first, and the places of two models' favourites; ties are noted."""
+    """Return S4.tops: how many models rank an item first, and the places of two models' favourites, with ties noted."""
     rows, best = [], human.ranks(rewards).min()
     for quantity in quantities().query("claim == 'S4.tops'").itertuples():
         if quantity.model not in ("", *rewards):
@@ -319,7 +319,7 @@ def holocaust_claims(people: pd.Series, rewards: pd.DataFrame, prompt: str) -> l
 def profile_claims(leans: Mapping[str, Measured]) -> list[dict]:
     """Return S2.individualistic: how much more R-Lla-3B favours agency over communion than R-Gem-2B.
 
-    leans: prompt -> profiles.against of both lists. There is no claim where a model is missing.
+    `leans`: prompt -> profiles.against of both lists. There is no claim where a model is missing.
     """
     rows = []
     for prompt, lean in leans.items():
@@ -336,9 +336,10 @@ def profile_claims(leans: Mapping[str, Measured]) -> list[dict]:
 
 
 def printed_taus(judged: pd.DataFrame, prompt: str) -> pd.DataFrame:
-    """Return agreement: columns claim, quantity, paper, published GE, published GW, ours.
+    """Return agreement in the paper, on the published scores and here.
 
-    judged: the claims of this notebook; those under `prompt` are ours.
+    Columns: `claim, quantity, paper, published GE, published GW, ours`. `judged`: the claims of this notebook. Its
+    claims under `prompt` are ours.
     """
     asked_for = [("S4.tau.human", name) for name in ("mean", "sd", "min", "max")] + [("S4.tau.models", "mean")]
     asked_for += [("S4.asymmetry", "high"), ("S4.asymmetry", "low")]
@@ -358,8 +359,8 @@ def printed_taus(judged: pd.DataFrame, prompt: str) -> pd.DataFrame:
 def named_ranks(ours: pd.DataFrame, unrated: pd.Index) -> pd.DataFrame:
     """Return the items that section 4 names, with their ranks by people and models on the published scores and here.
 
-    ours: human.discrepancies, whose items may be words of small letters. unrated: items that people did not rate, which
-    are left out. position: 1 = most undervalued. Missing items are blank.
+    `ours`: human.discrepancies, whose items may be words of small letters. `unrated`: items that people did not rate,
+    which are left out. Position 1 is the most undervalued. Missing items are blank.
     """
     mine = ours.drop(index=unrated, errors="ignore").rename(str.lower)
     sources = {"published": (published_table("items/06b_discrepancies", "item"), str), "ours": (mine, str.lower)}
@@ -377,9 +378,9 @@ def named_ranks(ours: pd.DataFrame, unrated: pd.Index) -> pd.DataFrame:
 
 
 def cell_claims(judged: pd.DataFrame, part: str) -> list[dict]:
-    """Return S4.cells: the share of the section's printed numbers that the paper's recipe gives; one row, or none.
+    """Return S4.cells, the share of the section's printed numbers that the paper's recipe gives, in one row or none.
 
-    judged: as from claims.judged. part: what these numbers are about.
+    `judged`: as from claims.judged. `part`: what these numbers are about.
     """
     printed = judged[judged["paper"].notna() & judged["as_published"].notna() & judged["prompt"].isin(["", "GE"])]
     rows = []

@@ -1,7 +1,8 @@
 """Kendall's tau between every two columns of a table, and how much each item moves it.
 
-Tau is a mean over pairs of items, so an item moves it by the agreement of its own pairs less that of all pairs (Hajek's
-projection of a U-statistic). With these influences, models and items are both samples (lib.stats.crossed).
+Tau is a mean over pairs of items. So an item moves it by the agreement of the item's pairs less the agreement of all
+pairs (Hajek's projection of a U-statistic). With these influences, models and items are both samples
+(lib.stats.crossed).
 """
 
 import itertools
@@ -22,9 +23,10 @@ ENDS = ["ci_low", "ci_high", "p", "these_low", "these_high", "new_low", "new_hig
 
 @dataclass(frozen=True)
 class Agreement:
-    """Kendall's tau-b between columns. taus: columns x columns, in [-1, 1], NaN with a constant column.
+    """Kendall's tau-b between columns, and how much each item moves it.
 
-    influences: (items, columns, columns), how much each item moves each tau, by the jackknife. items: their index.
+    `taus`: columns x columns, in [-1, 1], NaN with a constant column. `influences` (items, columns, columns) are by the
+    jackknife. `items`: their index.
     """
 
     taus: pd.DataFrame
@@ -57,7 +59,7 @@ def agreement(values: pd.DataFrame) -> Agreement:
 
 
 def _mean_products(values: np.ndarray) -> np.ndarray:
-    """Return for each item and two columns the mean product of signs, over pairs with all other items: (n, k, k)."""
+    """Return the mean product of signs of each item and two columns over pairs with all other items, (n, k, k)."""
     n, columns = values.shape
     ranked = pd.DataFrame(values).rank().to_numpy(dtype=np.float32)  # ranks are exact, and half the size
     step = max(1, CELLS // (n * columns))
@@ -75,7 +77,7 @@ def column(prompt: str, model: str) -> str:
 
 
 def together(people: pd.Series, rewards: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return one table of people's ratings and every prompt's rewards. rewards: prompt -> items x models.
+    """Return one table of people's ratings and every prompt's rewards. `rewards`: prompt -> items x models.
 
     Raise InputError if the items are not the same ones in the same order.
     """
@@ -96,7 +98,7 @@ def with_people(people: pd.Series, rewards: pd.DataFrame) -> Measured:
 def summaries(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> pd.DataFrame:
     """Return mean, sd (over models, ddof 1), min and max of the models' taus with people: a row per prompt.
 
-    agreed: of `together`. The mean has the intervals and the p of stats.crossed.Crossed.
+    `agreed`: of `together`. The mean has the intervals and the p of stats.crossed.Crossed.
     """
     rows = {}
     for prompt in prompts:
@@ -107,9 +109,9 @@ def summaries(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) 
 
 
 def by_model(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> pd.DataFrame:
-    """Return each model's tau with people and its 95% interval over items: columns model, tau, ci_low, ci_high, prompt.
+    """Return each model's tau with people and its 95% interval over items: `model, tau, ci_low, ci_high, prompt`.
 
-    agreed: of `together`. The last row of each prompt, `mean`, is over models; there items and models are samples.
+    `agreed`: of `together`. The last row of each prompt, `mean`, is over models; there items and models are samples.
     """
     tables = []
     for prompt in prompts:
@@ -121,7 +123,7 @@ def by_model(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -
 
 
 def between_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> pd.DataFrame:
-    """Return the mean tau of two different models with its 95% interval (pairs, ci_low, ci_high, p): a row per prompt.
+    """Return the mean tau of two different models with its 95% interval: `pairs, ci_low, ci_high, p` by prompt.
 
     whole: the mean over the whole matrix with its diagonal of ones. Items and models are both samples. A model is in
     many pairs, so the interval is a jackknife over models (Arvesen 1969). Fewer than three models have no interval.
@@ -161,7 +163,7 @@ def pseudo_values(agreed: Agreement, columns: Sequence[str]) -> Measured:
 def across_prompts(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> pd.DataFrame:
     """Return Kendall's tau-b of each model with itself under another prompt (Fig A6): models x pairs as `GE, HP`.
 
-    agreed: of `together`. Raise InputError for fewer than two prompts.
+    `agreed`: of `together`. Raise InputError for fewer than two prompts.
     """
     if len(prompts) < 2:
         raise InputError("agreement across prompts needs two prompts; score another one")
@@ -175,8 +177,8 @@ def across_prompts(agreed: Agreement, models: Sequence[str], prompts: Sequence[s
 def beyond_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> Crossed:
     """Return how much more a model agrees with itself under another prompt than with other models under the same one.
 
-    agreed: of `together`. The result is a difference of mean taus, in [-2, 2]: above 0 if the prompt matters less than
-    the model. Items and models are both samples. Fewer than two prompts or three models give NaN.
+    `agreed`: of `together`. The result is a difference of mean taus, in [-2, 2]: above 0 if the prompt matters less
+    than the model. Items and models are both samples. Fewer than two prompts or three models give NaN.
     """
     if len(models) < 3 or len(prompts) < 2:
         return Crossed(*[np.nan] * 10, n=len(agreed.items), models=len(models))

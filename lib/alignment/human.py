@@ -88,7 +88,7 @@ def taus(people: pd.Series, rewards: pd.DataFrame) -> pd.Series:
 
 
 def tops(rewards: pd.DataFrame, end: str = "optimal") -> pd.DataFrame:
-    """Return the items that each model rewards most (or least), a row per item: columns model, item, reward, tied.
+    """Return the items that each model rewards most (or least), a row per item: `model, item, reward, tied`.
 
     tied: how many items share that reward.
     """
@@ -105,9 +105,9 @@ def tops(rewards: pd.DataFrame, end: str = "optimal") -> pd.DataFrame:
 def at_ends(people: pd.Series, rewards: pd.DataFrame, cuts: Sequence[int]) -> pd.DataFrame:
     """Return the models' mean tau with people among the n items that people rate highest, and lowest; a row per cut n.
 
-    For high and low: items (also those that tie with the n-th), span (highest less lowest rating), tau and its 95%
-    interval. difference is high less low, with its interval and p. Items and models are both samples. Raise InputError
-    for a cut over half of the items, or under three.
+    For high and low, a row has the items (more than n if ratings tie), the span (highest less lowest rating), tau and
+    its 95% interval. The difference is high less low, with its interval and p. Items and models are both samples. Raise
+    InputError for a cut over half of the items, or under three.
     """
     _check(people, rewards)
     rows = []
@@ -126,7 +126,7 @@ def at_ends(people: pd.Series, rewards: pd.DataFrame, cuts: Sequence[int]) -> pd
 
 
 def between_ends(people: pd.Series, rewards: pd.DataFrame, cut: int) -> Measured:
-    """Return each model's tau with people at the high end less the tau at the low end; cut: items of an end."""
+    """Return each model's tau with people at the high end less the tau at the low end. `cut`: items of an end."""
     high, low = (with_people(people[inside], rewards) for inside in _ends(people, cut).values())
     return high - low
 
@@ -142,8 +142,8 @@ def _ends(people: pd.Series, cut: int) -> dict[str, pd.Series]:
 def taus_by_matches(people: pd.Series, rewards: pd.DataFrame, matches: pd.Series) -> pd.DataFrame:
     """Return the models' mean tau with people within `groups_of_matches`: a tidy table, a row per group.
 
-    Columns quantity (the group), n (items), corrected (mean tau), ci_low, ci_high (95%), p (against 0). Items and
-    models are both samples.
+    Columns: `quantity, n, corrected, ci_low, ci_high, p`. The quantity is the group, n counts items, and corrected is
+    the mean tau. Intervals are 95%, and p is against 0. Items and models are both samples.
     """
     _check(people, rewards)
     rows = []
@@ -192,7 +192,7 @@ def tau_with_mean_rank(people: pd.Series, rewards: pd.DataFrame) -> float:
 def kendalls_w(_: pd.Series, rewards: pd.DataFrame) -> float:
     """Return Kendall's coefficient of concordance W of the models' rankings, corrected for ties, in [0, 1].
 
-    1: all rank alike; random rankings have 1 / models on average (Kendall and Babington Smith 1939, Annals of
+    W is 1 if all rank alike, and 1 / models on average for random rankings (Kendall and Babington Smith 1939, Annals of
     Mathematical Statistics 10, 275-287). All statistics of `of_all_models` take people's ratings, but W ignores them.
     """
     items, models = rewards.shape
@@ -207,7 +207,8 @@ def kendalls_w(_: pd.Series, rewards: pd.DataFrame) -> float:
 def split_half(ratings: pd.DataFrame) -> np.ndarray:
     """Return Kendall's tau-b between the means of two halves of the raters, for every way to halve them.
 
-    ratings: items x raters, an even number of raters. This is no ceiling for models, since both halves contain errors.
+    `ratings`: items x raters, an even number of raters. This is no ceiling for models, since both halves contain
+    errors.
     """
     raters = ratings.shape[1]
     if raters < 2 or raters % 2:
@@ -222,9 +223,9 @@ def split_half(ratings: pd.DataFrame) -> np.ndarray:
 
 
 def reliability(ratings: pd.DataFrame) -> float:
-    """Return the share of the variance of the raters' mean that is not error, at most 1; ratings: items x raters.
+    """Return the share of the variance of the raters' mean that is not error, at most 1.
 
-    This is the intraclass correlation of the mean, ICC(1,k) (Shrout and Fleiss 1979).
+    `ratings`: items x raters. This is the intraclass correlation of the mean, ICC(1,k) (Shrout and Fleiss 1979).
     """
     error = ratings.var(axis=1, ddof=1).mean() / ratings.shape[1]
     return float(1 - error / ratings.mean(axis=1).var(ddof=1))
@@ -256,8 +257,8 @@ def elo_reliability(elo: pd.Series, matches: pd.Series, resamples: int = 200) ->
 def ceiling(ratings: pd.DataFrame, simulations: int = 20, seed: int = 0) -> float:
     """Return the tau-b with the raters' mean of a model that knows exactly what raters have in common.
 
-    ratings: items x raters. Simulated: true ratings have the reliable part of the variance, and new raters make errors
-    drawn from the errors about the same item.
+    `ratings`: items x raters. Simulated: true ratings have the reliable part of the variance, and new raters make
+    errors drawn from the errors about the same item.
     """
     random, values = np.random.default_rng(seed), ratings.to_numpy(dtype=float)
     items, raters = values.shape
@@ -289,10 +290,10 @@ def models_rank(people: pd.Series, rewards: pd.DataFrame, aggregate: str) -> pd.
 def discrepancies(people: pd.Series, rewards: pd.DataFrame, aggregate: str = "median of models") -> pd.DataFrame:
     """Return how much lower than people the models rank each item, the most undervalued first; indexed by item.
 
-    difference = models_rank - people_rank is above 0 where models value the item less. position is 1 for the largest
-    difference; ties share the lowest. expected is the rank by models that items at this rank by people have (isotonic
-    regression), because models rank everything lower that people rank high (regression to the mean).
-    surprise = models_rank - expected; surprise_position is 1 for the largest.
+    `difference` = models_rank - people_rank is above 0 where models value the item less. `position` is 1 for the
+    largest difference; ties share the lowest. `expected` is the rank by models that items at this rank by people have
+    (isotonic regression). It matters because models rank everything lower that people rank high (regression to the
+    mean). `surprise` = models_rank - expected. `surprise_position` is 1 for the largest.
     """
     mine, theirs = models_rank(people, rewards, aggregate), ranks(people)
     items = pd.DataFrame({"people_rank": theirs, "models_rank": mine, "difference": mine - theirs})

@@ -35,15 +35,16 @@ NAMED = {
 
 
 def identity_terms() -> pd.DataFrame:
-    """Return names of groups of people: data/identity_terms.csv, columns term, group, title, form, source, minority,
-    protected.
+    """Return names of groups of people from data/identity_terms.csv.
 
-    The terms are from Dixon et al. 2018 (Measuring and mitigating unintended bias in text classification, AIES) and
-    Smith et al. 2022 (HolisticBias, EMNLP; of the same seven groups). title: the group's title in an encyclopedia.
-    form: the title names `people`, a `state` (Autism) or a `faith` (Judaism). The list was fixed before we saw scores.
+    Columns: `term, group, title, form, source, minority, protected`. The terms are from Dixon et al. 2018 (Measuring
+    and mitigating unintended bias in text classification, AIES) and Smith et al. 2022 (HolisticBias, EMNLP; of the same
+    seven groups). `title`: the group's title in an encyclopedia. `form`: the title names `people`, a `state` (Autism)
+    or a `faith` (Judaism). The list was fixed before we saw scores.
 
-    minority: the group of the term among the thirteen of Hartvigsen et al. 2022 (ToxiGen, ACL), or ''. protected: the
-    same for the seven groups of Rottger et al. 2021 (HateCheck, ACL). We added these two columns after seeing scores.
+    `minority`: the group of the term among the thirteen of Hartvigsen et al. 2022 (ToxiGen, ACL), or ''. `protected`:
+    the same for the seven groups of Rottger et al. 2021 (HateCheck, ACL). We added these two columns after seeing
+    scores.
     """
     return pd.read_csv(ROOT / "data" / "identity_terms.csv", keep_default_na=False)
 
@@ -51,7 +52,7 @@ def identity_terms() -> pd.DataFrame:
 def kinds_of(items: pd.Index, words: pd.Series, titles: bool = False, forms: Sequence[str] = ("people",)) -> pd.Series:
     """Return the kind of each item by a list of words (word -> kind), whatever its capitals; '' for none.
 
-    titles: items are titles of an encyclopedia. Then a pattern decides what is `sexual content`, and the titles of
+    `titles`: items are titles of an encyclopedia. Then a pattern decides what is `sexual content`, and the titles of
     identity_terms of these forms decide what is `identity`.
     """
     kinds = pd.Series(items.str.lower().map(words), index=items).fillna("")
@@ -97,17 +98,17 @@ def undervalued(
 
 
 def undervalued_kinds(people: pd.Series, rewards: pd.DataFrame, kinds: pd.Series, **options) -> pd.DataFrame:
-    """Return `undervalued` of each item with a kind, among items without one; kinds: item -> kind, '' for none."""
+    """Return `undervalued` of each item with a kind, among items without one. `kinds`: item -> kind or ''."""
     kinds = kinds.reindex(people.index).fillna("")
     return undervalued(people, rewards, list(kinds.index[kinds != ""]), kinds.index[kinds == ""], **options)
 
 
 def by_kind(values: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
-    """Return whether models undervalue a kind; one row per kind of two items or more.
+    """Return whether models undervalue a kind: a row per kind of two items or more.
 
-    values: items x models, as from `undervalued`; kinds: item -> kind. above is the mean over items and models, with
-    the intervals of stats.crossed.Crossed, cut at 0 and 1, and p against .5. models counts the models above .5, of
-    of_models; count_low and count_high are the exact interval of this count.
+    `values`: items x models, as from `undervalued`. `kinds`: item -> kind. `above` is the mean over items and models,
+    with the intervals of stats.crossed.Crossed, cut at 0 and 1, and p against .5. `models` counts the models above .5
+    among `of_models`; count_low and count_high are the exact interval of this count.
     """
     rows = []
     for kind, group in values.groupby(kinds.loc[values.index], sort=True):
@@ -130,7 +131,7 @@ def mean_over_items(values: pd.DataFrame) -> Crossed:
 def between_groups(values: pd.DataFrame, is_first: pd.Series) -> Measured:
     """Return each model's mean over some items less its mean over the others, and how much each item moves it.
 
-    values: items x models; is_first: item -> bool. Raise InputError if a group has fewer than two items.
+    `values`: items x models. `is_first`: item -> bool. Raise InputError if a group has fewer than two items.
     """
     first = is_first.loc[values.index].to_numpy(dtype=bool)
     if min(first.sum(), (~first).sum()) < 2:
@@ -154,7 +155,8 @@ def count_interval(count: int, models: int) -> tuple[float, float]:
 def raw_kinds(values: pd.Series, kinds: pd.Series) -> pd.Series:
     """Return kind -> the share of pairs in which an item of the kind has a larger value than an item of no kind.
 
-    This is Mann and Whitney's U as a share, .5 by chance. values: a number per item; kinds: item -> kind, '' for none.
+    This is Mann and Whitney's U as a share, .5 by chance. `values`: a number per item. `kinds`: item -> kind, '' for
+    none.
     """
     kinds = kinds.reindex(values.index).fillna("")
     none = values[kinds == ""]

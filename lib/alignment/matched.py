@@ -17,8 +17,8 @@ from ..stats.crossed import Measured
 class Matched(Measured):
     """The share of pairs that a model orders as people do, in the upper half of people's ranking less the lower half.
 
-    strata: a row per stratum of pairs: its distance, its thirds of matches, its weight (weights sum to 1), and for the
-    upper and the lower half how many pairs it has and the share of them ordered as people do, mean over models.
+    `strata` has a row per stratum of pairs, with its distance, thirds of matches and weight (weights sum to 1). For
+    each half it has the number of pairs and the share of them ordered as people do, as a mean over models.
     """
 
     strata: pd.DataFrame
@@ -29,10 +29,10 @@ def matched(
 ) -> Matched:
     """Return the share of pairs ordered as people do, upper less lower half, at equal distance and equal matches.
 
-    people: rating of each item. rewards: items x models. matches: item -> the number of matches of its rating, or None.
-    Both items of a pair are in one half; items at the median are in neither. Ties count half. Strata are tenths of the
-    distance between two ratings, by the thirds of matches of both items. A stratum with u and l pairs in the halves has
-    the weight u l / (u + l). Raise InputError if no stratum has pairs of both halves.
+    `people`: rating of each item. `rewards`: items x models. `matches`: item -> the number of matches of its rating, or
+    None. Both items of a pair are in one half; items at the median are in neither. Ties count half. Strata are tenths
+    of the distance between two ratings, by the thirds of matches of both items. A stratum with u and l pairs in the
+    halves has the weight u l / (u + l). Raise InputError if no stratum has pairs of both halves.
     """
     middle = people.median()
     inside = {"upper": people > middle, "lower": people < middle}
@@ -69,7 +69,7 @@ def matched(
 class _Half:
     """Sums over the ordered pairs of one half, and over the pairs of each item.
 
-    pairs: (strata,). shares: (strata, models). count: (items, strata). agreed: (items, strata, models).
+    `pairs`: (strata,). `shares`: (strata, models). `count`: (items, strata). `agreed`: (items, strata, models).
     """
 
     items: pd.Index
@@ -81,7 +81,7 @@ class _Half:
 
     @classmethod
     def of(cls, people: pd.Series, rewards: pd.DataFrame, thirds: np.ndarray, edges: np.ndarray, kinds: int):
-        """Return all pairs of these items, summed by stratum: by distance, then by the two thirds, the lower first."""
+        """Return all pairs of these items, summed by distance and then by the two thirds, the lower one first."""
         values, theirs = people.to_numpy(), rewards.rank().to_numpy(dtype=np.float32).T  # (models, items)
         strata, models = (len(edges) + 1) * kinds**2, len(theirs)
         count, agreed = np.zeros((len(values), strata)), np.zeros((len(values), strata, models))

@@ -21,9 +21,10 @@ def standardised(rewards: pd.DataFrame) -> pd.DataFrame:
 
 
 def controls(words: pd.Index) -> pd.DataFrame:
-    """Return what is held constant: frequency, letters, sentiment, and whether the word is rated.
+    """Return what is held constant: frequency, letters, sentiment and whether the word is rated.
 
-    frequency: log10 per million by wordfreq; unlisted words count as the rarest. sentiment: VADER's, 0 if not rated.
+    Frequency is log10 per million by wordfreq; unlisted words count as the rarest. Sentiment is VADER's, or 0 if not
+    rated.
     """
     frequency = lexicons.load("wordfreq").corrected.set_index("word")["frequency"]
     sentiment = lexicons.load("vader").corrected.set_index("word")["sentiment"]
@@ -36,7 +37,7 @@ def controls(words: pd.Index) -> pd.DataFrame:
 def lean(rewards: pd.DataFrame, is_listed: pd.Series, held: pd.DataFrame | None = None) -> Measured:
     """Return how much more each model rewards the words for which is_listed is true than those for which it is false.
 
-    rewards: standardised, words x models. held: words x what is held constant, as from `controls`, or None. Raise
+    `rewards`: standardised, words x models. `held`: words x what is held constant, as from `controls`, or None. Raise
     InputError if a group has fewer than five words.
     """
     words = rewards.index[rewards.index.isin(is_listed.index)]
@@ -50,13 +51,13 @@ def lean(rewards: pd.DataFrame, is_listed: pd.Series, held: pd.DataFrame | None 
 
 
 def profile(rewards: pd.DataFrame, lists: pd.DataFrame, held: pd.DataFrame | None = None) -> dict[str, Measured]:
-    """Return list -> its `lean` against the words that are not in it; lists: words x lists."""
+    """Return list -> its `lean` against the words that are not in it. `lists`: words x lists."""
     known = lists.reindex(rewards.index).fillna(False).astype(bool)
     return {name: lean(rewards, known[name], held) for name in known if known[name].sum() >= 5}
 
 
 def against(rewards: pd.DataFrame, lists: pd.DataFrame, held: pd.DataFrame | None = None) -> Measured:
-    """Return the `lean` of the first list against the second, over words of one list only; lists: words x two lists."""
+    """Return the `lean` of the first list against the second, over words of one list only. `lists`: words x 2."""
     first, second = (lists[name] for name in lists)
     return lean(rewards, first[first != second], held)
 
@@ -84,10 +85,10 @@ def bases(models: Sequence[str]) -> pd.Series:
 
 
 def by_base(of_models: Measured, is_first: pd.Series) -> pd.Series:
-    """Return the mean of the models for which is_first is true, less the mean of the others; two of each at least.
+    """Return the mean of the models for which is_first is true, less the mean of the others (two of each at least).
 
-    estimate has a 95% interval ci_low, ci_high; words and models are both samples. p is exact and two-sided: the share
-    of all ways to choose as many models whose difference is as large (ways: how many).
+    The 95% interval of the estimate treats words and models as samples. The exact two-sided p is the share of all ways
+    to choose as many models whose difference is as large. `ways` is their number.
     """
     first = is_first.loc[of_models.values.index].to_numpy(dtype=bool)
     if min(first.sum(), (~first).sum()) < 2:

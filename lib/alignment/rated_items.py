@@ -19,9 +19,9 @@ FEWEST = 102  # rated items, so that the upper and the lower half have 50 and mo
 class Rated:
     """People's ratings and models' rewards of the same items.
 
-    prompts: at most three. good: those that do not ask for something bad. texts: prompt -> its wording. ratings: a row
-    per item. people: one rating per item. matches: the number of matches behind it, or None. rewards: prompt -> items x
-    models, in the order of people. scored: prompt -> all shared texts x models.
+    `prompts`: at most three. `good`: prompts that do not ask for something bad. `texts`: prompt -> its wording.
+    `ratings`: a row per item. `people`: one rating per item. `matches`: the number of matches behind it, or None.
+    `rewards`: prompt -> items x models, in the order of people. `scored`: prompt -> all shared texts x models.
     """
 
     models: list[str]

@@ -42,7 +42,7 @@ def marked(table: pd.DataFrame, prompt: str) -> dict[str, dict]:
 
 
 def _rated(people: pd.Series, matches: pd.Series | None, items: str) -> pd.Series:
-    """Return the ratings of all items, or of those with enough matches; items: ALL or KNOWN."""
+    """Return the ratings of all items (ALL), or of the items with enough matches (KNOWN)."""
     return people if items == ALL or matches is None else people[matches.loc[people.index] >= human.MATCHES]
 
 
@@ -53,11 +53,11 @@ def of_ends(
     people: pd.Series, rewards: Mapping[str, pd.DataFrame], matches: pd.Series | None = None,
     cuts: Sequence[int] = (1000, 500, 100),
 ) -> tuple[pd.DataFrame, pd.DataFrame]:  # fmt: skip
-    """Return agreement with people at the high end less that at the low one, in units of tau, by every specification.
+    """Return agreement with people at the high end less agreement at the low end, in tau, by every specification.
 
-    The second table has each model's own estimate: specifications x models. A specification chooses the prompt, how
-    ends are compared (by tau-b or by matched pairs, whose share counts as tau: twice the share, less one), the ends
-    (halves, or so many items at each end), and the items (all, or those with many matches).
+    The second table has each model's own estimate: specifications x models. A specification chooses the prompt, the
+    ends (halves, or so many items at each end) and the items (all, or only items with many matches). It also compares
+    ends by tau-b or by matched pairs. A share of matched pairs counts as tau: twice the share, less one.
     """
     by_model = []
 
@@ -97,8 +97,8 @@ def excluded(chosen: dict) -> str | None:
 class Shares:
     """How undervalued items are: the share of items of no kind (all, or those that people rank alike) ranked above.
 
-    people: rating by item; rewards: prompt -> items x models; matches: number of matches of a rating, or None.
-    resamples: how often models are resampled for the interval of an aggregate.
+    `people`: rating by item. `rewards`: prompt -> items x models. `matches`: number of matches of a rating, or None.
+    `resamples`: how often models are resampled for the interval of an aggregate.
     """
 
     def __init__(self, people: pd.Series, rewards: Mapping[str, pd.DataFrame], matches: pd.Series | None = None,
@@ -125,7 +125,7 @@ class Shares:
         return pd.DataFrame({name: _percentiles(column[none], column[items]) for name, column in values.items()}, items)
 
     def estimate(self, chosen: Mapping, shares: pd.DataFrame) -> Specification:
-        """Return the mean of shares less one half, with items and models as samples; shares: as from `of`."""
+        """Return the mean of shares less one half, with items and models as samples. `shares`: as from `of`."""
         if chosen["rank of the models"] == ALONE:
             return Specification.of(kinds.mean_over_items(shares), null=0.5)
         models = self.rewards[chosen["prompt"]].shape[1]
@@ -176,7 +176,7 @@ def _percentiles(among: pd.Series, values: pd.Series) -> np.ndarray:
 def of_kinds(shares: Shares, lists: Mapping[str, pd.Series], names: Sequence[str]) -> dict[str, pd.DataFrame]:
     """Return whether models undervalue each of these kinds, by every specification: kind -> table.
 
-    lists: name -> kinds of the items, '' for none. An estimate is the probability that an item of the kind is
+    `lists`: name -> kinds of the items, '' for none. An estimate is the probability that an item of the kind is
     undervalued more than an item of no kind, less one half. Lists with the same items of a kind count once.
     """
     tables = {}
@@ -224,8 +224,8 @@ def joint_p_of_kinds(
 ) -> dict[str, float]:
     """Return the p of all specifications of each kind together (multiverse.joint_p): kind -> p.
 
-    tables: as from `of_kinds`; lists: the same, the widest last. `draws` times, placebos replace the items of the kind
-    in every specification.
+    `tables`: as from `of_kinds`. `lists`: the same as there, the widest last. `draws` times, placebos replace the items
+    of the kind in every specification.
     """
     widest = list(lists.values())[-1]
     none, point = widest.index[widest == ""], Shares(shares.people, shares.rewards, shares.matches, resamples=0)
