@@ -57,7 +57,7 @@ MARKS = (Mark(), Mark(GREY, "s"), Mark(face="white", shape="D"))
 
 
 def intervals(axes: Axes, estimate, ci_low, ci_high, heights, mark: Mark = MARKS[0], name: str = "") -> None:
-    """Draw estimates as points over horizontal lines from ci_low to ci_high. name: their entry in the legend."""
+    """Draw estimates as points over horizontal lines from ci_low to ci_high. `name`: their entry in the legend."""
     axes.hlines(heights, ci_low, ci_high, color=mark.colour, linewidth=mark.width)
     axes.plot(estimate, heights, mark.shape, color=mark.colour, markerfacecolor=mark.face or mark.colour,
               markersize=mark.size, label=name or None)  # fmt: skip
@@ -145,8 +145,8 @@ def heat_map(
 ) -> None:  # fmt: skip
     """Draw a matrix as cells with their numbers in them; NaN leaves a cell empty.
 
-    limits: the lowest and the highest number of the colours. None takes the range of the matrix, with room above, so
-    that the highest cell is not black. numbers: their format; '' leaves them out.
+    `limits`: the lowest and the highest number of the colours. None takes the range of the matrix, with room above, so
+    that the highest cell is not black. `numbers`: their format, or '' for none.
     """
     low, high = limits or (float(np.nanmin(matrix)), float(np.nanmax(matrix)))
     room = 0.0 if limits else 0.25 * (high - low) or 1.0
@@ -178,8 +178,8 @@ def density(axes: Axes, x, y, *, cells: int = 45, colours="Greys"):
 def name_points(axes: Axes, points: pd.DataFrame, fontsize: float = 12, covered: Sequence[Bbox] = ()) -> None:
     """Write each model's name beside its point, where it covers least of what is there already.
 
-    points: model -> x and y. covered: boxes in pixels of what else no name should hide. Call `draw_without_rendering`
-    of the figure before, so that limits and layout are final.
+    `points`: model -> x and y. `covered`: boxes in pixels that no name should hide either. Call
+    `draw_without_rendering` of the figure before, so that limits and layout are final.
     """
     dots = axes.transData.transform(points.to_numpy(dtype=float))
     taken = [*covered, *(Bbox.from_extents(x - 8, y - 8, x + 8, y + 8) for x, y in dots)]
@@ -233,7 +233,7 @@ def _covered(box: Bbox, taken: list[Bbox], page: Bbox) -> float:
 
 
 def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:
-    """Return positions near the wanted ones, in their order, at least `gap` apart, within [low, high] if they fit."""
+    """Return positions near the wanted ones, in their order and at least `gap` apart, in [low, high] if they fit."""
     order = np.argsort(wanted, kind="stable")
     placed = np.array(wanted, dtype=float)[order]
     for i in range(1, len(placed)):

@@ -1,14 +1,14 @@
 """Tokens and tables made visible and safe.
 
-A token is text that nobody has checked: it may hold markup, formulas, terminal escapes, or characters that turn the
-direction of a line. Here it becomes text in which every character that cannot be seen is shown by a mark (MARKS)
-or its code point, so that ` love` and `love` look different and nothing in a token acts on the page.
+Nobody has checked the text of tokens. It may hold markup, formulas, terminal escapes, or characters that turn the
+direction of a line. Here a mark (MARKS) or a code point stands for every character that cannot be seen. So ` love` and
+`love` look different, and nothing in a token acts on the page.
 
-Offensive tokens are folded away in HTML until they are clicked, and hidden in plain text. What is offensive is decided
-by data/offensive.txt: slurs, profanities and sexual violence, with their inflections, as hashes, so that the project
-does not print them. A list of our own, because the light library for this (better_profanity, MIT) has had no release
-since 2020, misses slurs of the paper's Table 2, and lists words that only name a group of people: hiding those would
-repeat the devaluation that the paper describes (section 2.1). The list is mostly English, and knows words, not
+Offensive tokens are folded away in HTML until they are clicked, and hidden in plain text. The list data/offensive.txt
+decides what is offensive: slurs, profanities and sexual violence, with their inflections. It holds hashes, so that the
+project does not print the words. We do not use better_profanity (MIT), because it has had no release since 2020 and
+misses slurs of the paper's Table 2. It also lists words that only name a group of people. Hiding these words would
+repeat the devaluation that the paper describes (section 2.1). Our list is mostly English, and knows words, not
 meanings.
 """
 
@@ -67,7 +67,8 @@ def show_token(
 def token_html(text: str, width: int = 40, *, blur: bool = True) -> str:
     """Return a token as HTML that holds nothing but its visible text: no markup, formula or direction of its own.
 
-    blur: an offensive token is folded until it is clicked. That needs no style and no script, which many viewers drop.
+    `blur`: an offensive token is folded until it is clicked. That needs no style and no script, which many viewers
+    drop.
     """
     inside = "".join(
         f'<i style="{MARK_STYLE}">{_inert(shown)}</i>' if is_mark else _inert(shown)
@@ -250,7 +251,7 @@ def table_html(
 
 @dataclass(frozen=True)
 class _Column:
-    """A column of a table in both forms. kind: a key of CELL_STYLES."""
+    """A column of a table in both forms. `kind`: a key of CELL_STYLES."""
 
     name: str
     kind: str

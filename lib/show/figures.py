@@ -1,4 +1,4 @@
-"""Figures: one style, one palette, one way to open a chart, one place to save it.
+"""Figures: one style, one palette, one way to open a chart and one place to save it.
 
 Tokens go through `label`, because one may hold what matplotlib reads as a formula, or a character that the font lacks.
 A picture cannot be unblurred, so in charts an offensive token is hidden unless the notebook says blur=False.
@@ -65,8 +65,8 @@ def style() -> None:
 def model_colours(nicknames: Iterable[str]) -> dict[str, str]:
     """Return the colour of each model, as `#rrggbb`: the same in every notebook, whichever models are asked for.
 
-    The base family gives the hue. Within it, models of one group (paper, embedded, ...) run from dark to light, sorted
-    by developer. Models that the registry does not hold share a hue, from dark to light in the order given.
+    The base family gives the hue. Within it, models of one group, such as `paper`, run from dark to light by developer.
+    Models that the registry does not hold share a hue, from dark to light in the order given.
     """
     nicknames, models = list(dict.fromkeys(nicknames)), registry.reward_models()
     models["developer"] = pd.factorize(models["developer"])[0]  # numbered in the registry's order
@@ -86,7 +86,7 @@ def shades(names: Iterable[str], hue: str) -> dict[str, str]:
 
 
 def label(token: str, width: int = 20, *, blur: bool = True) -> str:
-    """Return a token as matplotlib can write it: visible, at most `width` columns, no formula, no missing glyph."""
+    """Return a token as matplotlib can write it: visible, at most `width` columns, no formula or missing glyph."""
     shown = show_token(token, width, blur=blur, lacks=lambda character: ord(character) not in _glyphs())
     return shown.replace("$", r"\$")
 
@@ -118,8 +118,8 @@ class Chart(Figure):
 def save(figure: Figure, collection: Collection, name: str, alt: str = "") -> Path:
     """Write figures/<collection>/<name>.png and return its path; the same figure gives the same bytes.
 
-    alt is the finding in one sentence, for readers who cannot see the picture; default: the figure's title. A figure of
-    the embedded models says above its upper right corner that their values are planted.
+    `alt` is the finding in one sentence, for readers who cannot see the picture. Without it, the title is used. A
+    figure of the embedded models says above its upper right corner that their values are planted.
     """
     if collection.is_embedded and PLANTED not in [text.get_text() for text in figure.texts]:
         # Above the figure, where nothing is covered: the saved picture is as large as all that it holds.

@@ -29,9 +29,9 @@ def draw_specifications(
 ) -> Chart:  # fmt: skip
     """Draw how the estimates of all specifications are distributed: of all together, and for each option of a choice.
 
-    A colour says whether the 95% interval lies above zero (for), below it (against) or around it. ours, papers: the
-    options of two specifications, marked (see multiverse.chosen). The right says how many specifications with an option
-    count (multiverse.counted), and the shares of these for and against the claim.
+    A colour says whether the 95% interval lies above zero (for), below it (against) or around it. `ours` and `papers`:
+    the options of two specifications, marked (see multiverse.chosen). The right says how many specifications with an
+    option count (multiverse.counted), and the shares of these for and against the claim.
     """
     every = {name: list(dict.fromkeys(table[name])) for name in multiverse.choices_of(table)}
     shown = {name: options for name, options in every.items() if len(options) > 1}

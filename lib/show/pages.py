@@ -1,4 +1,4 @@
-"""HTML pages from jinja2 templates: those that rooms share lie in lib/show/templates, others beside their code."""
+"""HTML pages from jinja2 templates. Shared templates are in lib/show/templates, others next to their code."""
 
 import functools
 from pathlib import Path

@@ -18,7 +18,7 @@ def draw_reward_histogram(
 ) -> Chart:
     """Draw the rewards of one model's tokens, a panel per prompt, with its n optimal and n pessimal tokens marked.
 
-    table: a score table; with unique_inputs(table) each input counts once. Panels share the reward axis.
+    `table`: a score table. With unique_inputs(table), each input counts once. Panels share the reward axis.
     """
     prompts = list(prompts)
     figure = new_chart(10, 0.7 + (1.9 + 0.32 * n) * len(prompts), title)

@@ -22,9 +22,9 @@ from .. import InputError
 class Crossed:
     """A mean over models with 95% intervals; NaN where one model gives no variance between models.
 
-    ci_low, ci_high: words and models are samples. these_low, these_high: only words are a sample. new_low, new_high: a
-    prediction interval for one new model. p: two-sided, against `null`. df: Satterthwaite's degrees of freedom. n:
-    words. models: models.
+    `ci_low` and `ci_high`: words and models are samples. `these_low` and `these_high`: only words are a sample.
+    `new_low` and `new_high`: a prediction interval for one new model. `p`: two-sided, against `null`. `df`:
+    Satterthwaite's degrees of freedom. `n` and `models`: how many words and models there are.
     """
 
     estimate: float
@@ -45,8 +45,8 @@ class Crossed:
 class Measured:
     """A statistic of each model, and how much each word (or item) moves it.
 
-    values: model -> statistic. influence: words x models; NaN where a model has not read the word. The sum of squares
-    of a column is the variance of that model's statistic over words.
+    `values`: model -> statistic. `influence`: words x models, NaN where a model has not read the word. The sum of
+    squares of a column is the variance of that model's statistic over words.
     """
 
     values: pd.Series
@@ -68,7 +68,7 @@ class Measured:
         return crossed(self.values, self.influence)
 
     def by_model(self) -> pd.DataFrame:
-        """Return each model's estimate with its standard_error, ci_low, ci_high (95%), p and n, all over words."""
+        """Return each model's `estimate, standard_error, ci_low, ci_high, p, n`, all over words; intervals are 95%."""
         error, df = self.standard_error, self.words - 1
         half = stats.t.ppf(0.975, df) * error
         p = 2 * stats.t.sf(self.values.abs() / error, df)
@@ -83,8 +83,8 @@ class Measured:
 def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) -> Crossed:
     """Return the mean of a statistic over models with its crossed interval, in the unit of the estimates.
 
-    estimates, influence: as in Measured. null: the value that p is against. The variance is never less than the one
-    over words or over models alone. Raise InputError for an estimate that is missing, or that has no influence.
+    `estimates` and `influence`: as in Measured. `null`: the value that p is against. The variance is never less than
+    the one over words or over models alone. Raise InputError for an estimate that is missing, or that has no influence.
     """
     values = estimates.astype(float)
     if (absent := values.index.difference(influence.columns)).size or values.isna().any():
@@ -115,7 +115,7 @@ class Intervals(NamedTuple):
 def intervals(values: np.ndarray, moved: np.ndarray) -> Intervals:
     """Return the means of many statistics over models with their 95% intervals, each as crossed() gives it.
 
-    values: (models, ...). moved: (words, models, ...), the influence of each word, 0 where a model lacks the word.
+    `values`: (models, ...). `moved` (words, models, ...) is the influence of each word, 0 where a model lacks the word.
     """
     variance, df, _ = _variance(values, moved)
     mean, of_words = values.mean(axis=0), (moved.mean(axis=1) ** 2).sum(axis=0)
@@ -144,7 +144,7 @@ def _reach(mean, error, df) -> tuple:
 def satterthwaite(variance: float, parts: Sequence[float], freedom: Sequence[int]) -> tuple[float, float]:
     """Return half the width of the 95% interval of an estimate, and its degrees of freedom; NaN without variance.
 
-    parts: the independent parts of the variance, each with its degrees of freedom (Satterthwaite 1946).
+    `parts`: the independent parts of the variance, each with its degrees of freedom (Satterthwaite 1946).
     """
     df = variance**2 / sum(part**2 / own for part, own in zip(parts, freedom, strict=True)) if variance else np.nan
     return float(stats.t.ppf(0.975, df) * np.sqrt(variance)), float(df)
@@ -161,8 +161,9 @@ def mean_influence(values):
 def slope_influence(x: Sequence[float] | np.ndarray, y: np.ndarray, controls: np.ndarray | None = None) -> np.ndarray:
     """Return how much each word moves the least-squares slope of y on x, in units of the slope; the shape of y.
 
-    x: (n,). y: (n,) or (n, models), rewards of the same words. controls: (n, k), held constant. A residual is divided
-    by one less its leverage, as in HC3 (MacKinnon and White 1985), so that the sum of squares is the HC3 variance.
+    `x`: (n,). `y`: (n,) or (n, models) rewards of the same words. `controls`: (n, k), held constant. A residual is
+    divided by one less its leverage, as in HC3 (MacKinnon and White 1985), so that the sum of squares is the HC3
+    variance.
     """
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     others, own = _beyond(x, controls)
@@ -179,7 +180,7 @@ def slope(x: Sequence[float] | np.ndarray, y: np.ndarray, controls: np.ndarray |
 
 
 def _beyond(x: np.ndarray, controls: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return an intercept with the controls, (n, 1 + k), and the part of x that these do not predict, (n,)."""
+    """Return an intercept with the controls, (n, 1 + k), and the part (n,) of x that they do not predict."""
     others = np.ones((len(x), 1)) if controls is None else np.column_stack([np.ones(len(x)), controls])
     return others, x - others @ np.linalg.lstsq(others, x, rcond=None)[0]
 

@@ -23,9 +23,9 @@ FACTORS = ("words", "models", "prompts")
 class ThreeFactors:
     """A mean over models and prompts with its 95% interval.
 
-    p: two-sided, against `null`. df: Satterthwaite's degrees of freedom. of_mean: the share of words, models, prompts
-    and `interactions` in the variance of the mean; shares sum to 1. of_score: the same for the score of one word by one
-    model under one prompt. n: words.
+    `p`: two-sided, against `null`. `df`: Satterthwaite's degrees of freedom. `of_mean`: the shares of words, models,
+    prompts and `interactions` in the variance of the mean. Shares sum to 1. `of_score`: the same for the score of one
+    word by one model under one prompt. `n`: words.
     """
 
     estimate: float
@@ -41,7 +41,7 @@ class ThreeFactors:
 def three_factors(estimates: np.ndarray, influence: np.ndarray, null: float = 0.0) -> ThreeFactors:
     """Return the mean of a statistic over models and prompts, with words, models and prompts as samples.
 
-    estimates: (models, prompts). influence: (words, models, prompts), as in crossed.Measured. Raise InputError for
+    `estimates`: (models, prompts). `influence` (words, models, prompts) is as in crossed.Measured. Raise InputError for
     fewer than two models or prompts.
     """
     models, prompts = estimates.shape

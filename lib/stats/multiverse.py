@@ -1,10 +1,10 @@
 """Multiverse analyses: every reasonable specification of a test at once.
 
-A specification is one choice of each kind (lexicon, scale, test, ...). Combinations that make no sense are excluded by
-a written rule before anything is estimated. Each specification decides `for`, `against` or `undecided` by its 95%
-interval. `summary` counts only specifications whose measured false-positive rate is near .05 (CALIBRATED), and each
-result once. Even these shares are no probabilities, since specifications share data (Steegen et al. 2016, Perspectives
-on Psychological Science 11, 702-712). `joint_p` tests all of them together: are their estimates larger than on data
+A specification is one choice of each kind (lexicon, scale, test, ...). A written rule excludes combinations that make
+no sense before anything is estimated. Each specification decides `for`, `against` or `undecided` by its 95% interval.
+`summary` counts only specifications whose measured false-positive rate is near .05 (CALIBRATED), and each result once.
+Even these shares are no probabilities, since specifications share data (Steegen et al. 2016, Perspectives on
+Psychological Science 11, 702-712). `joint_p` tests all of them together: are their estimates larger than on data
 without the effect (Simonsohn, Simmons and Nelson 2020, Nature Human Behaviour 4, 1208-1214)?
 
 A section declares its choices, a rule, and a function that estimates one specification:
@@ -32,7 +32,7 @@ CALIBRATED = (0.02, 0.08)  # false-positive rates of an analysis that counts
 class Specification(NamedTuple):
     """The result of one specification: an estimate, positive where it supports the claim, and its 95% interval.
 
-    side: one of SIDES; '' if the interval decides. It is needed where a test gives no interval.
+    `side`: one of SIDES, or '' if the interval decides. It is needed where a test gives no interval.
     """
 
     estimate: float
@@ -64,7 +64,7 @@ def run(
 ) -> pd.DataFrame:
     """Return a row per specification: its choices, and RESULTS, of which size is its false-positive rate.
 
-    choices: name -> options. estimate: returns the result of one specification. excluded: the reason for which a
+    `choices`: name -> options. `estimate`: returns the result of one specification. `excluded`: the reason for which a
     combination makes no sense, or None. Raise InputError if no specification is left or an estimate is missing.
     """
     rows = []
@@ -131,15 +131,15 @@ def shares(table: pd.DataFrame, by: Sequence[str] | str = ()) -> pd.DataFrame:
 def joint_p(observed: np.ndarray, null: np.ndarray) -> float:
     """Return the one-sided p of all specifications together, in (0, 1]: is their median larger than by chance?
 
-    observed: (specifications,), positive where they support the claim. null: (draws, specifications), the same
-    estimates on data without the effect; the observed ones count as one more draw.
+    `observed`: (specifications,), positive where they support the claim. `null`: (draws, specifications), the same
+    estimates on data without the effect. The observed estimates count as one more draw.
     """
     medians = np.median(np.vstack([observed, null]), axis=1)
     return float((medians >= medians[0] - 1e-12).mean())
 
 
 def joint_p_of_signs(by_model: np.ndarray) -> float:
-    """Return joint_p of specifications whose estimates are means over models; by_model: (models, specifications).
+    """Return joint_p of specifications whose estimates are means over models. `by_model`: models x specifications.
 
     Without the effect, each model's estimate is as likely below 0 as above. So the signs of the models are turned in
     all 2 ^ models ways, the same for every specification.
@@ -152,7 +152,7 @@ def deciding(table: pd.DataFrame) -> pd.DataFrame:
     """Return the share of the variance of the estimates that each choice explains, in [0, 1], largest first.
 
     Columns: choice, df, share. Shares are of type II sums of squares of the main effects, and NaN where all estimates
-    are equal. The last row, `together`, is the rest: interactions, and what unbalanced choices explain together.
+    are equal. The last row, `together`, is the rest (interactions, and what unbalanced choices explain together).
     """
     values = table["estimate"].to_numpy(dtype=float) - table["estimate"].mean()
     choices = [name for name in choices_of(table) if len(set(table[name])) > 1]
@@ -200,9 +200,9 @@ def summary(
 ) -> dict:  # fmt: skip
     """Return what the specifications of a claim show: one row of a table.
 
-    It says how many specifications there are and count (see `counted`), and how many of these are on each side. papers
-    and ours are the sides of the paper's specifications and of ours, joined by a slash. `deciding` is the choice that
-    explains most of the variance, and by_level the share that is for the claim, by option of this choice.
+    It says how many specifications there are and count (see `counted`), and how many of these are on each side.
+    `papers` and `ours` are the sides of the paper's specifications and of ours, joined by a slash. `deciding` is the
+    choice that explains most of the variance, and by_level the share that is for the claim, by option of this choice.
     """
     some, first = counted(table), deciding(table).iloc[0]
     counts = some["side"].value_counts().reindex(SIDES, fill_value=0)
@@ -235,6 +235,6 @@ def summaries(
     tables: Mapping[str, pd.DataFrame], *, ours: Mapping[str, Mapping | None], papers: Mapping[str, Mapping | None],
     joint: Mapping[str, float],
 ) -> pd.DataFrame:  # fmt: skip
-    """Return a row per claim, as from `summary`. ours, papers: claim -> options. joint: claim -> joint_p."""
+    """Return a row per claim, as from `summary`. `ours` and `papers`: claim -> options. `joint`: claim -> joint_p."""
     return pd.DataFrame([summary(claim, table, ours=ours.get(claim), papers=papers.get(claim), joint=joint[claim])
                          for claim, table in tables.items()])  # fmt: skip

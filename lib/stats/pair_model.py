@@ -20,11 +20,12 @@ RATIOS = np.linspace(-9, 9, 19)  # log of node variance / error variance; the lo
 
 @dataclass(frozen=True)
 class PairModel:
-    """Coefficients of pairs with their 95% intervals. table: predictor -> b, standard_error, ci_low, ci_high, p.
+    """Coefficients of pairs with their 95% intervals.
 
-    mean: y of an average pair whose predictors are all 0. new_low, new_high: a prediction interval for such a pair of
-    two new models. covariance, df: those of the coefficients, without the intercept. node_share: the part of a pair's
-    variance that comes from its two models, in [0, 1]. n: pairs.
+    `table`: predictor -> `b, standard_error, ci_low, ci_high, p`. `mean`: y of an average pair whose predictors are all
+    0. `new_low` and `new_high`: a prediction interval for y of two new models, with predictors of 0. `covariance` and
+    `df`: of the coefficients without the intercept. `node_share`: the part of a pair's variance that comes from its two
+    models, in [0, 1]. `n`: pairs.
     """
 
     table: pd.DataFrame
@@ -65,7 +66,7 @@ def fit(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]) -> PairMod
 
 
 def contrast(model: PairModel, first: str, second: str) -> tuple[float, float, float, float]:
-    """Return b of the first predictor minus b of the second: difference, ci_low, ci_high, p."""
+    """Return b of the first predictor minus b of the second: `difference, ci_low, ci_high, p`."""
     b, covariance = model.table["b"], model.covariance
     difference = float(b[first] - b[second])
     variance = covariance.loc[first, first] + covariance.loc[second, second] - 2 * covariance.loc[first, second]
@@ -81,7 +82,7 @@ def memberships(models: int) -> np.ndarray:
 
 
 def _reml(outcome: np.ndarray, design: np.ndarray, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Return b (k,), its covariance (k, k), the error variance, and node variance over error variance."""
+    """Return b (k,) with its covariance (k, k), the error variance and node variance / error variance."""
     values, vectors = np.linalg.eigh(nodes @ nodes.T)
     rotated = np.maximum(values, 0), vectors.T @ outcome, vectors.T @ design
     logs = RATIOS
@@ -99,9 +100,9 @@ def _reml(outcome: np.ndarray, design: np.ndarray, nodes: np.ndarray) -> tuple[n
 def _solved(
     ratios: np.ndarray, values: np.ndarray, y: np.ndarray, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return weighted least squares for each of r ratios: b (r, k), its normal matrix, error variance and deviance.
+    """Return weighted least squares for each of r ratios, as b (r, k), its normal matrix, error variance and deviance.
 
-    values: eigenvalues of the pairs. y, x: rotated onto their eigenvectors. The deviance lacks a constant.
+    `values`: eigenvalues of the pairs. `y` and `x`: rotated onto their eigenvectors. The deviance lacks a constant.
     """
     spread = 1 + ratios[:, None] * values  # (r, pairs), variances in units of the error's
     weighted = x.T / spread[:, None, :]
@@ -120,8 +121,8 @@ def observations(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the outcome (n,) and the predictors (n, k) of a regression of a matrix.
 
-    entries: "pairs" of different models, above the diagonal, row by row; or "all" of the matrix. Raise InputError for a
-    malformed matrix, predictors of other models, or too few models to tell the predictors apart.
+    `entries`: "pairs" of different models (above the diagonal, row by row) or "all" of the matrix. Raise InputError for
+    a malformed matrix, predictors of other models, or too few models to tell the predictors apart.
     """
     if entries not in ("pairs", "all"):
         raise InputError(f"entries must be 'pairs' or 'all', not {entries!r}")

@@ -40,7 +40,7 @@ def side_by_side(tables: dict[str, pd.DataFrame], prompt: str, n: int = 22) -> p
 
 
 def side_by_side_shared(rewards: pd.DataFrame, n: int = 22) -> pd.DataFrame:
-    """Return the same on the texts that all models share (Table A7). rewards: texts x models."""
+    """Return the same on the texts that all models share (Table A7). `rewards`: texts x models."""
     texts = pd.DataFrame({"token_id": np.arange(len(rewards)), "text": rewards.index})
     return side_by_side({name: texts.assign(reward=rewards[name].to_numpy()) for name in rewards}, "reward", n)
 
@@ -48,7 +48,7 @@ def side_by_side_shared(rewards: pd.DataFrame, n: int = 22) -> pd.DataFrame:
 def overlap(rewards: pd.DataFrame, n: int = 22, end: str = "optimal") -> pd.DataFrame:
     """Return the share of the n optimal (or pessimal) texts that two models share, models x models, in [0, 1].
 
-    rewards: texts x models. By chance two models share n / len(rewards).
+    `rewards`: texts x models. By chance two models share n / len(rewards).
     """
     listed = side_by_side_shared(rewards, n).loc[end]
     sets = {name: set(listed[name]) for name in listed}
@@ -61,8 +61,8 @@ def overlap(rewards: pd.DataFrame, n: int = 22, end: str = "optimal") -> pd.Data
 def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
     """Return Kendall's tau-b between each two models' rankings of the same texts, in [-1, 1], models x models (Fig 2A).
 
-    rewards: texts x models. tau-b leaves tied pairs out of its denominator; rewards in half precision have many. Raise
-    InputError where a model's rewards are missing or all equal.
+    `rewards`: texts x models. Tau-b leaves tied pairs out of its denominator; rewards in half precision have many.
+    Raise InputError where a model's rewards are missing or all equal.
     """
     refuse_constant(rewards)
     # Ranks as integers sort faster than rewards, and tau depends on nothing else.
@@ -75,9 +75,9 @@ def tau_resamples(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return Kendall's tau-b of each pair of models, and its bootstrap distribution over texts: (pairs, draws).
 
-    pairs: model_a, model_b, tau, ci_low, ci_high (95%). draws: resamples x pairs; a summary of each row gives the
+    `pairs`: `model_a, model_b, tau, ci_low, ci_high` (95%). `draws`: resamples x pairs. A summary of each row gives the
     interval of that summary. Above `most` texts, m = most of n are drawn, and deviations from tau are scaled by
-    sqrt(m / n) (Bickel, Gotze and van Zwet 1997, the m out of n bootstrap). Intervals say nothing about other models.
+    sqrt(m/n) (Bickel, Gotze and van Zwet 1997, the m out of n bootstrap). Intervals say nothing about other models.
     """
     refuse_constant(rewards)
     ranks = np.stack([stats.rankdata(rewards[name], method="dense") for name in rewards], axis=1)

@@ -103,7 +103,7 @@ def _strengths(
 ) -> Iterator[np.ndarray]:
     """Yield squared partial correlations, up to a factor: the observed one, then blocks of orders. |t| rises with them.
 
-    outcome, predictor: (pairs,); others: (pairs, k), with an intercept.
+    `outcome` and `predictor`: (pairs,). `others`: (pairs, k), with an intercept.
     """
     basis = np.linalg.qr(others)[0]
     free = outcome - basis @ (basis.T @ outcome)
@@ -129,14 +129,15 @@ def _strengths(
 def products(square: np.ndarray, weights: np.ndarray, orders: np.ndarray) -> np.ndarray:
     """Return the sum over pairs i < j of square[o_i, o_j] weights[:, i, j] for each order o: (m, orders).
 
-    square: (n, n); weights: (m, places, places), both symmetric; orders: (orders, places), the label at each.
+    `square`: (n, n). `weights`: (m, places, places). Both are symmetric. `orders`: the label at each place, (orders,
+    places).
     """
     first, second = _places(weights.shape[1])
     return weights[:, first, second] @ square[orders[:, first], orders[:, second]].T
 
 
 def every_product(square: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the `products` of all n! orders, each once, in blocks (m, a, b).
+    """Yield the `products` of each of the n! orders, in blocks (m, a, b).
 
     A block puts one half of the labels into the first half of the places. Sums over pairs inside a half are computed
     once per order of that half. Sums across halves take one matrix product: 10! orders are 252 blocks of 120 x 120.

@@ -1,4 +1,4 @@
-"""Resampling: one bootstrap, the 95% interval of its draws, the side that an interval is on, one permutation test.
+"""Resampling with a bootstrap, the 95% interval of its draws, what an interval decides, and a permutation test.
 
 A seed is an integer, a list of integers, or a Generator that several bootstraps draw from in turn.
 """
@@ -16,8 +16,8 @@ def bootstrap(
 ) -> np.ndarray:
     """Return a statistic of n observations drawn with replacement, once per resample: (resamples, ...).
 
-    statistic: takes the places of the drawn observations, (size,) integers from 0 to n - 1. size: how many are drawn;
-    None draws n, fewer make it the m out of n bootstrap.
+    `statistic` takes the places of the drawn observations: (size,) integers from 0 to n - 1. `size`: how many are
+    drawn. None draws n; fewer make it the m out of n bootstrap.
     """
     random = np.random.default_rng(seed)
     return np.array([statistic(random.integers(n, size=size or n)) for _ in range(resamples)])
@@ -37,7 +37,7 @@ def interval(draws) -> tuple[np.ndarray, np.ndarray]:
 def side(ci_low: float, ci_high: float, limit: float = 0.0, *, reaches: bool = False) -> str:
     """Return "for" if the whole interval lies above the limit, "against" if it lies below, otherwise "undecided".
 
-    reaches: an interval that begins at the limit is "for" too, as in "at least 5 models". NaN is "undecided".
+    `reaches`: an interval that begins at the limit is "for" too, as in "at least 5 models". NaN is "undecided".
     """
     if ci_low > limit or (reaches and ci_low >= limit):
         return FOR
@@ -53,7 +53,7 @@ def orders(n: int, permutations: int, seed=0) -> np.ndarray:
 def permutation_p(strengths: np.ndarray) -> float:
     """Return the share of orders that are at least as strong as the first, the observed one, in (0, 1].
 
-    strengths: a number of 0 or more per row of `orders`.
+    `strengths`: a number of 0 or more per row of `orders`.
     """
     # Orders that only swap equal elements reach the observed value up to rounding.
     return float((strengths >= strengths[0] * (1 - 1e-9)).mean())
