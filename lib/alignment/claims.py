@@ -55,7 +55,8 @@ def _mean(mean: Crossed | ThreeFactors | human.Together) -> dict:
 def people_claims(summaries: pd.DataFrame, n: int) -> list[dict]:
     """Return S4.tau.human, the mean, sd, min and max of the models' taus with people (from concordance.summaries).
 
-    The paper's text names the prompt GE, but prints the numbers of GW. So GE's number as published is that of GW.
+    The paper's text names the prompt GE, but prints the numbers of GW. So the number as published for GE is the number
+    of GW.
     """
     rows = []
     for prompt, summary in summaries.iterrows():

@@ -36,7 +36,7 @@ class Rated:
 
 
 def read(study: Collection, notebook: str, claims_of: tuple[str, ...], fewest: int = FEWEST) -> Rated:
-    """Return the rated items of a collection: those of EloEverything, or the words that VADER's raters judged.
+    """Return the rated items of a collection: items of EloEverything, or the words that VADER's raters judged.
 
     Raise InputError if nothing can be tested: fewer than two models, equal rewards, or fewer than `fewest` rated items.
     The notebook's claims, whose ids begin with one of claims_of, are then kept as undecided for this reason.

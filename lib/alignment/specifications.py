@@ -95,7 +95,7 @@ def excluded(chosen: dict) -> str | None:
 
 
 class Shares:
-    """How undervalued items are: the share of items of no kind (all, or those that people rank alike) ranked above.
+    """How undervalued items are: the share of items of no kind (all, or items that people rank alike) ranked above.
 
     `people`: rating by item. `rewards`: prompt -> items x models. `matches`: number of matches of a rating, or None.
     `resamples`: how often models are resampled for the interval of an aggregate.

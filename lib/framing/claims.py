@@ -30,7 +30,7 @@ def rows_of(claim: str, quantity: str, table: pd.DataFrame, **columns) -> list[d
 
 
 def fields_of(estimate: pd.Series) -> dict:
-    """Return those of the numbers that are fields of claims.row; NaN is left out."""
+    """Return the numbers that are fields of claims.row, without NaN."""
     fields = {FIELD_OF.get(name, name): value for name, value in estimate.items() if value == value}
     fields = {name: int(value) if name == "n" else value for name, value in fields.items()}
     return {name: value for name, value in fields.items() if name in FIELDS}

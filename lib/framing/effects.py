@@ -364,7 +364,7 @@ def counts(
 def min_f(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:
     """Return Clark's min F' of the tests over models and over words, by prompt: columns `t_models, t_words, f, df, p`.
 
-    With F1 and F2 the squares of the two t, min F' = F1 F2 / (F1 + F2) is a lower bound of the F ratio for which models
+    F1 and F2 are the squares of the two t. Min F' = F1 F2 / (F1 + F2) is a lower bound of the F ratio for which models
     and words are both samples. It has 1 and (F1 + F2)^2 / (F1^2 / df_words + F2^2 / df_models) degrees of freedom
     (Clark 1973, Journal of Verbal Learning and Verbal Behavior 12, 335-359).
     """
@@ -390,7 +390,7 @@ def gaps_by_choice(joined: Mapping[str, Mapping[str, pd.DataFrame]], prompts: Se
 
 
 def with_error(words: pd.DataFrame) -> pd.DataFrame:
-    """Return those of the words that VADER has, with grade_error: the standard error of the mean of ten ratings."""
+    """Return the words that VADER has, with grade_error: the standard error of the mean of ten ratings."""
     ratings = lexicons.vader_ratings()
     errors = ratings.assign(grade_error=ratings[lexicons.RATERS].sem(axis=1, ddof=1))
     return words.merge(errors[["word", "grade_error"]], on="word", validate="many_to_one")

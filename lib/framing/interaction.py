@@ -1,8 +1,8 @@
 """The framing of a prompt by the signs of words alone: do rewards vary more among the words that answer the prompt?
 
-The spread of rewards is their standard deviation. The interaction is the logarithm of a ratio, the spread of positive
-words over the spread of negative words, under prompts for good things minus the same under prompts for bad things. It
-needs only the signs of sentiment, no grades and no common scale.
+The spread of rewards is their standard deviation. The log ratio is the logarithm of the spread of positive words over
+the spread of negative words. The interaction is the log ratio under prompts for good things minus the log ratio under
+prompts for bad things. It needs only the signs of sentiment, no grades and no common scale.
 """
 
 from collections.abc import Mapping, Sequence

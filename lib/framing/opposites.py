@@ -42,8 +42,8 @@ def correlations(tables: Mapping[str, pd.DataFrame], first: str, second: str) ->
 def not_the_inverse(tables: Mapping[str, pd.DataFrame], alike: tuple[str, str], opposed: tuple[str, str]) -> Measured:
     """Return r of two prompts that ask for the same plus r of two that ask for opposites, in [-2, 2].
 
-    The sum is 0 for an exact inverse: if rewards for worst were those for best with the opposite sign, their
-    correlations with a third prompt would have opposite signs and the same size.
+    The sum is 0 for an exact inverse. If rewards for worst were minus the rewards for best, their correlations with a
+    third prompt would have opposite signs and the same size.
     """
     first, second = (correlations(tables, *prompts) for prompts in (alike, opposed))
     return Measured(first.values + second.values, first.influence + second.influence)

@@ -1,7 +1,7 @@
 """The kinds of charts that several sections draw: forest plots, heat maps, scatters and distributions.
 
 A whole chart (`draw_...`) is a figure with a title. The other functions draw into axes of matplotlib, so that a section
-can arrange panels of its own:
+can arrange its panels:
 
     figure, panels = charts.row_of_panels(["best", "worst"], height=5, title="Mean gaps between slopes")
     for axes, rows in zip(panels, tables, strict=True):
@@ -71,7 +71,7 @@ def name_rows(axes: Axes, names: Sequence[str], are_models: bool = True) -> None
 
 @dataclass(frozen=True)
 class Forest:
-    """Name the columns of a table that make a forest plot, besides ci_low and ci_high."""
+    """Name the columns of a table that make a forest plot, in addition to ci_low and ci_high."""
 
     rows: str = "model"  # a row of the plot for each value
     panels: str = "prompt"  # a panel for each value
