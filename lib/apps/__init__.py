@@ -1,1 +1,1 @@
-"""What stands on the rest of the library: value card, check, explorer, course, book and cluster."""
+"""Applications of the library: value cards, checks, the explorer, the course, the book and runs on clusters."""

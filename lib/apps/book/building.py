@@ -15,7 +15,7 @@ MATHJAX = ("sphinx-mathjax-offline", "tex-svg.js")  # the wheel that brings Math
 
 
 def make(notebooks: Path = ROOT / "notebooks", html: Path = HTML) -> Path:
-    """Build the book and print where it lies; return the path of its first page. An earlier book is replaced.
+    """Build the book, print its path, and return the path of its first page. An earlier book is replaced.
 
     InputError, with Sphinx's message, if a page cannot be built.
     """

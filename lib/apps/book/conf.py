@@ -52,7 +52,7 @@ def setup(app: Sphinx) -> None:
 
 
 def leave_tokens_out_of_search(app: Sphinx, page: nodes.document) -> None:
-    """Mark outputs that show tokens with Sphinx's class for it: words that a page folds away stand in them in clear."""
+    """Mark outputs that show tokens with Sphinx's class for it, because they hold folded words in clear."""
     for raw in page.findall(nodes.raw):
         raw["classes"] += ["no-search"] if TOKENS in raw.astext() else []
 
@@ -80,7 +80,8 @@ def anchors_of(glossary: nodes.Node) -> dict[str, str]:
 def link_first_uses(page: nodes.Node, addresses: Mapping[str, str]) -> None:
     """Make the first use of each term in the prose of a page a link to its explanation; the page is changed.
 
-    addresses: of the explanation, for each form of a term in small letters. Forms with one address are one term.
+    addresses: the address of the explanation for each form of a term in small letters. Forms with one address are one
+    term.
     """
     longest_first = sorted(addresses, key=lambda form: (-len(form), form))
     forms = re.compile(rf"(?<![\w'’-])({'|'.join(map(re.escape, longest_first))})(?:s|es)?(?![\w-])", re.IGNORECASE)

@@ -33,7 +33,7 @@ FOLDED = {  # tag of a code cell -> MyST-NB's tag that folds a part of it, and w
 def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") -> list[str]:
     """Write all sources into a folder, and files that are copied beside the pages into another.
 
-    Return what could not be taken in, a line each.
+    Return a line for each source that is left out.
     """
     chapters = [_chapters_of(path) for path in find_notebooks(notebooks)]
     for versions in chapters:
@@ -86,8 +86,9 @@ def _write_chapters(folder: Path, versions: list[dict]) -> None:
 def for_book(notebook: NotebookNode, addition: str = "", below: str = "", others: Iterable[str] = ()) -> NotebookNode:
     """Return the notebook as a page of the book: answers folded, no wrong answers, no run-time metadata.
 
-    addition: to the title. below: Markdown put below the title. others: pages of the same notebook on other scores, as
-    the links of a toctree; the menu shows them below this page.
+    - addition: a text after the title
+    - below: Markdown below the title
+    - others: links of a toctree to pages of the same notebook on other scores. The menu shows them below this page.
     """
     cells = [_for_book(cell) for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", [])]
     title, _, rest = cells[0].source.partition("\n")
@@ -119,7 +120,7 @@ def _for_book(cell: NotebookNode) -> NotebookNode:
 
 
 def _write_document(folder: Path, place: Path) -> None:
-    """Write a page that the repository holds too; its links to what is not in the book become plain text."""
+    """Write a page that the repository holds too. Links to files outside the book become plain text."""
 
     def checked_link(link: re.Match) -> str:
         text, target = link.groups()

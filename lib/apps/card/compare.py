@@ -1,9 +1,9 @@
-"""Two checkpoints, or the steps of one training, compared on the texts of a card: what changed, and how surely.
+"""Compare two checkpoints, or the steps of one training, on the texts of a card: what changed, with intervals.
 
 A step may have several trainings with different seeds, as in `a1,a2 b1,b2`; those of two steps are paired in their
 order. All models are asked about the same words and items, so differences are taken word by word. Intervals are over
-words and seeds (lib.stats.crossed). With one training per step they are over words alone. Then nothing is claimed about
-how the two checkpoints were trained, because another seed moves measures too.
+words and seeds (lib.stats.crossed). With one training per step they are over words alone. Then they say nothing about
+how the two checkpoints were trained, because another seed changes the measures too.
 """
 
 import base64
@@ -62,7 +62,7 @@ class Comparison:
 
 
 def compare(models: Sequence[str], collection: str | None = None, bos: str = "single", **options: Any) -> None:
-    """Print what changed between models, and write the page. The arguments are those of `of_models`."""
+    """Print what changed between models, and write the page. For the arguments see `of_models`."""
     made = of_models(models, collection, bos, **options)
     print(f"From {made.steps[0][0]} to {made.steps[-1][0]}:\n{as_text(differences(made)).to_string(index=False)}")
     print(f"The comparison is {shown_path(write(made))}.")
@@ -71,8 +71,8 @@ def compare(models: Sequence[str], collection: str | None = None, bos: str = "si
 def of_models(models: Sequence[str], collection: str | None = None, bos: str = "single", **options: Any) -> Comparison:
     """Return the comparison of two steps or more, each a model, or several of different seeds separated by commas.
 
-    options: of implicit.open_model, for every model. InputError for steps of unequal numbers of models, and for models
-    that were not scored from the same prompts.
+    The options are passed to implicit.open_model for every model. InputError if steps have different numbers of models,
+    or if models were scored from different prompts.
     """
     steps = [step.split(",") for step in models]
     names = [name for step in steps for name in step]
@@ -107,7 +107,7 @@ def rewards_of(
 ) -> Rewards:
     """Return the rewards of a model, or those that were imported under this name.
 
-    replies: replies of two words; None combines the words at both ends of the model's own vocabulary.
+    replies: replies of two words. None combines the words that this model rewards most and least.
     """
     greatest = measures.PROMPTS[0]
     if (table := outside.table_of(name, study.name)) is not None:
@@ -155,7 +155,7 @@ def differences(made: Comparison) -> pd.DataFrame:
 
 
 def rank_correlations(first: Rewards, last: Rewards) -> pd.DataFrame:
-    """Return Kendall's tau between the rewards of two models: texts -> COLUMNS; over tokens without an interval."""
+    """Return Kendall's tau between the rewards of two models, texts -> COLUMNS. Over tokens it has no interval."""
     asked = {f"words ({prompt})": (first.words[prompt], last.words[prompt]) for prompt in first.words}
     asked["items (greatest)"] = first.items, last.items
     rows = {}
@@ -211,7 +211,7 @@ def draw_steps(made: Comparison) -> Chart:
 
 
 def write(made: Comparison, blur: bool = True) -> Path:
-    """Write figures/<collection>/compare-<first>-<last>.html and its differences as .csv; the path of the page."""
+    """Write figures/<collection>/compare-<first>-<last>.html and its differences as .csv; return the page."""
     first, last = (made.rewards[step[0]] for step in (made.steps[0], made.steps[-1]))
     path, changes = made.collection.figures / f"compare-{first.name}-{last.name}.html", differences(made)
     write_csv(changes.reset_index(), path.with_suffix(".csv"))

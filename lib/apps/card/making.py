@@ -1,4 +1,4 @@
-"""A card made: the model is loaded, its vocabulary and the typed texts are scored, and all is measured and placed."""
+"""Make a card: load the model, score its vocabulary and the typed texts, measure them, and place the measures."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -51,8 +51,8 @@ class Card:
     def outside(self) -> pd.DataFrame:
         """Return how far the model is from the published ones, for each measure with an interval.
 
-        is_outside: whether its whole interval is outside their range. away: distance of the estimate from their mean,
-        in their standard deviations.
+        `is_outside` says whether its whole interval is outside their range. `away` is the distance of the estimate from
+        their mean, in their standard deviations.
         """
         compared = self.measured[(self.measured["of"] > 1) & self.measured["ci_low"].notna()]
         values = self.others["published"].drop(columns=self.nickname, errors="ignore").reindex(compared.index)
@@ -61,7 +61,7 @@ class Card:
         return pd.DataFrame({"is_outside": is_outside, "away": away})
 
     def table(self) -> pd.DataFrame:
-        """Return the measures as texts to print: columns measure, value (with its interval), direction, published."""
+        """Return the measures as texts, in columns measure, value (with its interval), direction, published."""
         return pd.DataFrame({
             "measure": measures.MEASURES.loc[self.measured.index, "label"],
             "value": self.measured.apply(value, axis=1),
@@ -74,9 +74,9 @@ def make(
     name: str, study: Collection, bos: str = "single", lists: pd.DataFrame | None = None,
     reference: str | None = None, **options: Any,
 ) -> Card:  # fmt: skip
-    """Return the card of the reward model with this nickname, hub id or folder. options: of implicit.open_model.
+    """Return the card of the reward model with this nickname, hub id or folder. See implicit.open_model for options.
 
-    Its vocabulary is scored if the collection has no score table with the prompts of a card. lists: as from
+    Its vocabulary is scored if the collection has no score table with the prompts of a card. `lists` comes from
     replies.read_lists. InputError for a model that cannot be found or does not belong into the collection.
     """
     given = implicit.options_for(reference, **options)
@@ -90,7 +90,7 @@ def of_model(
     model: RewardModel, study: Collection, bos: str = "single", report: Report | None = None,
     lists: pd.DataFrame | None = None,
 ) -> Card:  # fmt: skip
-    """Return the card of a loaded model; see `make`. report: of its check; None checks it now."""
+    """Return the card of a loaded model; see `make`. `report` is the result of its check. None checks it now."""
     registry.refuse_foreign(study, {model.nickname: model.hub_id})
     report = report or checking.check_loaded(model, bos)
     table, wide = vocabulary_of(model, study, bos), random_heads.with_random_heads(model)
@@ -113,7 +113,7 @@ def of_model(
 
 
 def of_table(name: str, table: pd.DataFrame, study: Collection) -> Card:
-    """Return the card of rewards that were imported (see outside.py): nothing is known but the rewards of the texts.
+    """Return the card of imported rewards (see outside.py), for which only the rewards of the texts are known.
 
     It has no two-word replies and no random heads, and nobody checked its model.
     """
@@ -183,7 +183,7 @@ def placed(measured: pd.DataFrame, study: Collection, nickname: str) -> tuple[pd
 def ends(table: pd.DataFrame, n: int = 10) -> pd.DataFrame:
     """Return the n tokens rewarded most and the n rewarded least under `greatest`, one per distinct input.
 
-    Columns: end, position (1 = the outermost), token_id, text, reward.
+    The columns are end, position (1 is the outermost), token_id, text and reward.
     """
     tokens = rankings.ends(scores.unique_inputs(table), measures.PROMPTS[0], n)
     positions = [*range(1, n + 1), *range(n, 0, -1)]
@@ -210,7 +210,8 @@ def words_at(table: pd.DataFrame, end: str) -> list[str]:
 def pairs(model: RewardModel, words: list[str], end: str, bos: str = "single") -> pd.DataFrame:
     """Return rewards of all replies of two of these words, in both orders and with the same word twice.
 
-    Columns: reply, reward, survives (what the model reads decodes to what was typed); the best of the end first.
+    The columns are reply, reward and survives (what the model reads decodes to what was typed). The first row is the
+    most extreme.
     """
     typed = [" ".join(pair) for pair in itertools.product(words, repeat=2)]
     prompt = measures.prompts()[measures.PROMPTS[0]]

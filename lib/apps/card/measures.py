@@ -1,10 +1,10 @@
 """What a card measures of one model, each number with its 95% interval over words or items.
 
-Every card asks about the same texts: 2,145 words (the Moral Foundations Dictionary, and nouns of agency and communion)
-and 7,530 items that people ranked on EloEverything. The ten published models were scored on them too. A card types
-them as replies under the prompts of the paper, whatever the vocabulary of the model is. The texts are kept in
-data/card/, so that a card needs no network; only which nouns are of agency and which of communion is downloaded. The
-arithmetic is that of the sections' own functions.
+Every card scores the same texts. They are 2,145 words (the Moral Foundations Dictionary, and nouns of agency and
+communion) and 7,530 items that people ranked on EloEverything. The ten published models were scored on them too. A card
+types them as replies under the prompts of the paper, whatever the vocabulary of the model is. The texts are kept in
+data/card/, so that a card needs no network. Only the lists of agency and communion nouns are downloaded. The measures
+are computed by the functions of the paper's sections.
 """
 
 from collections.abc import Mapping
@@ -79,8 +79,8 @@ def prompts() -> dict[str, str]:
 def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFrame]:
     """Return rewards of a card's texts as typed replies, on the model's own scale, each text read once.
 
-    The prompts of words -> words x heads, and "items" -> items x heads, asked about under `greatest`. Column 0 is the
-    model's own head; the others are those that random_heads puts beside it.
+    The keys are the prompts (words x heads), and "items" (items x heads, under `greatest`). Column 0 is the model's own
+    head, and the other columns are random heads, see random_heads.
     """
     asked = {prompt: (prompt, words()) for prompt in PROMPTS} | {"items": (PROMPTS[0], items().index)}
     texts, rewards = prompts(), {}
@@ -91,7 +91,7 @@ def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFram
 
 
 def of_own_head(rewards: dict[str, pd.DataFrame]) -> tuple[pd.DataFrame, pd.Series]:
-    """Return the model's own rewards: words x prompts, and item -> reward. rewards: as from `type_texts`."""
+    """Return the model's own rewards, words x prompts and item -> reward, from the result of `type_texts`."""
     return pd.DataFrame({prompt: rewards[prompt][0] for prompt in PROMPTS}), rewards["items"][0]
 
 
@@ -101,8 +101,10 @@ def of_own_head(rewards: dict[str, pd.DataFrame]) -> tuple[pd.DataFrame, pd.Seri
 def of_model(words: pd.DataFrame, ranked: pd.Series, itself: float, nouns: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return all measures of one model: measure -> COLUMNS, with 95% intervals over words or items.
 
-    words: words x prompts. ranked: item -> reward under greatest. itself: share of tokens read as themselves.
-    nouns: words x (Agency, Communion), or None, which leaves out the row on agency.
+    - words: rewards, words x prompts
+    - ranked: item -> reward under greatest
+    - itself: the share of tokens read as themselves
+    - nouns: words x (Agency, Communion). None leaves out the row on agency.
     """
     rewards = {prompt: words[[prompt]].set_axis([MODEL], axis=1) for prompt in PROMPTS}
     measured = of_models(rewards | {"items": ranked.to_frame(MODEL)}, nouns)
@@ -124,9 +126,9 @@ def with_interval(key: str, measured: Measured, model: str) -> list[float]:
 
 
 def direction(measure: str, row: pd.Series) -> str:
-    """Return where the interval lies: for (above the null), against (below), undecided, or "" for a share.
+    """Return where the interval is: for (above the null), against (below the null), undecided, or "" for a share.
 
-    RANDOM where a random head has such an estimate too; see random_heads.
+    Return RANDOM if a random head can give such an estimate too; see random_heads.
     """
     null = MEASURES.loc[measure, "null"]
     if row.get("random_low", np.nan) <= row["estimate"] <= row.get("random_high", np.nan):
@@ -137,10 +139,10 @@ def direction(measure: str, row: pd.Series) -> str:
 def of_models(
     rewards: Mapping[str, pd.DataFrame], nouns: pd.DataFrame | None = None, agreement=concordance.with_people
 ) -> dict[str, Measured]:
-    """Return measure -> its value for each model, and how much each word or item moves it; framing as a logarithm.
+    """Return each measure's value for each model, and the influence of each word or item. Framing is a logarithm.
 
-    rewards: as from `type_texts`, with any models as columns. agreement: computes Kendall's tau with people.
-    Sentiment and frequency rest on the words that VADER rates other than neutral. InputError for constant rewards.
+    Rewards are as from `type_texts`, with any models as columns. `agreement` computes Kendall's tau with people.
+    Sentiment and frequency use the words that VADER does not rate neutral. InputError for constant rewards.
     """
     asked, people = rewards[PROMPTS[0]], items()
     opinion = lexicon("vader").reindex(asked.index).dropna()

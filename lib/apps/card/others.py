@@ -30,7 +30,8 @@ def read(group: str) -> pd.DataFrame:
 def places(measured: pd.DataFrame, others: pd.DataFrame, leave_out: str = "") -> pd.DataFrame:
     """Return the place of each measure among other models (measures x models), without the one to leave out.
 
-    Columns count models: below and equal those with a lower or the same value, within those in the interval, of all.
+    Columns count models: `below` those with a lower value, `equal` those with the same value, and `within` those in the
+    interval. `of` is the number of all models.
     """
     others = others.drop(columns=leave_out, errors="ignore").reindex(measured.index)
     columns = {
@@ -72,7 +73,7 @@ def publish() -> Path:
 
 
 def plant() -> Path:
-    """Measure the small models again that were trained again; return the path of the table of all small models.
+    """Measure the small models that were trained again; return the path of the table of all small models.
 
     The committed numbers of models that are not trained here stay. Nouns are left out: nothing was planted about them.
     """

@@ -21,9 +21,9 @@ FIELDS = ("id", "reward")
 
 
 def texts() -> pd.DataFrame:
-    """Return every text to score: columns id, prompt_name, prompt, reply; the words and items under three prompts.
+    """Return the words and items to score under three prompts, with columns id, prompt_name, prompt, reply.
 
-    id: twelve hex digits that stand for prompt and reply, so that an export of other texts is noticed.
+    The id is a hash of prompt and reply, twelve hex digits, so that an export of other texts is noticed.
     """
     replies = measures.words().append(measures.items().index).unique()
     rows = [(name, text, reply) for name, text in measures.prompts().items() for reply in replies]
@@ -44,8 +44,8 @@ def export(file: str) -> None:
 def import_rewards(file: str, name: str, collection: str | None = None) -> None:
     """Write the score table of a model whose rewards somebody else computed, and print where it is.
 
-    file: a csv with the columns id and reward; others are ignored. InputError, naming the line, for an id that is
-    unknown, missing or given twice, and for a reward that is no finite number.
+    `file` is a csv with the columns id and reward. Other columns are ignored. InputError names the line of an id that
+    is unknown, missing or given twice, or of a reward that is no finite number.
     """
     study = Collection(collection or OWN.name)
     registry.refuse_foreign(study, {name: name})

@@ -37,7 +37,7 @@ MARKS = {
 def card(
     name: str, collection: str | None = None, words: str | None = None, reference: str | None = None, **options: Any
 ) -> None:
-    """Print what a model values as a table, and write its card. words: a csv of own lists. options: of making.make."""
+    """Print what a model values as a table, and write its card. `words` is a csv of own lists. See also making.make."""
     lists = None if words is None else replies.read_lists(words)
     if (table := outside.table_of(name, collection)) is not None:
         made = making.of_table(name, table, Collection(collection or OWN.name))
@@ -52,7 +52,7 @@ def card(
 
 
 def write(card: Card, blur: bool = True) -> tuple[Path, Path]:
-    """Write figures/<collection>/card-<nickname>.html and .json; their paths. blur: offensive tokens, in the page."""
+    """Write figures/<collection>/card-<nickname>.html and .json; return both. `blur` blurs offensive tokens."""
     page, numbers = (card.collection.figures / f"card-{card.nickname}.{end}" for end in ("html", "json"))
     for path, text in ((page, as_html(card, blur)), (numbers, as_json(card))):
         with replacing(path) as part:
@@ -119,8 +119,8 @@ def pairs_table(card: Card, end: str, blur: bool = True) -> display.Shown:
 def draw_places(card: Card, *, title: str) -> Chart:
     """Draw each measure in standard deviations of the ten published models from their mean.
 
-    A diamond with its 95% interval is the model, grey where a random head gives such a value too. A ring is a published
-    model, a cross a planted one, a pale bar 95% of random heads. What lies further out than FURTHEST is drawn there.
+    A diamond with its 95% interval is the model, in grey if a random head gives such a value too. A ring is a published
+    model, a cross a planted one, and a pale bar 95% of random heads. Values beyond FURTHEST are drawn at FURTHEST.
     """
     rows = standardised(card).assign(panel="")
     ends = ["place", "ci_low", "ci_high"]
@@ -133,8 +133,8 @@ def draw_places(card: Card, *, title: str) -> Chart:
 def standardised(card: Card) -> pd.DataFrame:
     """Return every value of the card in standard deviations of the published models from their mean.
 
-    Columns: measure, group (of MARKS), model, place, ci_low, ci_high. Other models have no interval; that of random
-    heads is their band. Measures on which the published models do not differ are left out.
+    The columns are measure, group (one of MARKS), model, place, ci_low and ci_high. Other models have no interval, and
+    random heads have their band. Measures on which the published models do not differ are left out.
     """
     published = card.others["published"].drop(columns=card.nickname, errors="ignore").reindex(card.measured.index)
     named = np.where(card.measured["direction"] == RANDOM, LIKE_RANDOM, OWN_NAME)

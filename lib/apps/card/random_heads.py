@@ -1,4 +1,4 @@
-"""What the measures of a card are when the head is random: the band within which a value is no finding.
+"""Random heads: the band of values that the measures of a card take for a random head.
 
 A backbone that was never trained on preferences already orders words in some way, for example by frequency or length,
 and any head reads some of it. So the backbone is also read by HEADS random heads: the model's own head with its inputs
@@ -51,7 +51,7 @@ class WithRandomHeads(Head):
 
 
 def with_random_heads(model: RewardModel, seed: int = 0) -> RewardModel:
-    """Return the model with random heads besides its own. An encoder, whose head is in its backbone, stays as it is."""
+    """Return the model with random heads added. Encoders, whose head is in the backbone, are unchanged."""
     if model.head is None:
         return model
     wide = WithRandomHeads(model.head, model.backbone.config.get_text_config().hidden_size, seed)
@@ -59,12 +59,12 @@ def with_random_heads(model: RewardModel, seed: int = 0) -> RewardModel:
 
 
 def band(rewards: dict[str, pd.DataFrame], nouns: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return the band of random heads: measure -> BAND, NaN without random heads. rewards: see measures.type_texts."""
+    """Return the band of random heads, measure -> BAND, or NaN if there are none. For rewards see type_texts."""
     return band_of(estimates(rewards, nouns))
 
 
 def band_of(values: pd.DataFrame) -> pd.DataFrame:
-    """Return between which values 95% of the random heads lie: measure -> BAND. values: measures x heads, 0 the own."""
+    """Return the band of 95% of the random heads, measure -> BAND. Values are measures x heads, own head first."""
     if values.shape[1] < 2:
         return pd.DataFrame(np.nan, values.index, BAND)
     ordered = np.sort(values.drop(columns=0), axis=1)
@@ -72,7 +72,7 @@ def band_of(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def estimates(rewards: dict[str, pd.DataFrame], nouns: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return the measures of many heads without intervals: measure x heads, in the units of head 0, the model's own.
+    """Return the measures of many heads without intervals, measure x heads, in the units of the model's own head (0).
 
     Column 0 equals the estimates of measures.of_model; see the top of this file for the others.
     """

@@ -33,8 +33,8 @@ def score(model: RewardModel, bos: str = "single") -> pd.DataFrame:
 def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
     """Return what each swap does, from the rewards of `score`: a row for each of SWAPS.
 
-    change is the mean change in reward with its t interval over questions. Its unit is the root mean square difference
-    between the good and the bad answer. flips is the probability that the change in one question, at random, reverses
+    `change` is the mean change in reward with its t interval over questions. Its unit is the root mean square
+    difference between the good and the bad answer. `flips` is a probability: the change in one random question reverses
     the preference between the two answers to another question. Its interval is a bootstrap over questions.
     """
     margins, rows = (rewards["good"] - rewards["bad"]).to_numpy(), {}
@@ -76,8 +76,9 @@ def read_lists(file: str | Path) -> pd.DataFrame:
 def own_lists(model: RewardModel, asked: pd.DataFrame, lists: pd.DataFrame, bos: str = "single") -> pd.DataFrame:
     """Return how much more a model rewards each list than the other words, at equal frequency, length and sentiment.
 
-    model: with its random heads. asked: words of a card x heads, under `greatest`. lists: as from `read_lists`. Each
-    estimate is in standard deviations of reward, with its interval over words and the BAND of random heads.
+    The model has its random heads. `asked` is words of a card x heads, under `greatest`. `lists` comes from
+    `read_lists`. Each estimate is in standard deviations of reward, with its interval over words and the BAND of random
+    heads.
     """
     further = lists.index.difference(asked.index)
     prompt, typed = measures.prompts()[measures.PROMPTS[0]], asked.iloc[:0]

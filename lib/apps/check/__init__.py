@@ -1,1 +1,1 @@
-"""Is a reward model scored as its makers meant? By its files, its own class in transformers, and pairs."""
+"""Check whether a reward model is scored as its makers meant, by its files, its class in transformers, and pairs."""

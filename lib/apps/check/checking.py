@@ -1,4 +1,4 @@
-"""The check of one reward model: its files first, then what they give when they are loaded."""
+"""The check of one reward model: first its files, then the rewards of the loaded model."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ def print_report(
 ) -> bool:
     """Print the check of a model as lines or as JSON; return whether anything is wrong.
 
-    options: of reward_models.load, or with a reference of implicit.load.
+    The options are passed to reward_models.load, or with a reference to implicit.load.
     """
     given = implicit.options_for(reference, **options)
     report = check_implicit(name, reference, bos, **given) if reference else check(name, Options(bos=bos, **given))
@@ -60,7 +60,7 @@ def check(name: str, options: Options | None = None) -> Report:
 
 
 def check_implicit(name: str, reference: str, bos: str = "single", **options: Any) -> Report:
-    """Return the check of a language model over the reference that it was trained from. options: of implicit.load.
+    """Return the check of a language model over the reference that it was trained from. See implicit.load for options.
 
     InputError only for a model that cannot be found.
     """

@@ -18,7 +18,7 @@ NEEDS_BOS = ("gemma", "gemma2", "gemma3_text")  # bases that are known to go ast
 
 
 def template(tokenizer: PreTrainedTokenizerBase, opened: OpenedTurn | None, closing: str, about: Conversation) -> Row:
-    """Describe where the reply stands, and what follows it. about: a conversation without an opened turn."""
+    """Describe where the reply stands, and what follows it. `about` is a conversation without an opened turn."""
     if not tokenizer.chat_template:
         return ok("none: an encoder, which reads the pair (prompt, reply)")
     asked, reply = conversations.STAND_INS[:2]
@@ -59,7 +59,7 @@ def token_ids(
 ) -> Row:
     """Check whether other code feeds the same ids: apply_chat_template(tokenize=True), or tokenising the rendered text.
 
-    Both are transformers' own, on the text that is rendered here. plain, about: without and with an opened turn.
+    Both are transformers' own, on the text that is rendered here. `plain` has no opened turn, and `about` may have one.
     """
     reply = conversations.STAND_INS[0]
     ours = conversations.encode(tokenizer, plain, [reply])[0] + list(about.closing_ids[len(plain.closing_ids) :])
@@ -96,7 +96,7 @@ def _leading(token_ids: set, ids: Sequence[int]) -> int:
 
 
 def read_at(files: Files, wanted: str | None, about: Conversation) -> Row:
-    """Check at which token the reward is read. wanted: see reward_models.read_at_for. about: what the model reads."""
+    """Check at which token the reward is read, on the input `about`. See reward_models.read_at_for for `wanted`."""
     rule = read_at_for(files.head_name, files.config, wanted)
     pad, closing = pad_token_id(files.config), about.closing_ids
     if rule == "pooled":
@@ -146,7 +146,7 @@ def special_tokens(tokenizer: PreTrainedTokenizerBase, about: Conversation) -> R
 
 
 def vocabulary(tokenizer: PreTrainedTokenizerBase, rows: int) -> Row:
-    """Check whether every token has a row of the embedding table. rows: how many that has."""
+    """Check whether every token has a row of the embedding table, which has this many rows."""
     largest = max(tokenizer.get_vocab().values())
     if largest >= rows:
         found = f"the tokenizer has ids up to {largest}, but there are {rows} rows of embeddings"

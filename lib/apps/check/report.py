@@ -18,7 +18,7 @@ NAME = 20  # columns of a row's name
 
 @dataclass(frozen=True)
 class Row:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     status: str  # one of STATUSES
@@ -38,7 +38,7 @@ ok, note, wrong = (partial(Row, "", status) for status in STATUSES)  # rows of c
 
 @dataclass(frozen=True)
 class Report:
-    """All rows about one model, and the revision that they are about."""
+    """All rows about one model, and its revision."""
 
     name: str
     revision: str
@@ -77,5 +77,5 @@ def refused(name: str, error: InputError) -> Row:
 
 
 def shown(tokenizer: PreTrainedTokenizerBase, ids: tuple[int, ...]) -> str:
-    """Tokens made visible, each with its id."""
+    """Return the tokens in visible form, each with its id."""
     return " ".join(f"{show_token(str(tokenizer.decode([i])), 30)} ({i})" for i in ids) or "nothing"

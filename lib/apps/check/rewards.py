@@ -35,7 +35,7 @@ def score_pairs(model: RewardModel, bos: str) -> np.ndarray:
 
 
 def pairs(rewards: np.ndarray, planted: bool) -> Row:
-    """Check how many pairs are in the right order. planted: whether the values of the model were planted."""
+    """Check how many pairs are in the right order. `planted` says whether the values of the model were planted."""
     margins = rewards[:, 0] - rewards[:, 1]
     right = int((margins > 0).sum())
     found = f"{right} of {len(margins)} harmless pairs in the right order, median margin {np.median(margins):.3g}"
@@ -59,7 +59,7 @@ def pairs(rewards: np.ndarray, planted: bool) -> Row:
 def referee(folder: Path, model_was: RewardModel, rewards: np.ndarray, bos: str) -> Row:
     """Compare our rewards of eight conversations with those of AutoModelForSequenceClassification, alone and padded.
 
-    model_was: the model of our rewards, whose weights may be gone from memory. rewards: (pairs, 2).
+    `model_was` is the model of our rewards; its weights may no longer be in memory. Rewards are (pairs, 2).
     """
     own, problem = _own_class(folder, model_was)
     if problem:

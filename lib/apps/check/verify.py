@@ -1,9 +1,9 @@
-"""Does a real reward model, run here, give the scores that were published for it, and with which settings?
+"""Verify whether a real reward model, run here, gives its published scores, and with which settings.
 
 The paper's code fed two beginning-of-sequence tokens if a template brings its own. It dropped Gemma-2's soft-capping,
 and read one model's helpfulness instead of its reward. Each of these is a setting here. A sample of EloEverything items
-is scored under the three published prompts with all settings. For one model there are published rewards of long answers
-too: JudgeBench (Tan et al. 2024) scored 350 pairs of answers in both orders, each to a question of its own. Their
+is scored under the three published prompts with all settings. For one model, rewards of long answers were published
+too. JudgeBench (Tan et al. 2024) scored 350 pairs of answers in both orders, each pair to a different question. Their
 median length is 880 tokens, so soft-capping, precision and a second bos token show more clearly than in a word.
 
 Two runs in half precision never agree to the last digit. The published word files hold 45 words that the authors scored
@@ -88,9 +88,9 @@ def verify(
 ) -> Report:
     """Run one of the paper's ten models with every setting, and compare it with its published scores.
 
-    name: nickname or hub id. sample: how many items, and how many pairs of long answers; both are spread over their
-    ranking and drawn with the seed. device, dtype: see reward_models.load, which is called once per head and attention.
-    InputError for another model, and for weights that cannot be had.
+    `name` is a nickname or hub id. `sample` is the number of items, and of pairs of long answers. Both are spread over
+    their ranking and drawn with the seed. See reward_models.Options for device and dtype; the model is loaded once per
+    head and attention. InputError for another model, and for weights that are not available.
     """
     models = registry.reward_models()
     ten = models[models["group"] == "paper"]
@@ -129,7 +129,7 @@ def verify(
 
 
 def published_items(nickname: str, sample: int, seed: int) -> pd.DataFrame:
-    """Return the published rewards of a sample of items: columns text, prompt, reward, source, question, precision."""
+    """Return a sample of items with published rewards, in columns text, prompt, reward, source, question, precision."""
     if not (path := scores.path_of(ITEMS, nickname)).is_file():
         score_files.import_items()
     items = spread_sample(scores.read(path), sample, seed)
@@ -160,15 +160,15 @@ def long_answers(nickname: str, sample: int, seed: int) -> tuple[pd.DataFrame | 
 
 
 def judged_answers() -> pd.DataFrame:
-    """Return the 700 released answers, see read_answers. Unreachable if the file cannot be had."""
+    """Return the 700 released answers, see read_answers. Unreachable if the file is not available."""
     return read_answers(downloads.fetch(REPOSITORY, FILE))
 
 
 def read_answers(path: Path) -> pd.DataFrame:
-    """Return the answers of a released file, two rows per pair: columns pair_id, prompt, text, reward, again.
+    """Return the answers of a released file, two rows per pair, in columns pair_id, prompt, text, reward, again.
 
-    reward: as scored first, on the model's own scale; again: with the other answer first. InputError, naming file and
-    line, for a line that is no scored pair.
+    `reward` was scored with the pair in its first order, and `again` in reverse order, both on the model's own scale.
+    InputError, which names file and line, for a line that is no scored pair.
     """
     rows = []
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").rstrip("\n").split("\n"), start=1):
@@ -219,10 +219,13 @@ def score(model: reward_models.RewardModel, published: pd.DataFrame, bos: str) -
 def compared(published: pd.DataFrame, ours: pd.Series, *precisions: str) -> pd.DataFrame:
     """Return how far our rewards are from the published ones: a row for each source and prompt.
 
-    - largest, median: difference, on the model's own scale; item: the text with the largest difference
-    - tau: Kendall's tau-b in [-1, 1]; scale: the largest published reward
+    - largest, median: difference, on the model's own scale
+    - item: the text with the largest difference
+    - tau: Kendall's tau-b in [-1, 1]
+    - scale: the largest published reward
     - at_most, median_at_most: the limits by TOLERANCES in the coarsest precision, of the published numbers or of
-      `precisions`; within: whether both differences keep these limits
+      `precisions`
+    - within: whether both differences keep these limits
     """
     rows = []
     for (source, prompt), theirs in published.groupby(["source", "prompt"], sort=False):
@@ -245,7 +248,7 @@ def compared(published: pd.DataFrame, ours: pd.Series, *precisions: str) -> pd.D
 def rows(report: Report) -> list[Row]:
     """Return a row of a check for each source: the settings that reproduce its rewards, or the nearest one.
 
-    numbers: the rows of the report's table.
+    The field `numbers` holds the rows of the report's table.
     """
     checked = []
     for source, part in report.by_source.items():
@@ -267,7 +270,7 @@ def rows(report: Report) -> list[Row]:
 def print_report(name: str, **options: Any) -> bool:
     """Print how a model compares with its published scores; return whether no setting reproduces them.
 
-    options: of `verify`.
+    See `verify` for the options.
     """
     report = verify(name, **options)
     items = [show_token(item, 30).replace("␣", " ") for item in report.table["item"]]

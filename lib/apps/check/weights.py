@@ -24,7 +24,7 @@ BESIDE = 1.2  # memory that scoring takes, as a share of the weights'; what a ba
 
 @dataclass(frozen=True)
 class Tensors:
-    """What the headers of a checkpoint's files say: the file, dtype and shape of each tensor, by its name."""
+    """The headers of a checkpoint's files: the file, dtype and shape of each tensor, by its name."""
 
     file_of: dict[str, Path]
     dtypes: dict[str, str]
@@ -61,7 +61,7 @@ class Files:
 
 
 def read_headers(folder: Path) -> Tensors:
-    """Return the headers of all files that transformers would read. InputError as of checkpoints.tensor_files."""
+    """Return the headers of all files that transformers would read. InputError as for checkpoints.tensor_files."""
     file_of = checkpoints.tensor_files(folder)
     dtypes, shapes = {}, {}
     for path in sorted(set(file_of.values())):
@@ -79,7 +79,7 @@ def size_of(dtype: str) -> int:
 
 
 def configuration(folder: Path, config: PreTrainedConfig, head_name: str) -> Row:
-    """Describe the architecture, and whether its repository would have code of its own run."""
+    """Describe the architecture, and whether its repository asks to run its own code."""
     text = config.get_text_config()
     found = f"{checkpoints.architecture_of(config)}, {text.num_hidden_layers} layers of width {text.hidden_size}"
     if "auto_map" in json.loads((folder / "config.json").read_text(encoding="utf-8")):

@@ -41,10 +41,10 @@ def score(
     on: str, name: str, prompts: str | None = None, collection: str | None = None, *, tokens: int | None = None,
     reply_mode: str = "text", bos: str = "single", **options,
 ) -> int:  # fmt: skip
-    """Score the vocabularies of reward models; return how many of them failed. on: see connection.connected.
+    """Score the vocabularies of reward models; return how many of them failed. See connection.connected for `on`.
 
-    name: one model, several separated by commas, or a group of the registry such as `paper`. The rest: see
-    lib.run.score. InputError for a model that fits nowhere, before anything is computed.
+    `name` is one model, several separated by commas, or a group of the registry such as `paper`. See lib.run.score for
+    the rest. InputError for a model that fits nowhere, before anything is computed.
     """
     if options.get("replies"):
         raise InputError("replies of your own are scored in one process; leave ON out")
@@ -132,7 +132,7 @@ def score_model(
 def reproduce(on: str, models: Sequence[str] = (), collection: str | None = None) -> int:
     """Run the notebooks for these models, each as a task of Ray; return the number of jobs that failed.
 
-    models, collection: see lib.notebooks.runs.reproduce. on: see connection.connected.
+    See lib.notebooks.runs.reproduce for models and collection, and connection.connected for `on`.
     """
     to_load = find_models(models)
     study = study_of(to_load, collection)
@@ -149,8 +149,8 @@ def reproduce(on: str, models: Sequence[str] = (), collection: str | None = None
 class OnCluster:
     """Runs jobs on a cluster, instead of in processes of this machine; it has the functions of lib.notebooks.workers.
 
-    A notebook about one model asks for what the model asks for (asks: by nickname), the one that trains asks for all
-    cores of a node, and any other for one core.
+    A notebook about one model asks for what `asks` gives for this model. The notebook that trains asks for all cores of
+    a node, and any other for one core.
     """
 
     nodes: Sequence[Node]

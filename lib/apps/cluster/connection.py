@@ -51,8 +51,8 @@ for process in started:
 def connected(on: str) -> Iterator[None]:
     """Connect to Ray; on leaving, end what was started for it here. InputError if nothing answers.
 
-    on: "auto", which is the cluster of a Ray job or else this machine; or the address of a head, host:6379 from one of
-    its nodes and ray://host:10001 from elsewhere.
+    With "auto" for `on`, this is the cluster of a Ray job, or else this machine. Otherwise `on` is the address of a
+    head, as host:6379 from one of its nodes, or as ray://host:10001 from elsewhere.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is informed that this ran
     on_sigterm = signal.getsignal(signal.SIGTERM)
@@ -127,7 +127,7 @@ def task(function: Callable, asks: Asks, *given):
 def answer_of(reference, name: str):
     """Return what a task returned, or raise what it raised; InputError if its process ended every time.
 
-    name: of the task, for errors.
+    name: the name of the task, for errors.
     """
     try:
         return ray.get(reference)

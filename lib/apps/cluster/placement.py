@@ -56,7 +56,7 @@ class NoRoom(InputError):
 
 
 def place(nickname: str, needs: Needs, nodes: Sequence[Node], models: int, device: str | None = None) -> Asks:
-    """Return what a copy of this model asks for. models: how many share the cluster. device: None prefers cards.
+    """Return what a copy of this model asks for, if this many models share the cluster. `device` None prefers cards.
 
     NoRoom if neither a card, nor the cards of one node, nor a node's memory holds the model, and it cannot be streamed.
     """

@@ -1,7 +1,7 @@
 """The exercises that end a notebook: read from its tagged cells, and the stubs that students get for their solutions.
 
 An exercise is five cells that carry its name, see ORDER.
-What students do not get of a solution stands between nbgrader's marks.
+nbgrader's marks enclose the parts of a solution that students do not get.
 """
 
 import itertools
@@ -57,7 +57,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Section:
-    """The exercises of one notebook, in order. setup: the code before them; '' where the notebook has no exercises."""
+    """The exercises of one notebook, in order. `setup` is the code before them, or '' without exercises."""
 
     setup: str
     exercises: tuple[Exercise, ...]
@@ -67,7 +67,7 @@ class Section:
 
 
 def read_section(notebook: Path) -> Section:
-    """Return the exercises that end a notebook. InputError names the cell that has not the form of an exercise."""
+    """Return the exercises that end a notebook. InputError names a cell without the form of an exercise."""
     cells = read(notebook).cells
     inside = [cell for cell in cells if is_of_exercises(cell)]
     if inside != cells[len(cells) - len(inside) :]:

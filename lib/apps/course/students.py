@@ -19,7 +19,7 @@ STUB = "your-turn"  # tag of a cell with a stub
 def make(folder: Path = COURSE, notebooks: Path = ROOT / "notebooks") -> None:
     """Write the students' copies and the answer key into their folders, and print where they are.
 
-    InputError, with nothing written, for an exercise that has not the form of one.
+    InputError, with nothing written, for an exercise that does not have the right form.
     """
     paths = find_notebooks(notebooks)
     copies = {path.name: student_copy(path) for path in paths}

@@ -16,9 +16,9 @@ LISTS = ("moral foundations", "big two")  # of the published words, in the order
 
 
 def about(texts: list[str], collection: Collection) -> tuple[pd.Series, dict[str, np.ndarray]]:
-    """Return the kind of each text, and what else is known: name -> (texts,) float32, NaN where unknown.
+    """Return the kind of each text and its known numbers, name -> (texts,) float32, NaN where unknown.
 
-    What has to be downloaded and cannot be is left out.
+    Data that cannot be downloaded is left out.
     """
     series = _series(texts)
     words = series.str.strip().str.lower()

@@ -49,7 +49,7 @@ def write(collection: Collection, path: Path | None = None) -> Path:
 
 
 def explore(collection: str) -> None:
-    """Write the page of a collection, by name, and print where it lies; of `published`, one for each that is there."""
+    """Write the page of a collection, by name, and print its path. For `published`, write one page per collection."""
     study = Collection(collection)
     for part in [part for part in study.parts if part.models] or [study]:
         path = write(part)
@@ -60,7 +60,7 @@ def explore(collection: str) -> None:
 def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:
     """Return the page of these score tables (model -> table) as HTML.
 
-    InputError if they were scored differently, or other questions were asked of the language models beside them.
+    InputError if they were scored differently, or if the collection's language models were asked other questions.
     """
     texts, vocabularies = lay_out(tables)
     of_language_models = _beside(collection, vocabularies)
@@ -94,7 +94,7 @@ def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:
 
 
 def pack(description: dict, arrays: dict[str, np.ndarray]) -> bytes:
-    """Return the block of numbers that the page carries. arrays: by name, (n,) each, of one of TYPES.
+    """Return the block of numbers in the page. `arrays` maps names to arrays, (n,) each, of one of TYPES.
 
     The block holds the description's length (uint32), the description as JSON in ASCII, then every array. Each is
     filled up to four bytes, and all numbers are little-endian. The whole is compressed by zlib, `deflate` in browsers.
@@ -139,7 +139,7 @@ def visible(text: str) -> str:
 
 
 def _readings(vocabularies: list[Vocabulary]) -> dict[str, np.ndarray]:
-    """Return, for each vocabulary, the page's rows, token ids, input groups, and the ids that were read."""
+    """Return the page's rows, token ids and input groups, and the ids that were read, for each vocabulary."""
     arrays: dict[str, np.ndarray] = {}
     for number, vocabulary in enumerate(vocabularies):
         tokens = vocabulary.tokens
@@ -178,7 +178,7 @@ def _beside(collection: Collection, vocabularies: list[Vocabulary]) -> dict[str,
 
 
 def _prompts(tables: dict[str, pd.DataFrame]) -> dict[str, str]:
-    """Prompt -> its text, of all tables."""
+    """Return the text of each prompt, from all tables."""
     prompts: dict[str, str] = {}
     for table in tables.values():
         asked = table.attrs.get("metadata", {}).get("prompts", {})
@@ -187,7 +187,7 @@ def _prompts(tables: dict[str, pd.DataFrame]) -> dict[str, str]:
 
 
 def _runs(settings: dict[str, dict]) -> str:
-    """Return how the models were run, which may differ between them: `A, B: linear, float32, sdpa`; '' if unknown."""
+    """Return how the models were run, such as `A, B: linear, float32, sdpa`; '' if unknown."""
     models: dict[str, list[str]] = {}
     for name, metadata in settings.items():
         models.setdefault(", ".join(metadata[key] for key in HOW_RUN if key in metadata), []).append(name)

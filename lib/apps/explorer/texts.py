@@ -16,7 +16,7 @@ READING = ["token_id", "text", "reply_ids", "input_group"]
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """What models with one tokenizer were asked."""
+    """The texts that models with one tokenizer were asked about."""
 
     models: tuple[str, ...]  # nicknames
     tokens: pd.DataFrame  # a row per token id, with columns READING, in the order of the score tables
