@@ -1,4 +1,4 @@
-"""Collections: the score tables of one study, its folders, and what a notebook must say of it."""
+"""Collections: the score tables of one study, its folders, and the notice that its notebooks print."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +23,8 @@ TEXTS = {"published-words": "words", "published-items": "items that people ranke
 class Collection:
     """The score tables of one study, known by its name; InputError for a name that no folder can have.
 
-    `embedded` holds the models that ship with the project. `published-words` and its like hold what the authors
-    published, and `published` stands for all of these. Any other name is the reader's own.
+    `embedded` holds the models that ship with the project. Collections such as `published-words` hold the scores that
+    the authors published, and `published` stands for all of these. Any other name is the reader's own.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Collection:
 
     @property
     def texts(self) -> str:
-        """Return what its replies are, in the plural: words, items that people ranked, or texts."""
+        """Return the name of its replies, in the plural, such as words, texts, or items that people ranked."""
         return TEXTS.get(self.name, "texts")
 
     @property
@@ -81,7 +81,7 @@ class Collection:
 
     @property
     def figures(self) -> Path:
-        """Return the folder of its figures, tables and claims; the published ones lie together, as published/words."""
+        """Return the folder of its figures, tables and claims. Published collections share one, as published/words."""
         together = self.is_published and self != PUBLISHED
         return ROOT / "figures" / (f"published/{self.name.removeprefix('published-')}" if together else self.name)
 
@@ -97,7 +97,7 @@ class Collection:
 
     @property
     def logprobs(self) -> "Collection":
-        """Return the collection of the language models' log-probabilities beside these rewards."""
+        """Return the collection of the language models' log-probabilities that belongs to these rewards."""
         return Collection(f"{self.name}-logprobs")
 
     # --- its models ---

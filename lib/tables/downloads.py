@@ -35,15 +35,15 @@ class Unreachable(InputError):
 
 
 def registry() -> pd.DataFrame:
-    """Return the files that can be fetched: columns repository, commit, path, git_blob_id, bytes.
+    """Return the files that can be fetched, in columns repository, commit, path, git_blob_id and bytes.
 
-    bytes is empty where the size was never seen.
+    The column bytes is empty if the size is unknown.
     """
     return pd.read_csv(ROOT / "data" / "downloads.csv", dtype=str, keep_default_na=False)
 
 
 def git_blob_id(content: bytes) -> str:
-    """Return git's id of this content: the SHA-1, in hex, of `blob <bytes>`, a zero byte and the content."""
+    """Return git's id of this content, which is the SHA-1, in hex, of `blob <bytes>`, a zero byte and the content."""
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
@@ -99,7 +99,7 @@ def address(pin: pd.Series) -> str:
 
 
 def _download(pin: pd.Series, cached: Path) -> None:
-    """Download a pinned file into the cache. What an earlier attempt has left of it beside its place is continued."""
+    """Download a pinned file into the cache. Continue an earlier attempt that was stopped."""
     cached.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(cached.with_name(f".{cached.name}.lock")):
         if cached.is_file():  # another process has just had it
@@ -121,7 +121,7 @@ def _download(pin: pd.Series, cached: Path) -> None:
 def _continue(url: str, begun: Path, name: str) -> None:
     """Append to a file what it lacks of the content at this address, with a progress bar on a terminal.
 
-    Where the server does not send a part of it, the file is written anew.
+    If the server does not send parts of files, the file is written anew.
     """
     here = begun.stat().st_size if begun.is_file() else 0
     # Bytes are counted as they lie in the file, so the server must not compress them on the way.

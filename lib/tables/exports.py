@@ -22,7 +22,7 @@ ROW_END = "\r\udfff\n"
 def write_csv(frame: pd.DataFrame, path: Path) -> Path:
     """Write the table and return its path; a named index is written, any other left out. Numbers have seven digits.
 
-    Texts are written as they are, but for those that a spreadsheet would run (see `as_text`).
+    Texts are written unchanged, except texts that a spreadsheet would run (see `as_text`).
     """
     named = any(level is not None for level in frame.index.names)
     frame = frame.apply(lambda column: column if is_numeric_dtype(column) else column.map(as_text))

@@ -1,6 +1,6 @@
 """Lexicons of sentiment and of word frequency, their joins to the words of a score table, and lists of words.
 
-`load(name)` returns a lexicon of sentiment (AFINN, Bing, a stand-in for Bing, VADER) or of frequency (BNC, wordfreq).
+`load(name)` returns a lexicon of sentiment (AFINN, Bing, a Bing stand-in, VADER) or frequency (BNC, wordfreq).
 `join(table, lexicon, how)` matches it to a score table, as the authors did or corrected. `word_lists(name)` returns
 which words belong to agency and communion, or to the moral foundations.
 """
@@ -32,7 +32,7 @@ PLAIN_WORD = re.compile(r"[^\W\d_][^\W\d_'’-]*(['’-][^\W\d_]+)*")
 class Lexicon:
     """Words and one number for each: a `sentiment`, or a `frequency` per million words.
 
-    - name: how tables and figures call it; a stand-in's name says so
+    - name: the name in tables and figures, which also tells a stand-in
     - quantity: the name of the number
     - corrected: one row per word, with the columns word and quantity
     - published: the rows that the authors joined, which may hold a word more than once
@@ -45,7 +45,7 @@ class Lexicon:
 
 
 def load(name: str) -> Lexicon:
-    """Return a lexicon by name: afinn, bing, bing stand-in, vader, bnc or wordfreq.
+    """Return the lexicon of this name, one of afinn, bing, bing stand-in, vader, bnc and wordfreq.
 
     Words are lower-case, except in BNC's published rows. Raise InputError for another name, and if Bing or BNC cannot
     be fetched.
@@ -60,7 +60,7 @@ def load(name: str) -> Lexicon:
 
 @functools.cache
 def _afinn() -> Lexicon:
-    """Return AFINN-111 (Nielsen 2011): 2,477 words and phrases, integers from -5 to 5; from the afinn package."""
+    """Return AFINN-111 (Nielsen 2011) from the afinn package: 2,477 words and phrases, integers from -5 to 5."""
     text = resources.files("afinn").joinpath("data", "AFINN-111.txt").read_text(encoding="utf-8")
     rows = [line.rsplit("\t", 1) for line in text.splitlines()]
     words = pd.DataFrame(rows, columns=["word", "sentiment"]).astype({"sentiment": float})
@@ -68,7 +68,7 @@ def _afinn() -> Lexicon:
 
 
 def _bing() -> Lexicon:
-    """Return Bing (Liu): 6,786 rows, +1 or -1, as tidytext holds it.
+    """Return Bing (Liu) as tidytext holds it: 6,786 rows with +1 or -1.
 
     Three words are listed with both signs. The published rows keep both signs, and the corrected rows neither.
     """
@@ -179,7 +179,7 @@ LOADERS: dict[str, Callable[[], Lexicon]] = {"afinn": _afinn, "bing": _bing, "bi
 
 
 def word_lists(name: str) -> pd.DataFrame:
-    """Return which words are of which list: words (small letters) x lists, True or False.
+    """Return which words are in which list, words (small letters) x lists, True or False.
 
     - `big two`: the 263 nouns of agency and communion that the authors' follow-up paper scored
     - `big two expanded`: 936 words with their inflections. Both are from the Big Two dictionary (Pietraszkiewicz et al.

@@ -1,4 +1,4 @@
-"""Prompts: those of data/prompts.csv, the grid of the 54 published ones, and whether a prompt asks for good or bad.
+"""Prompts: the table data/prompts.csv, the 54 published prompts, and whether a prompt asks for good or bad things.
 
 The name of a prompt is a column of the score tables. The paper's three prompts are `greatest`, `best` and `worst`. A
 cell of the grid is called adjective_superlative_style, such as `greatest_world_one`.
@@ -30,10 +30,10 @@ PAPERS_OWN = {"greatest_ever_one": "greatest", "best_ever_one": "best", "worst_e
 
 
 def read_prompts(chosen: str | None) -> dict[str, str]:
-    """Return name -> prompt, of the names in `chosen`, separated by commas; None chooses all of data/prompts.csv.
+    """Return name -> prompt for the names in `chosen`, separated by commas. None chooses all of data/prompts.csv.
 
-    `chosen` may also name another csv with the columns prompt,text. Raise InputError, which names the line, for one
-    that is not such a table.
+    `chosen` may also name another csv with the columns prompt,text. Raise InputError, which names the line, for a file
+    that is no such table.
     """
     ours = _prompt_table(ROOT / "data" / "prompts.csv")
     if not chosen:
@@ -91,7 +91,7 @@ def _problem(row: list[str], earlier: Collection[str]) -> str:
 
 
 def grid() -> pd.DataFrame:
-    """Return the 54 prompts that words were scored for: columns prompt, adjective, superlative, style, published, text.
+    """Return the 54 prompts for words, in columns prompt, adjective, superlative, style, published and text.
 
     `prompt` is the column in the score tables, and `published` the column in the published files, whose order the rows
     have.
@@ -113,7 +113,7 @@ def polarity(prompt: str) -> int:
 
 
 def cell(prompt: str) -> tuple[str, str, str]:
-    """Return (adjective, superlative, style) of a prompt of the grid; a lone adjective is (adjective, ever, one)."""
+    """Return (adjective, superlative, style) of a prompt of the grid. A lone adjective gives (adjective, ever, one)."""
     if with_polarity([prompt]):
         adjective, superlative, style = prompt.split("_") if "_" in prompt else (prompt, "ever", "one")
         return adjective, superlative, style

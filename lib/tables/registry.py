@@ -59,15 +59,15 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
 
 
 def reward_models() -> pd.DataFrame:
-    """Return the known reward models, indexed by nickname: the paper's ten, current ones, and the small ones of ours.
+    """Return the paper's ten reward models, current models, and this project's small models, indexed by nickname.
 
     Some columns of data/reward_models.csv need a word:
 
     - group: paper, current or embedded
     - revision, rewardbench_rank: '' where no revision is pinned, or the model has no rank
     - parameters_b: billions of parameters
-    - lineage: the line of reward models that this one descends from; '' where no source says so. The grouping into
-      lines is ours, made after the paper's data.
+    - lineage: the line of reward models that this one descends from, or '' if no source says so. We grouped the models
+      into lines after the paper's data were known.
     - lineage_source: the page that says so
 
     Sources: Table 1 and the models' pages.
@@ -82,7 +82,7 @@ def rows_of(nicknames: Iterable[str]) -> pd.DataFrame:
 
 
 def ships(nickname: str, load: str) -> bool:
-    """Return whether what is loaded is a small model of this project, and not only has the nickname of one."""
+    """Return whether the loaded model is a small model of this project, and not only has the nickname of one."""
     models = _read("reward_models")
     places = models.loc[models["group"] == EMBEDDED.name, "hub_id"]
     if nickname not in places.index:
@@ -109,7 +109,7 @@ def refuse_foreign(collection: Collection, models: Mapping[str, str]) -> None:
 
 
 def find_models(names: Sequence[str]) -> dict[str, str]:
-    """Return nickname -> what to load, for nicknames, hub ids, folders, and `paper` for the ten of the paper.
+    """Return nickname -> what to load, for nicknames, hub ids and folders, and for `paper`, the paper's ten models.
 
     Without names, these are the embedded reward models. Raise InputError for an unknown name, and for two models of
     one nickname.
@@ -143,7 +143,7 @@ def study_of(models: Mapping[str, str], collection: str | None = None) -> Collec
 
 
 def language_models() -> pd.DataFrame:
-    """Return the known language models, indexed by nickname: those of Tables A1-A5, bases of reward models, our own.
+    """Return the models of Tables A1-A5, bases of reward models, and our language models, indexed by nickname.
 
     Some columns of data/language_models.csv need a word:
 

@@ -1,4 +1,4 @@
-"""Scores that others published, as score tables: ten reward models on words, on items, and on whole vocabularies.
+"""Scores that others published, as score tables of ten reward models on words, on items, and on whole vocabularies.
 
 `downloads` fetches the files and compares every byte with what is pinned. The tables go to data/scores/<collection>.
 Rows are matched by word, item or token_id, never by position. No text is ever parsed into a missing value.
@@ -93,7 +93,7 @@ def import_items() -> dict[str, Path]:
 
 
 def human_ratings() -> pd.DataFrame:
-    """Return what people prefer, by pairwise comparisons on EloEverything: columns item, elo, matches, rank.
+    """Return people's preferences by pairwise comparisons on EloEverything, in columns item, elo, matches, rank.
 
     There are 7,530 rows in order of rank, and each item occurs once.
 
@@ -143,7 +143,7 @@ def vocabulary_file(hub_id: str) -> str:
 
 
 def read_vocabulary(path: Path) -> pd.DataFrame:
-    """Return a published vocabulary file: token_id int32, token, text, then float32 columns greatest, best, worst."""
+    """Return a published vocabulary file: token_id (int32), token and text, and the prompts' rewards (float32)."""
     table = _read(path, VOCABULARY_COLUMNS, texts=["token_name", "token_decoded"])
     types = {"token_id": np.int32} | dict.fromkeys(VOCABULARY_COLUMNS[3:], np.float32)
     return table.astype(types).rename(columns={"token_name": "token", "token_decoded": "text"})

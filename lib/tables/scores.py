@@ -52,8 +52,8 @@ def collection_of(path: Path) -> Collection | None:
 def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
     """Write a score table; the old one stays as it was until the new one is whole and on disk.
 
-    `metadata` is what the rewards depend on, as JSON. Raise InputError if this is no score table, the folder cannot be
-    written or the disk is full. The caller holds `lock(path)` where others may write the same table.
+    `metadata` holds, as JSON, everything that the rewards depend on. Raise InputError if this is no score table, the
+    folder cannot be written or the disk is full. The caller holds `lock(path)` where others may write the same table.
     """
     path = Path(path)
     validate(table, str(path))
@@ -69,8 +69,8 @@ def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
 def read(path: Path) -> pd.DataFrame:
     """Return the score table in a file, in file order; `table.attrs["metadata"]` says what its rewards depend on.
 
-    Raise InputError, naming the file, if it is missing, damaged, or a table of something else. The digest shows that it
-    holds what `write` has written, so nothing else is checked again.
+    Raise InputError, naming the file, if it is missing, damaged, or no score table. The digest shows that it holds what
+    `write` has written, so nothing else is checked again.
     """
     path = Path(path)
     scoring = _how_to_make(path)
@@ -109,7 +109,7 @@ def _what_to_load(nickname: str, model: str = "") -> str:
 
 
 def _opened(path: Path) -> tuple[pa.Table, dict]:
-    """Return the table as it was written, and its metadata; InputError says what it is instead."""
+    """Return the table as it was written, and its metadata. InputError says what the file is instead."""
     arrow = pq.ParquetFile(path, page_checksum_verification=True).read()
     stored = dict(arrow.schema.metadata or {})
     if METADATA_KEY not in stored:
@@ -121,7 +121,7 @@ def _opened(path: Path) -> tuple[pa.Table, dict]:
 
 
 def _digest(arrow: pa.Table, metadata: bytes) -> bytes:
-    """Return a hash, in hex, of metadata and columns: their names, types and values, however a file stores them."""
+    """Return a hash, in hex, of the metadata and the columns' names, types and values, however a file stores them."""
     digest = hashlib.sha256(metadata)
     for name, column in zip(arrow.column_names, arrow.columns, strict=True):
         is_list, is_text = pa.types.is_list(column.type), pa.types.is_string(column.type)
@@ -301,9 +301,10 @@ def refuse_few(texts: Sized, least: int, what: str) -> None:
 def what_was_fed(table: pd.DataFrame) -> pd.Series:
     """Return how many tokens the model read as what: counts by kind, and the number of distinct inputs.
 
-    The model read the token's own id (`itself`), one other id (`another id`: ` love` fed as `love`), several ids (the
-    tokenizer split the text), or nothing (the template trimmed a blank text). These four add up to `tokens`. Texts
-    with U+FFFD, bytes that are no character by themselves, are counted once more as `undecodable`.
+    The model read the token's own id (`itself`) or one other id (`another id`, such as ` love` fed as `love`). Or it
+    read several ids (the tokenizer split the text) or nothing (the template trimmed a blank text). These four counts
+    add up to `tokens`. Texts with U+FFFD, bytes that are no character by themselves, are counted once more as
+    `undecodable`.
     """
     length = table["reply_ids"].map(len).to_numpy()
     first = np.array([ids[0] if len(ids) else -1 for ids in table["reply_ids"]])
@@ -344,8 +345,8 @@ def with_contrasts(table: pd.DataFrame) -> pd.DataFrame:
 def forms(table: pd.DataFrame, words: list[str], prompts: list[str]) -> pd.DataFrame:
     """Return the log-probabilities of words written in several ways: one row per word, form and prompt.
 
-    Columns: word, form (`leading space`, `bare`, and both `capitalised`), text, prompt, log_probability. The number is
-    missing if no token has this text. Of several such tokens, the likeliest counts.
+    The columns are word, form (`leading space`, `bare`, and both `capitalised`), text, prompt and log_probability. The
+    number is missing if no token has this text. Of several such tokens, the likeliest counts.
     """
     likeliest = table.groupby("text", sort=False)[prompts].max()
     rows = []

@@ -7,7 +7,7 @@ import re
 
 
 def is_word(text: str) -> bool:
-    """Return whether the text is one run of letters, of any script: no blank, digit, apostrophe or hyphen."""
+    """Return whether the text has letters only, of any script, without blank, digit, apostrophe or hyphen."""
     return re.fullmatch(r"[^\W\d_]+", text) is not None
 
 
