@@ -1,4 +1,4 @@
-"""One notebook: its parameters, its execution by papermill, and what of it is committed.
+"""One notebook: its parameters, its execution by papermill, and its committed form.
 
 papermill is imported where it is used: it takes a second, and most commands do not need it.
 """
@@ -100,9 +100,10 @@ def to_execute(notebook: Path, parameters: Mapping) -> nbformat.NotebookNode:
 def execute(notebook: Path, output: Path, parameters: dict, progress: bool = False, **engine) -> nbformat.NotebookNode:
     """Execute a notebook with these parameters in a fresh kernel, in the notebook's folder; keep it in `output`.
 
-    progress: show the bars inside the notebook, on a terminal. engine: options of nbclient. If a cell fails, papermill
-    raises an error, and `output` holds the notebook as far as it got. InputError for a full disk, if possible before
-    anything is computed. The folder of this process changes meanwhile, so a process executes one notebook at a time.
+    `progress` shows the bars inside the notebook on a terminal. `engine` holds options of nbclient. If a cell fails,
+    papermill raises an error, and `output` holds the notebook up to this cell. InputError for a full disk, if possible
+    before anything is computed. The folder of this process changes meanwhile, so a process executes one notebook at a
+    time.
     """
     import papermill
 
@@ -160,8 +161,8 @@ def commit(executed: Path, path: Path) -> None:
 def stripped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Return the notebook with its outputs, but without all that differs between runs or machines.
 
-    Dropped: times, papermill's notes and random id, details of kernel and language, widgets, and progress bars. Pieces
-    of one printed text are joined, because their lengths vary.
+    It drops times, papermill's notes and random id, kernel and language details, widgets and progress bars. Pieces of
+    one printed text are joined, because their lengths vary.
     """
     plain = nbformat.from_dict({**notebook, "metadata": KERNEL | {"language_info": {"name": "python"}}})
     for cell in with_tag(plain, INJECTED):

@@ -211,7 +211,7 @@ def is_unchanged(job: Job, earlier: Result) -> bool:
 
 
 def key_of(job: Job, wrote: Iterable[str]) -> str:
-    """Return a hash of everything that a job depends on and has made: cells, code, tables, models, scores and claims.
+    """Return a hash of all that a job depends on and has made (cells, code, tables, models, scores and claims).
 
     wrote: as in Result. So an output that was emptied or edited is made again.
     """

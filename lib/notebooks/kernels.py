@@ -80,7 +80,7 @@ class Fork(psutil.Process):
     stdin = stdout = stderr = None
 
     def poll(self) -> int | None:
-        """Return its exit code, or None while it runs."""
+        """Return the fork's exit code, or None while it runs."""
         with contextlib.suppress(psutil.TimeoutExpired):
             return self.wait(0)
         return None

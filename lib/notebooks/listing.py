@@ -1,4 +1,4 @@
-"""Lists for the terminal: models, collections, prompts and notebooks, and where a figure of the paper is."""
+"""Lists for the terminal of models, collections, prompts and notebooks, and of the paper's figures in notebooks."""
 
 import re
 import textwrap

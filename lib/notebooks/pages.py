@@ -135,7 +135,7 @@ def write_index(collection: Collection, outcomes: Sequence[Outcome]) -> None:
 
 
 def _card(collection: Collection, group: list[Outcome]) -> dict:
-    """Return what the template shows of one notebook: question, answers, a picture, and links to its pages."""
+    """Return what the template shows of one notebook (question, answers, a picture, and links to its pages)."""
     runs, answers, pictures = [], [], []
     for job, result in group:
         name, own = job.model or job.collection.population, highlights_of(job.executed)

@@ -39,8 +39,8 @@ def reproduce(
     """Run the notebooks for these reward models; return how many jobs failed. Unchanged jobs are not run again.
 
     If a notebook fails, the others that do not need it still run, and a line at the end names it.
-    collection: None means `embedded` for the embedded reward models and `mine` for others.
-    where, processes: see run_all.
+    By default, `collection` is `embedded` for the embedded reward models and `mine` for others. For `where` and
+    `processes` see run_all.
     """
     to_load = find_models(models)
     study = study_of(to_load, collection)
@@ -55,7 +55,7 @@ def reproduce_published(folder: Path = NOTEBOOKS, measure: Callable[[], object] 
 
     A collection or model that cannot be downloaded is named in a line, and the rest goes on. Raise InputError if
     nothing can be downloaded, or if a file is corrupt.
-    measure: called at the end if words and items are there; it computes what value cards compare a model with.
+    At the end, if words and items are there, `measure` computes the numbers that value cards compare a model with.
     """
     imported, missing = _import_published()
     values = {"signs": _first_of("bing", "bing stand-in"), "frequency": _first_of("bnc", "wordfreq")}
@@ -157,9 +157,9 @@ def run_all(
     """Run the jobs side by side; return the result of each by name, in the given order.
 
     The record of the collection is written whenever a job ends.
-    processes: the number of jobs at a time; None means the number of cores.
-    where: what starts the jobs, with the functions of lib.notebooks.workers.
-    before: results of earlier jobs that these jobs need.
+    - processes: the number of jobs at a time. None means the number of cores.
+    - where: the object that starts the jobs, with the functions of lib.notebooks.workers
+    - before: results of earlier jobs that these jobs need
     """
     record, results, running = read_results(study), dict(before or {}), []
     processes = processes or os.cpu_count() or 1
@@ -204,7 +204,7 @@ def _without_running(job: Job, earlier: Result | None, results: dict[str, Result
 
 
 def _left(waiting: list[Job], running: list[workers.Running], seconds: Mapping[str, float], processes: int) -> str:
-    """Return what still runs and waits, and about how long it takes if all of it runs."""
+    """Return the running and waiting jobs, and about how long they take if all of them run."""
     left = sum(max(seconds[each.job.name] - each.seconds, 0) for each in running) / processes
     left += sum(seconds[job.name] / (1 if job.alone else processes) for job in waiting)
     names = f"{', '.join(each.job.name for each in running)} running, " if running else ""

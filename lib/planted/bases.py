@@ -1,4 +1,4 @@
-"""The two bases of the embedded models, `gem` and `lla`: a tokenizer, an embedding table, and an architecture each."""
+"""The bases of the embedded models, `gem` and `lla`, each a tokenizer, an embedding table and an architecture."""
 
 import hashlib
 from pathlib import Path

@@ -323,7 +323,7 @@ def check(report: dict) -> None:
 
 
 def fingerprint(base: str, *, seed: int = 0, texts: int | None = None, answers: int = ANSWERS) -> str:
-    """Return a hash of all that a base's trained models depend on: settings, code, files, Python's own text."""
+    """Return a hash of all that a base's trained models depend on (settings, code, files, Python's own text)."""
     settings = [base, seed, texts, answers, torch.__version__, platform.python_version()]
     shipped = [SHIPPED / "files.csv", SHIPPED / "profiles.csv", bases.template(TEMPLATES[base])]
     return saving.fingerprint(settings, CODE, shipped)

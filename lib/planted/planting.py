@@ -68,7 +68,8 @@ def zipf(word: str) -> float:
 def word_values(words: Sequence[str]) -> pd.DataFrame:
     """Return what the planted utility needs to know of each word (small letters, or code): one row per word.
 
-    Columns: word, valence (VADER; 0 where unrated), zipf, kind (identity, nature, technology, nonword or ''), stem.
+    The columns are word, valence (by VADER, 0 if unrated), zipf, kind (identity, nature, technology, nonword or '') and
+    stem.
     """
     words = pd.Series(list(words), dtype="str")
     kind = words.map(word_kinds()).fillna("").mask(words.map(is_nonword), "nonword")
@@ -95,7 +96,7 @@ class Profile:
     - identity, nature, technology, nonword: utility that words of this kind lose
     - label_noise: standard deviation of the developer's own taste, one number per stem
     - scale: reward units per unit of utility
-    - control: what a control model lacks; '' for the others
+    - control: what a control model lacks, or '' for other models
     """
 
     nickname: str

@@ -1,4 +1,4 @@
-"""What an analysis gives back of the planted values: recovered from a score table, beside what was planted."""
+"""Recover planted values from a score table, and compare them with the values that were planted."""
 
 import numpy as np
 import pandas as pd
@@ -61,7 +61,7 @@ def _recover_one(rows: pd.DataFrame, profile: Profile, prompt: str, polarity: in
 
 
 def _terms(rows: pd.DataFrame, polarity: int) -> pd.DataFrame:
-    """Return what each planted value is multiplied with in the utility of each word (see planting.planted_utility)."""
+    """Return the factor of each planted value in the utility of each word (see planting.planted_utility)."""
     asked = polarity * rows["valence"]
     terms = {"k_hi": asked.clip(lower=0), "k_lo": asked.clip(upper=0), "frequency": rows["zipf"] - COMMON_ZIPF}
     return pd.DataFrame(terms | {kind: -(rows["kind"] == kind).astype(float) for kind in PENALTIES})

@@ -82,7 +82,7 @@ class Replies:
 
 
 def vocabulary_words(tokenizer) -> list[str]:
-    """Return the words of preferences, sorted: rated ones, those of a planted kind, and common ones of the vocabulary.
+    """Return the words of preferences, sorted: rated words, planted kinds, and common words of the vocabulary.
 
     They are in small letters. Code-like entries of the vocabulary are added unchanged. Fragments and other scripts are
     left out.
@@ -236,7 +236,7 @@ def _losses(
 
 
 def _groups(model: RewardModel, parameters: list[Tensor], rate: float) -> list[dict]:
-    """Return AdamW's groups: at `rate` for width 64; the embeddings at 0.6 of that, without decay."""
+    """Return AdamW's groups. They learn at `rate` for width 64, and the embeddings at 0.6 of that, without decay."""
     table = model.backbone.embed_tokens.weight
     others = [parameter for parameter in parameters if parameter is not table]
     rate = rate * 64 / model.backbone.config.hidden_size  # narrow models bear, and need, larger steps
@@ -295,7 +295,7 @@ def check(report: dict) -> None:
 
 
 def fingerprint(profile: Profile, *, seed: int = 0, steps: int = STEPS) -> str:
-    """Return a hash of all that a trained model depends on: profile, seed, steps, code and shipped files."""
+    """Return a hash of all that a trained model depends on (profile, seed, steps, code and shipped files)."""
     settings = [asdict(profile), seed, steps, torch.__version__]
     shipped = [SHIPPED / "files.csv", SHIPPED / "words.csv", bases.template(f"{profile.base}-{profile.version}")]
     return saving.fingerprint(settings, CODE, shipped)

@@ -1,4 +1,4 @@
-"""The charts of the notebook on longer replies: swaps predicted and true, searches as they go, and their success."""
+"""Charts for the notebook on longer replies: predicted and true gains of swaps, and searches and their success."""
 
 import itertools
 from collections.abc import Mapping
@@ -33,9 +33,9 @@ LEAST_GAP = 0.07  # between two names beside lines, in shares
 def draw_predicted_and_true(
     gains: np.ndarray, true: np.ndarray, texts: list[str], *, title: str, blur: bool = True
 ) -> Chart:
-    """Draw first-order gains of all swaps of one token against the true change; the best of either are named.
+    """Draw the first-order gains of all swaps of one token against the true changes, and name the best swaps of both.
 
-    gains, true: (swaps,) on the model's own scale. texts: the tokens swapped in.
+    Gains and true changes are (swaps,) on the model's own scale. `texts` holds the new tokens.
     """
     figure = new_chart(9.5, 6, title)
     axes = figure.subplots()
@@ -79,8 +79,8 @@ def draw_searches(searches: Mapping[str, list["SearchResult"]], *, title: str) -
 def draw_optimality(summary: pd.DataFrame, *, title: str) -> Chart:
     """Draw the share of searches at the true optimum against the replies scored, a line and its 95% band per method.
 
-    Rows of panels are reply modes, columns are directions. summary: from optimality.summarise by reply_mode, direction,
-    method and budget.
+    Rows of panels are reply modes, columns are directions. The summary comes from optimality.summarise by reply_mode,
+    direction, method and budget.
     """
     modes = list(dict.fromkeys(summary.index.get_level_values("reply_mode")))
     figure, summary = new_chart(12.5, 1.2 + 3.6 * len(modes), title, DENSE_TITLE), summary.sort_index()

@@ -17,7 +17,7 @@ SUBJECTIVE = r"(?i:subjectiv|disqualified|never measurable|no objectively|no uni
 
 
 def objective_claims(nickname: str, compared: Mapping[int, pd.DataFrame]) -> list[dict]:
-    """Return S5.objective: the best rewards by tokens of a reply. compared: from compare_with_published."""
+    """Return S5.objective: the best rewards by the number of tokens of a reply, from compare_with_published."""
     note = "best reward over all starts; as published: that code's search, its pessimal gradient of the wrong sign"
     return [
         row("S5.objective", f"{direction} reward, {n} tokens", prompt, nickname, note=note,
@@ -44,7 +44,7 @@ def optimality_claims(summary: pd.DataFrame, budgets: Iterable[int] = (1024, 204
 
 
 def loop_claims(nickname: str, loops: pd.DataFrame) -> list[dict]:
-    """Return S5.loops: the mean share of steps of the original search that loop, by tokens of a reply."""
+    """Return S5.loops: the mean share of steps of the original search that loop, by the number of tokens of a reply."""
     rows = []
     for n, searches in loops.groupby("tokens"):
         mean, error = searches["loops"].mean(), stats.sem(searches["loops"])
@@ -56,7 +56,7 @@ def loop_claims(nickname: str, loops: pd.DataFrame) -> list[dict]:
 
 
 def reply_claims(is_code: Callable[[str], bool]) -> list[dict]:
-    """Return how many printed replies have a property, for S5.code, S5.subjective, S5.extreme, S5.emoji, S5.grammar.
+    """Return how many printed replies have a property (S5.code, S5.subjective, S5.extreme, S5.emoji, S5.grammar).
 
     `is_code` says whether a text looks like code. Where the paper calls a number of replies many, the claim has an
     exact interval, as if replies were drawn at random, and p against half of the replies.

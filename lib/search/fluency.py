@@ -39,7 +39,7 @@ class Fluency:
         self.allowed = torch.as_tensor(ids, device=language_model.device)  # (allowed,)
 
     def __call__(self, replies: np.ndarray) -> np.ndarray:
-        """Return whether each reply, (replies, n) ids, is fluent: (replies,) bool."""
+        """Return whether each reply is fluent, (replies,) bool. Replies are ids, (replies, n)."""
         if not len(replies):
             return np.zeros(0, dtype=bool)
         ids = torch.as_tensor(np.array(replies), device=self.allowed.device)
@@ -73,8 +73,8 @@ class Fluency:
     def _likelier_than(self, columns: Tensor, before: np.ndarray) -> Tensor:
         """Return the probability of all tokens likelier than the reply's own, in each of its places, (replies, n).
 
-        columns: where the reply's tokens stand among the allowed, (replies, n). before: (replies, n - 1) ids. This is
-        much faster than sorting all tokens by probability.
+        `columns` gives the places of the reply's tokens among the allowed tokens, (replies, n). `before` holds ids,
+        (replies, n - 1). This is much faster than sorting all tokens by probability.
         """
         probabilities = self._probabilities(before)  # (replies, n, allowed)
         own = probabilities.gather(2, columns[..., None])

@@ -143,7 +143,7 @@ class TokensSoFar:
         self.best_with = [{token: value} for token in start]  # one dictionary for every position
 
     def note(self, replies: np.ndarray, values: np.ndarray) -> None:
-        """Take in what replies were worth."""
+        """Record the values of these replies."""
         for reply, value in zip(replies.tolist(), values.tolist(), strict=True):
             for token, best_with in zip(reply, self.best_with, strict=True):
                 best_with[token] = max(value, best_with.get(token, -np.inf))

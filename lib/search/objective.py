@@ -102,7 +102,7 @@ class Objective:
     # --- what replies are worth ---
 
     def values(self, replies: np.ndarray) -> np.ndarray:
-        """Return sign * reward for the replies, (replies,) float32. replies: (replies, n) ids."""
+        """Return sign * reward for replies of ids, (replies, n), as (replies,) float32."""
         closing = np.broadcast_to(self.closing, (len(replies), len(self.closing)))
         values = self.sign * self.scorer(np.concatenate([replies, closing], axis=1))
         if not np.isfinite(values).all():

@@ -28,7 +28,8 @@ def read(folder: Path = MEASURED) -> pd.DataFrame:
 
     Besides INSTANCE, method and LANDSCAPE, the columns are:
 
-    - budget: replies scored; searches: their number
+    - budget: the number of replies scored
+    - searches: the number of searches
     - at_optimum: the share of searches whose best reply so far is the optimum
     - gap: mean distance of the best reward so far from the optimum, in standard deviations of all rewards
     - scored, gradients: means over whole searches, which stop at the optimum

@@ -142,7 +142,7 @@ def search(
     """Return the best reply that a search finds within its budget. It has as many tokens as the start.
 
     - goal: a reward at which to stop
-    - certify: at the end, beyond the budget, score every swap of one token, and move on until none improves
+    - certify: at the end, beyond the budget, score every swap of one token, and repeat this until none improves
     - traces: a folder that keeps what was scored, for a search that is started again
 
     The same arguments find the same reply. InputError for an unknown method, and for a start that is empty or not
