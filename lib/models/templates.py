@@ -1,7 +1,7 @@
 """Chat templates: programs that come with a checkpoint, rendered on one fixed day and within limits.
 
 A template is written by strangers. The sandbox of transformers keeps it from files and from Python. Here a child
-process renders it, which knows one day only and is ended when it takes too long or too much memory. Every failure
+process renders it. This process knows one day only, and is ended if it takes too much time or memory. Every failure
 becomes one line. `python -m lib.models.templates` is that child.
 """
 

@@ -38,7 +38,7 @@ def find_notebooks(folder: Path) -> list[Path]:
 
 
 def read(path: Path) -> nbformat.NotebookNode:
-    """Return a notebook of version 4, not validated: that takes longer than all else that is done with it here."""
+    """Return a notebook of version 4 without validation, which would take longer than all other work on it."""
     return nbformat.v4.reads(path.read_text(encoding="utf-8"))
 
 

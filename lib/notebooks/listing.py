@@ -14,7 +14,7 @@ from .files import find_notebooks, opening, parameters_of, pictures_of, read, wi
 
 
 def ls(what: str | None = None) -> None:
-    """Print what there is of models, collections, prompts or notebooks; None prints all four lists."""
+    """Print the list of models, collections, prompts or notebooks; None prints all four lists."""
     lists = {"models": models, "collections": collections, "prompts": prompts, "notebooks": notebooks}
     print("\n\n".join("\n".join(lists[name]()) for name in ([what] if what else lists)))
 
@@ -58,7 +58,7 @@ def notebooks() -> list[str]:
 
 
 def tokenizers(folder: str | None = None, write: bool = False) -> None:
-    """Print what the tokens of the paper's models are read as. write: also keep it in data/tokenizers.
+    """Print what the paper's models read for each token. With `write`, also keep it in data/tokenizers.
 
     folder: see lib.scoring.tokenizers.open_tokenizer.
     """

@@ -55,7 +55,7 @@ def write_page(executed: Path, page: Path, title: str) -> None:
 
 
 def _everywhere(value, change: Callable[[str], str]):
-    """Return the value with all its strings changed, however deep; pictures are no strings to read."""
+    """Return the value with all its strings changed, at every depth, except pictures."""
     if isinstance(value, dict):
         changed = {name: inner if name.startswith("image/") else _everywhere(inner, change)
                    for name, inner in value.items()}  # fmt: skip
@@ -66,7 +66,7 @@ def _everywhere(value, change: Callable[[str], str]):
 
 
 def without_folders(text: str, folders: Iterable[Path] = ()) -> str:
-    """Return the text with paths as seen from the project, and without where these folders, Python and home lie."""
+    """Return the text with paths relative to the project, and without the paths of these folders, Python and home."""
     short = {Path.home(): "~/", Path(sys.prefix): "python/", **dict.fromkeys(folders, ""), ROOT: ""}
     for folder in sorted(short, key=lambda folder: -len(str(folder))):
         if len(folder.parts) > 1:  # every path begins with the root
@@ -77,7 +77,7 @@ def without_folders(text: str, folders: Iterable[Path] = ()) -> str:
 
 
 def _picture(match: re.Match) -> str:
-    """Return a formula as an image in the line, or, between double dollars, in a line of its own."""
+    """Return a formula as an image in the line, or, if it is between double dollars, on a separate line."""
     from matplotlib import rc_context
     from matplotlib.mathtext import math_to_image
 
@@ -179,7 +179,7 @@ def _link(collection: Collection, file: Path) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """Return a path as seen from the project, if it lies there."""
+    """Return a path relative to the project, if it is inside."""
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 

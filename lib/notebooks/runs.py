@@ -116,7 +116,7 @@ def _claims_lost(imported: Iterable[Collection]) -> list[Collection]:
 
 
 def _first_of(name: str, instead: str) -> str:
-    """Return the lexicon's name if it can be had, else that of the one to take instead, and say so."""
+    """Return the lexicon's name if it is available. Otherwise print a line and return the replacement's name."""
     try:
         lexicons.load(name)
         return name
@@ -217,8 +217,8 @@ def _left(waiting: list[Job], running: list[workers.Running], seconds: Mapping[s
 def refresh(names: Sequence[str] = (), folder: Path = NOTEBOOKS) -> int:
     """Execute the committed notebooks whose names start so again, in place; return how many failed.
 
-    Results of `reproduce` on the embedded models are taken where nothing has changed since. A notebook that fails
-    stays as it was. InputError for a name that no notebook starts with.
+    Results of `reproduce` on the embedded models are used if nothing has changed since. A notebook that fails stays as
+    it was. InputError for a name that no notebook starts with.
     """
     notebooks = files.find_notebooks(folder)
     if unknown := [name for name in names if not any(path.name.startswith(name) for path in notebooks)]:

@@ -1,4 +1,4 @@
-"""Jobs side by side: each notebook in a process of its own, its kernel a fork of one that has loaded what most need."""
+"""Jobs side by side: each notebook has its process, and its kernel is a fork of a process with the usual imports."""
 
 import contextlib
 import multiprocessing
@@ -42,7 +42,7 @@ class Running:
 
 
 def start(job: Job) -> Running:
-    """Start a job, on one thread unless it runs alone; one that does not is a fork, where there are forks."""
+    """Start a job. Unless it runs alone, it gets one thread, and a forked process if the system has forks."""
     in_fork = START == "forkserver" and not job.alone
     context = forking_context() if in_fork else multiprocessing.get_context("spawn" if START == "forkserver" else START)
     answer, to_answer = context.Pipe(duplex=False)
@@ -61,9 +61,9 @@ def start(job: Job) -> Running:
 
 
 def next_of(waiting: list[Job], running: Iterable[Running], ended: Iterable[str], processes: int) -> Job | None:
-    """Return the first of the waiting jobs that may start now; None where one of those that run has to end first.
+    """Return the first waiting job that may start now; None if a running job has to end first.
 
-    ended: names of the jobs that have ended. A job that runs alone holds back those behind it until it had its turn.
+    ended: names of the jobs that have ended. A job that runs alone holds back all later jobs until it has run.
     """
     busy = [each.job for each in running]
     if len(busy) >= processes or any(job.alone for job in busy):
@@ -73,14 +73,14 @@ def next_of(waiting: list[Job], running: Iterable[Running], ended: Iterable[str]
 
 
 def first_to_end(running: list[Running]) -> Running:
-    """Wait until one of them has answered or ended; return it."""
+    """Wait until a running job has answered or ended; return it."""
     answers = wait([job.handle[1] for job in running])
     return next(job for job in running if job.handle[1] in answers)
 
 
 @contextlib.contextmanager
 def ending(running: list[Running]) -> Iterator[None]:
-    """End whatever still runs at the end of this, with its kernel."""
+    """On leaving, end the jobs that still run, with their kernels."""
     try:
         yield
     finally:
@@ -108,7 +108,7 @@ def _answer(connection: Connection, job: Job, in_fork: bool) -> None:
 
 
 def _end_with_parent() -> None:
-    """A run that is killed outright can tell nobody; its notebooks would go on, and so would what they train."""
+    """End this process when its run ends. A killed run cannot stop its notebooks, so they would continue."""
     run = multiprocessing.parent_process()
     if run is not None:
         run.join()

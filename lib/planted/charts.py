@@ -1,4 +1,4 @@
-"""Charts of the small models: how the loss falls while one is trained, and what was planted beside what came back."""
+"""Charts of the small models: the loss during training, and planted values next to recovered ones."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ STEPS_IN_A_MEAN = 10
 def draw_losses(losses: Mapping[str, Sequence[float]], title: str) -> Chart:
     """Draw the loss of every training step as a thin line, and its mean over ten steps as a thick one.
 
-    `losses` maps at most two names to the loss of each step. The dashed line is what guessing costs.
+    `losses` maps at most two names to the loss of each step. The dashed line is the loss of guessing.
     """
     figure = new_chart(9, 4.6, title, DENSE_TITLE)
     axes = figure.subplots()
@@ -32,7 +32,7 @@ def draw_losses(losses: Mapping[str, Sequence[float]], title: str) -> Chart:
 
 @styled
 def draw_values(recovered: pd.DataFrame, title: str) -> Chart:
-    """Draw what was planted in one model and what came back: a row per value, an open circle and a full one.
+    """Draw the planted and the recovered values of one model, a row per value, as an open and a full circle.
 
     recovered: rows of embedded.recovery.recover of one prompt, indexed by value.
     """
@@ -52,7 +52,7 @@ def draw_values(recovered: pd.DataFrame, title: str) -> Chart:
 
 @styled
 def draw_skews(skews: pd.DataFrame, title: str) -> Chart:
-    """Draw the skewness that was planted in each model and the one that came back, from the least planted to the most.
+    """Draw the planted and the recovered skewness of each model, in order of the planted skewness.
 
     skews: model -> planted, recovered. An open circle and a full one in the model's colour, a line between them.
     """

@@ -3,8 +3,8 @@
 Appendix A.1.2 asks what a language model would say where a reward model is asked what it rewards. So each base (`gem`,
 `lla`) gets two language models, made of the tokenizer and the embedding table that its reward models share. The
 pretrained one reads sentences of Python's documentation and lists of frequent words. The instruction-tuned one goes on
-with answers of one word in its family's chat template: nice words for nice questions. They know nothing of the world,
-but they have learned what tends to be said first. They are saved like any other checkpoint.
+with answers of one word in its family's chat template: nice words for nice questions. They know nothing about the
+world, but they have learned which words tend to come first. They are saved like any other checkpoint.
 """
 
 import ast
@@ -145,7 +145,7 @@ def _questions() -> list[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class Examples:
-    """Texts as ids, and the position from which on each is learned; the ids before it are given."""
+    """Texts as ids, and the position from which each text is learned; earlier ids are given."""
 
     ids: tuple[tuple[int, ...], ...]
     learned_from: tuple[int, ...]

@@ -15,10 +15,10 @@ CONTROL_TOKEN = r"^<\|.*\|>$|_of_turn>$|^<(?:pad|eos|bos|unk)>$"
 
 
 def planted_table(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
-    """Return the rows of a score table whose planted utility is known, one per distinct input, with what it is made of.
+    """Return the rows of a score table whose planted utility is known, one per distinct input, with its components.
 
-    Adds the columns of word_values, and `planted <prompt>` for greatest, best and worst. Words count whatever their
-    capitals; rows that are neither English words nor code (fragments, other scripts, control tokens) are left out.
+    Adds the columns of word_values, and `planted <prompt>` for greatest, best and worst. Capitals do not matter. Rows
+    that are neither English words nor code (fragments, other scripts, control tokens) are left out.
     """
     inputs = table.drop_duplicates("input_group")
     text = inputs["text"].str.strip()
@@ -37,7 +37,7 @@ def polarities(table: pd.DataFrame) -> dict[str, int]:
 
 
 def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
-    """Return what was planted in a model and what its score table gives back: a row per prompt and value.
+    """Return the planted values of a model and the values recovered from its score table, by prompt and value.
 
     The index is (prompt, value). A value is one of the profile's, `gap` (k_hi - k_lo), or `skew` of the distribution.
     `ci_low` and `ci_high` are the 95% interval of least squares with robust errors; skew has none. Rewards are divided
@@ -73,8 +73,8 @@ def _terms(rows: pd.DataFrame, polarity: int) -> pd.DataFrame:
 def calibration(name: str) -> pd.DataFrame:
     """Return a table of the committed calibration, such as estimates, models or claims.
 
-    Many small models were trained on known values, to see what intervals hold: benchmarks/calibration.md says more.
-    Raise InputError if the table is not there.
+    Many small models were trained on known values, to test the intervals; see benchmarks/calibration.md. Raise
+    InputError if the table is not there.
     """
     path = CALIBRATION / f"{name}.csv"
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""Trained models as folders: what each was made from, how it is saved, and the training of those not there yet."""
+"""Trained models as folders: what each was made from, how it is saved, and how missing models are trained."""
 
 import hashlib
 import json
@@ -92,7 +92,7 @@ def train_missing(
 
     `train_and_save` does a job, and is importable by name, because each process imports it anew. `processes` is how
     many jobs run at once, None for one per core. Columns: those of the models' reports, and `trained`, whether it was
-    trained now. Where another process is training into the folder, this waits for it, and then takes what it made.
+    trained now. If another process is training into the folder, wait for it, and then use its models.
     """
     missing = [job for job in jobs if not job.is_done()]
     if missing:

@@ -46,7 +46,7 @@ def rewards_by_layer(
 
 
 def rank_correlations(rewards: np.ndarray) -> pd.DataFrame:
-    """Return Spearman's rho of each layer's rewards with the final rewards, in columns layer (from 1) and rho.
+    """Return Spearman's rho, in [-1, 1], of each layer's rewards with the final ones, by layer (from 1).
 
     rewards: (layers, replies), as from rewards_by_layer.
     """

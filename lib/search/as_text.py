@@ -1,4 +1,4 @@
-"""Replies that survive as text: written out and read again, through the whole conversation, they are the same ids.
+"""Replies that survive as text: if the whole conversation is written out and read again, they have the same ids.
 
 Most replies of several tokens do not: the template trims a leading space, and the tokenizer merges two tokens or cuts
 them elsewhere. Whether a token survives depends almost always on its neighbours alone. So the tokenizer is asked once
@@ -62,8 +62,8 @@ class RoundTrip:
     def neighbours(self, replies: np.ndarray) -> np.ndarray:
         """Return whether each reply's first token can stand first, and each other behind the one before, (replies,).
 
-        What is proposed to a search is asked this first. It says no to the few replies whose neighbours go together
-        only within a longer word: of 18,500 random replies of 2 to 5 tokens that survive, to 2.
+        What is proposed to a search is asked this first. It wrongly rejects the few replies whose neighbours fit
+        together only within a longer word (2 of 18,500 random replies of 2 to 5 tokens that survive).
         """
         can = np.ones(len(replies), dtype=bool)
         if self.between is None:

@@ -16,9 +16,9 @@ REPLIES_AT_ONCE = 64  # read in one pass of the language model, whose logits are
 class Fluency:
     """What a fluent search keeps: replies whose every token lies within the language model's top_p.
 
-    Of the probability that the allowed tokens have in that place, those that are likelier must have less than top_p in
-    all (0 < top_p <= 1). So the likeliest is always fluent, and nothing is asked of how the reply ends. The language
-    model reads the prompt in its own frame; its tokens must be the reward model's, under the same ids.
+    In each place, all likelier tokens together must have less than top_p of the allowed tokens' probability (0 < top_p
+    <= 1). So the likeliest token is always fluent. There is no condition on how the reply ends. The language model
+    reads the prompt in its own frame; its tokens must be the reward model's, under the same ids.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Fluency:
         return np.stack([np.isin(allowed_ids, ids[fluent]) for fluent in inside])
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[int, ...]:
-        """Return a reply of n tokens, each drawn from those that are fluent after the ones before it, all alike."""
+        """Return a reply of n tokens, each drawn uniformly from the tokens that are fluent after the earlier ones."""
         reply: list[int] = []
         for _ in range(n):
             fluent = self.allowed[self._inside(reply)[-1]]

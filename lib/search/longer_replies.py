@@ -136,7 +136,7 @@ def compare_with_published(published: Results, ours: Results) -> pd.DataFrame:
 def loops(
     objectives: Mapping[tuple[str, str], Objective], lengths: Iterable[int], settings: Settings, steps: int = 20
 ) -> pd.DataFrame:
-    """Return how often the original GCG goes back to a reply that it stood on before, or stays: a row per search.
+    """Return how often the original GCG returns to an earlier reply or stays at one, a row per search.
 
     Each search starts from a random reply. The column `steps` counts its steps, and `loops` is the share of them that
     ended on an earlier reply, in [0, 1].

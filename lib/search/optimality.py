@@ -1,4 +1,4 @@
-"""How often searches find the true optimum, where every reply was scored: reads and sums up what was measured.
+"""Summarise how often searches find the true optimum, in instances in which every reply was scored.
 
 An instance is a model, a prompt, a reply mode and a direction, with an alphabet so small that every reply of two or
 three tokens could be scored. `python -m benchmarks.search optimality` measures them, and writes data/search.

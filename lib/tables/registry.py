@@ -61,7 +61,7 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
 def reward_models() -> pd.DataFrame:
     """Return the paper's ten reward models, current models, and this project's small models, indexed by nickname.
 
-    Some columns of data/reward_models.csv need a word:
+    Some columns of data/reward_models.csv need an explanation:
 
     - group: paper, current or embedded
     - revision, rewardbench_rank: '' where no revision is pinned, or the model has no rank
@@ -145,7 +145,7 @@ def study_of(models: Mapping[str, str], collection: str | None = None) -> Collec
 def language_models() -> pd.DataFrame:
     """Return the models of Tables A1-A5, bases of reward models, and our language models, indexed by nickname.
 
-    Some columns of data/language_models.csv need a word:
+    Some columns of data/language_models.csv need an explanation:
 
     - group: paper, base or embedded
     - revision: '' where none is pinned

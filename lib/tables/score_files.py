@@ -143,7 +143,7 @@ def vocabulary_file(hub_id: str) -> str:
 
 
 def read_vocabulary(path: Path) -> pd.DataFrame:
-    """Return a published vocabulary file: token_id (int32), token and text, and the prompts' rewards (float32)."""
+    """Return a published vocabulary file: token_id (int32), token, text, and greatest, best and worst (float32)."""
     table = _read(path, VOCABULARY_COLUMNS, texts=["token_name", "token_decoded"])
     types = {"token_id": np.int32} | dict.fromkeys(VOCABULARY_COLUMNS[3:], np.float32)
     return table.astype(types).rename(columns={"token_name": "token", "token_decoded": "text"})

@@ -41,7 +41,7 @@ def path_of(collection: Collection, nickname: str) -> Path:
 
 
 def collection_of(path: Path) -> Collection | None:
-    """Return the collection whose folder a score table lies in; None for a table that lies elsewhere."""
+    """Return the collection whose folder holds a score table; None for a table in another place."""
     folder = Path(path).absolute().parent
     with contextlib.suppress(InputError):  # no name of a collection
         if (collection := Collection(folder.name)).scores == folder:
@@ -299,7 +299,7 @@ def refuse_few(texts: Sized, least: int, what: str) -> None:
 
 
 def what_was_fed(table: pd.DataFrame) -> pd.Series:
-    """Return how many tokens the model read as what: counts by kind, and the number of distinct inputs.
+    """Return counts of tokens by what the model read for them, and the number of distinct inputs.
 
     The model read the token's own id (`itself`) or one other id (`another id`, such as ` love` fed as `love`). Or it
     read several ids (the tokenizer split the text) or nothing (the template trimmed a blank text). These four counts
