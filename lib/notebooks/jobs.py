@@ -115,17 +115,17 @@ def plan(
             if job.number == "10" and collection.is_embedded and CARD_OF in models and nickname != CARD_OF:
                 continue
             alone = job.number == TRAINING or bool(nickname) and not collection.is_embedded
-            jobs.append(_waiting(replace(job, artefacts=_inputs(job, load), alone=alone), jobs))
-    return jobs
+            jobs.append(replace(job, artefacts=_inputs(job, load), alone=alone))
+    return [_waiting(job, jobs) for job in jobs]
 
 
-def _waiting(job: Job, earlier: list[Job]) -> Job:
-    """Return the job with what it waits for among the earlier ones."""
-    of_same_model = [other for other in earlier if not job.model or other.model in ("", job.model)]
+def _waiting(job: Job, jobs: list[Job]) -> Job:
+    """Return the job with what it waits for among all jobs: the scorecard also waits for notebooks behind it."""
+    of_same_model = [other for other in jobs if not job.model or other.model in ("", job.model)]
     needs = [other.name for other in of_same_model if other.number in job.kind.needs]
-    after = [other.name for other in earlier if other.number in job.kind.after]
-    firsts = [next((other.name for other in earlier if other.number == number), "") for number in job.kind.after_first]
-    return replace(job, needs=tuple(needs), after=(*after, *filter(None, firsts)))
+    after = [other.name for other in jobs if other.number in job.kind.after]
+    firsts = [next((other.name for other in jobs if other.number == number), "") for number in job.kind.after_first]
+    return replace(job, needs=tuple(needs), after=(*after, *(name for name in firsts if name and name != job.name)))
 
 
 def _inputs(job: Job, load: str) -> tuple[Path, ...]:

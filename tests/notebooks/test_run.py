@@ -171,7 +171,7 @@ def test_each_model_has_its_own_job_where_the_notebook_has_a_model(project):
 
 
 def test_what_waits_for_what(project, write_notebook):
-    for name in ("07_search", "08_language", "09_scorecard"):
+    for name in ("07_search", "08_language", "09_scorecard", "11_policies"):
         parameters = 'collection = "x"\nmodel = "x"' if name == "07_search" else 'collection = "x"'
         write_notebook(project / "notebooks" / f"{name}.ipynb", "1", parameters=parameters)
     jobs = plan(project / "notebooks", EMBEDDED, {"a": "a", "b": "b"})
@@ -184,7 +184,11 @@ def test_what_waits_for_what(project, write_notebook):
         "07_search-a": (("00_train", "01_score-a"), ()),
         "07_search-b": (("00_train", "01_score-b"), ("07_search-a",)),  # the first one keeps what it finds again
         "08_language": (("00_train",), (*scored, "07_search-a")),
-        "09_scorecard": (("00_train", *scored, "02_compare", "07_search-a", "07_search-b", "08_language"), ()),
+        "09_scorecard": (
+            ("00_train", *scored, "02_compare", "07_search-a", "07_search-b", "08_language", "11_policies"),
+            (),
+        ),
+        "11_policies": (("00_train", "08_language"), scored),
     }
     assert [job.name for job in jobs if job.alone] == ["00_train"]
     write_notebook(project / "notebooks" / "10_card.ipynb", "1", parameters='collection = "x"\nmodel = "x"')
