@@ -148,7 +148,7 @@ def undisturbed_wide(wide, tmp_path_factory) -> pd.DataFrame:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="reads there how much memory it has")
-@pytest.mark.parametrize("megabytes, code", [(16, 2), (165, 0)])
+@pytest.mark.parametrize("megabytes, code", [(16, 2), (125, 0)])
 def test_with_too_little_memory(project, wide, undisturbed_wide, megabytes, code):
     """Where a part of a batch fits, parts are what is read; where not even one reply does, one line says so."""
     (project / "many.csv").write_text(ONE)
