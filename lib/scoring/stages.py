@@ -59,6 +59,8 @@ def can_share_prefix(model: RewardModel, length: int) -> bool:
 class Reading:
     """A prompt as one stage has read it, and its replies, in batches: half as large after running out of memory."""
 
+    shares_prefix = True  # the prompt is read once for all replies
+
     def __init__(self, model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None):
         device = torch.device(model.device).type
         self.model, self.inputs = model, inputs
@@ -333,6 +335,11 @@ def block_of(inputs: Inputs, pieces: list[np.ndarray]) -> Block:
     return Block(replace(inputs, suffixes=some, reply_ids=[]), np.concatenate(pieces), ids)
 
 
+def reader_of(model: RewardModel) -> type[Reading]:
+    """Return the class that reads prompts for this model; an implicit reward model names its own."""
+    return getattr(model, "reader", Scorer)
+
+
 def score(
     model: RewardModel, blocks: list[Block], tokens_per_batch: int | None = None, bar: tqdm | None = None,
     report: bool = False,
@@ -346,7 +353,7 @@ def score(
     if not blocks:
         return
     layers, bar = model.layers, bar if bar is not None else tqdm(disable=True)
-    kind = Reading if layers else getattr(model, "reader", Scorer)
+    kind = Reading if layers else reader_of(model)
     passes, folder = _plan(model, blocks, report and not bar.disable) if layers else ([blocks], None)
     for together in passes:
         inputs = {block.prompt: block.inputs for block in together}

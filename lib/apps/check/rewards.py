@@ -132,7 +132,7 @@ def speed(model: RewardModel, prompt: str, prompts: int, bos: str) -> Row:
     texts = conversations.vocabulary(model.tokenizer)["text"]
     some = texts.sample(min(TIMED, len(texts)), random_state=0).tolist()
     inputs = model.inputs_for(prompt, some, bos=bos)
-    scorer = getattr(model, "reader", stages.Scorer)(model, inputs)
+    scorer = stages.reader_of(model)(model, inputs)
     groups = pd.Series(inputs.suffixes).groupby([len(suffix) for suffix in inputs.suffixes])
     start = time.perf_counter()
     for _, suffixes in groups:
