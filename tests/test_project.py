@@ -136,6 +136,14 @@ def test_modules_are_small_and_folders_say_what_they_hold():
     assert [path for path in LIB.glob("*/__init__.py") if not ast.get_docstring(ast.parse(path.read_text()))] == []
 
 
+def test_the_files_of_the_core_are_about_as_long_as_the_map_says():
+    core = ast.get_docstring(ast.parse((LIB / "__init__.py").read_text())).split("The core can be read")[1]
+    named = {LIB / f"{name}.py": int(lines) for name, lines in re.findall(r"(\w+/\w+)\s+\((\d+)\)", core)}
+    assert len(named) == 7
+    for path, lines in named.items():
+        assert abs(len(path.read_text().splitlines()) - lines) <= lines / 10, path.name
+
+
 # --- files --------------------------------------------------------------------------------------------------------
 
 

@@ -286,8 +286,8 @@ def test_the_docs_count_the_shapes_that_load_and_those_that_need_another_way():
     told = (f"{outcomes['loads']} of the 63 load, {outcomes['by file']} are scored by file, "
             f"{outcomes['with REFERENCE=']} with a reference, and {outcomes['refused']} are refused.")  # fmt: skip
     assert told in DOCS.read_text(encoding="utf-8"), told
-    shapes = f"We tried 63 shapes of published reward models, and {outcomes['loads']} of them load"
-    assert shapes in (ROOT / "README.md").read_text(encoding="utf-8"), shapes
+    loading = f"in 63 formats of published reward models, and {outcomes['loads']} of them load"
+    assert loading in (ROOT / "README.md").read_text(encoding="utf-8"), loading
 
 
 def test_every_name_of_a_tensor_has_its_source():
