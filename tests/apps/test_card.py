@@ -14,6 +14,7 @@ import statsmodels.api as sm
 import tiny
 import torch
 from scipy import stats
+from tiny_causal import make_causal
 
 from lib import ROOT, InputError, run
 from lib.alignment import kinds, profiles
@@ -23,7 +24,7 @@ from lib.apps.check import checking
 from lib.apps.check.report import Report, Row
 from lib.models import reward_models
 from lib.planted import planting
-from lib.scoring import engine
+from lib.scoring import engine, implicit
 from lib.tables import downloads, lexicons, scores
 from lib.tables.collection import Collection
 
@@ -325,7 +326,7 @@ def test_values_and_places_as_texts():
         making.value(row(-0.4, -0.5, 0.1)) == "−0.40 [−0.50, 0.10]"
         and making.value(row(0.463, np.nan, np.nan)) == "0.46"
     )
-    assert making.place(row(0, -1, 1, 8, 0, 3)) == "above 8 of 10, 3 within"
+    assert making.place(row(0, -1, 1, 8, 0, 3)) == "above 8 of 10 (its interval holds 3 of the 10)"
     assert making.place(row(0, -1, 1, 0, 2, 0)) == "above 0 of 10, equal to 2"
     assert making.place(row(0, -1, 1, 0, 0, 0, of=0)) == "none to compare with"
 
@@ -504,6 +505,13 @@ def test_the_command_names_no_folder_of_this_machine(tmp_path):
     assert making.what_to_name(model("A-Gem-96", str(tmp_path))) == "A-Gem-96"
     assert making.what_to_name(model("mine", str(tmp_path))) == "<folder of mine>"
     assert making.what_to_name(model("name", "owner/name")) == "owner/name"
+
+
+@pytest.mark.parametrize("beta, end", [(1.0, ""), (0.1, " BETA=0.1")])
+def test_the_command_of_an_implicit_reward_names_reference_and_beta(tmp_path, beta, end):
+    policy, reference = (str(make_causal(tmp_path / name, "llama")) for name in ("pi", "ref"))
+    named = making.what_to_name(implicit.load(policy, reference, beta=beta))
+    assert named == f"<folder of pi> REFERENCE=<folder of ref>{end}"
 
 
 # --- real replies and own lists --------------------------------------------------------------------------------------

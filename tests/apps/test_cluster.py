@@ -316,6 +316,8 @@ def test_a_model_that_is_not_there_and_a_device_that_is_not_there_are_one_line_e
         commands.score("here", "no/such-model")
     with pytest.raises(NoRoom, match="no node of the cluster has a card; leave device out$"):
         commands.score("here", models["two"], device="cuda", tokens=50)
+    with pytest.raises(InputError, match=r"^implicit rewards \(REFERENCE\) are scored in one process; leave ON out$"):
+        commands.score("here", models["two"], reference=models["one"])
 
 
 NOTEBOOK = """

@@ -113,6 +113,18 @@ def test_the_page_and_its_table_are_written(monkeypatch, tmp_path, changed):
     assert list(pd.read_csv(path.with_suffix(".csv"))["measure"]) == list(changed.measured)
 
 
+@pytest.mark.parametrize(
+    "names, labels",
+    [
+        (["A-1-step-030", "A-1-step-090", "A-1"], ["…step-030", "…step-090", "A-1"]),  # the last has no other words
+        (["checkpoint-1000", "checkpoint-1500"], ["…1000", "…1500"]),  # a word is shared as a whole
+        (["first", "second"], ["first", "second"]),
+    ],
+)
+def test_a_step_is_named_by_the_words_in_which_it_differs(names, labels):
+    assert compare.step_labels(names) == labels
+
+
 def test_options_of_loading_reach_every_model(monkeypatch, tmp_path, score_table):
     """Models are opened with them, and vocabulary, texts and replies of two words are scored with the same bos."""
     opened, bos_of = [], []

@@ -7,6 +7,8 @@ how the two checkpoints were trained, because another seed changes the measures 
 """
 
 import base64
+import os.path
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -205,9 +207,20 @@ def draw_steps(made: Comparison) -> Chart:
             value, low, high, _ = np.array(rows).T
             axes.errorbar(range(len(names)), value, [value - low, high - value], color="black", marker="o")
         is_lowest = number + COLUMNS > len(made.measured)  # of its column: the panels share their steps
-        first_seeds = [model_label(step[0]) if is_lowest else "" for step in made.steps]
-        axes.set_xticks(range(len(first_seeds)), first_seeds, rotation=30, ha="right", fontsize=10)
+        labels = step_labels([step[0] for step in made.steps]) if is_lowest else [""] * len(made.steps)
+        axes.set_xticks(range(len(labels)), labels, rotation=30, ha="right", fontsize=10)
     return figure
+
+
+def step_labels(names: Sequence[str]) -> list[str]:
+    """Return names of steps without the words that all of them begin with, such as `…step-030`.
+
+    A name that has no other words is kept whole.
+    """
+    words = [re.findall(r"[^-_./]+[-_./]*|[-_./]+", name) for name in names]
+    shared = len(os.path.commonprefix([[word.rstrip("-_./") for word in some] for some in words]))
+    ends = ["".join(some[shared:]) for some in words]
+    return [model_label(f"…{end}" if end and shared else name) for name, end in zip(names, ends, strict=True)]
 
 
 def write(made: Comparison, blur: bool = True) -> Path:

@@ -134,6 +134,7 @@ def what_to_name(model: RewardModel) -> str:
     named = [_shared_name(model.nickname, model.hub_id)]
     if isinstance(model, ImplicitRewardModel):
         named.append(f"REFERENCE={_shared_name(model.reference.nickname, model.reference.hub_id)}")
+        named += [f"BETA={model.beta}"] * (model.beta != 1)
     return " ".join(named)
 
 
@@ -252,8 +253,10 @@ def reading(measure: str, row: pd.Series) -> str:
 
 
 def place(row: pd.Series, group: str = "published") -> str:
-    """Return the place of the estimate among the models of a group, as in `above 8 of 10, 2 within`."""
+    """Return the place among the models of a group, such as `above 8 of 10 (its interval holds 2 of the 10)`."""
     end = "" if group == "published" else f"_{group}"
     below, equal, within, of = (int(row[f"{name}{end}"]) for name in ("below", "equal", "within", "of"))
-    counted = [f"equal to {equal}"] * (equal > 0) + [f"{within} within"] * (within > 0)
-    return ", ".join([f"above {below} of {of}", *counted]) if of else "none to compare with"
+    if not of:
+        return "none to compare with"
+    ties = f", equal to {equal}" * (equal > 0)
+    return f"above {below} of {of}{ties}" + f" (its interval holds {within} of the {of})" * (within > 0)

@@ -46,8 +46,9 @@ def score(
     `name` is one model, several separated by commas, or a group of the registry such as `paper`. See lib.run.score for
     the rest. InputError for a model that fits nowhere, before anything is computed.
     """
-    if options.get("replies"):
-        raise InputError("replies of your own are scored in one process; leave ON out")
+    for option, what in (("replies", "replies of your own"), ("reference", "implicit rewards (REFERENCE)")):
+        if options.get(option):
+            raise InputError(f"{what} are scored in one process; leave ON out")
     texts, models = read_prompts(prompts), find_models(name.split(","))
     study = study_of(models, collection)
     study = study if tokens is None else Collection(f"{study}-sample-{tokens}")
