@@ -1,5 +1,7 @@
 """Recover planted values from a score table, and compare them with the values that were planted."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 import statsmodels.api as sm
@@ -8,6 +10,7 @@ from scipy.stats import skew
 from .. import ROOT, InputError
 from ..claims.claims import row
 from ..tables.words import is_nonword, is_word
+from . import planting
 from .planting import COMMON_ZIPF, PENALTIES, Profile, planted_utility, sentiment, word_kinds, word_values, zipf
 
 CALIBRATION = ROOT / "data" / "calibration"  # what `python -m benchmarks.calibration PUBLISH=1` writes
@@ -46,6 +49,22 @@ def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
     rows = planted_table(table, profile)
     parts = {name: _recover_one(rows, profile, name, polarity) for name, polarity in polarities(table).items()}
     return pd.concat(parts, names=["prompt", "value"])
+
+
+def count_recovered(tables: Mapping[str, pd.DataFrame]) -> dict[str, int]:
+    """Return how many planted effects come back from the score tables of models that ship with the project.
+
+    An effect is one planted value of one model under one prompt; skew is left out. It is `recovered` if its 95%
+    interval lies on the side of zero on which it was planted. `absent` counts values that were planted as zero, and
+    `false` those of them whose interval leaves zero out.
+    """
+    found = [recover(table, planting.profile(name)).drop(index="skew", level=1) for name, table in tables.items()]
+    values = pd.concat(found)
+    sign, planted = np.sign(values["planted"].round(9)), values["planted"].round(9) != 0
+    is_on_side = (values[["ci_low", "ci_high"]].mul(sign, axis=0) > 0).all(axis=1)
+    leaves_zero_out = values["ci_low"] * values["ci_high"] > 0
+    counted = {"recovered": is_on_side, "planted": planted, "false": leaves_zero_out & ~planted, "absent": ~planted}
+    return {name: int(each.sum()) for name, each in counted.items()}
 
 
 def _recover_one(rows: pd.DataFrame, profile: Profile, prompt: str, polarity: int) -> pd.DataFrame:
