@@ -329,8 +329,8 @@ def _row_of(outputs: int, label: int | None, what: str) -> slice:
     if label is None and outputs != 1:
         raise InputError(
             f"the head has {outputs} outputs ({what}), and a reward model has one. If they are a classifier's labels, "
-            f"say which one is the reward: LABEL=0 to LABEL={outputs - 1}. A process reward model or a general preference "
-            "model has no such label: score its texts elsewhere (python -m lib.run export)"
+            f"say which one is the reward: LABEL=0 to LABEL={outputs - 1}. A process reward model or a general "
+            "preference model has no such label: score its texts elsewhere (python -m lib.run export)"
         )
     if label is not None and not 0 <= label < outputs:
         raise InputError(f"label {label} is none of the head's {outputs} outputs ({what}), which count from 0")
