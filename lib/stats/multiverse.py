@@ -223,12 +223,13 @@ def _sides(rows: pd.DataFrame) -> str:
 
 
 def sentence(row: Mapping) -> str:
-    """Return what a row of `summary` says, for the title of a chart."""
+    """Return what a row of `summary` says, for the second line of a chart's title."""
     counts = ", ".join(f"{row[f'n_{name}']} {name}" for name in SIDES)
-    some = f"{row['counted']} have a false-positive rate near .05: {counts}" if row["counted"] else \
-        "none has a measured false-positive rate near .05"  # fmt: skip
-    joint = "" if np.isnan(row["joint_p"]) else f"; all together: p {row['joint_p']:.2g}"
-    return f"of {row['specifications']:,} specifications {some}{joint}; the {row['deciding']} matters most"
+    of = f"of {row['specifications']:,} specifications"
+    some = f"{row['counted']:,} {of} have a false-positive rate near .05: {counts}" if row["counted"] else \
+        f"none {of} has a measured false-positive rate near .05"  # fmt: skip
+    joint = "" if np.isnan(row["joint_p"]) else f"; test of all together: p = {row['joint_p']:.2g}"
+    return f"{some}{joint}; largest influence: {row['deciding']}"
 
 
 def summaries(
