@@ -144,6 +144,13 @@ def test_the_files_of_the_core_are_about_as_long_as_the_map_says():
         assert abs(len(path.read_text().splitlines()) - lines) <= lines / 10, path.name
 
 
+def test_the_version_is_the_same_wherever_it_is_written():
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1]
+    latest, day = re.search(r"^## (\d\S*) - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE).groups()
+    assert PYPROJECT["version"] == cited == latest
+    assert f"date-released: {day}\n" in (ROOT / "CITATION.cff").read_text()
+
+
 # --- files --------------------------------------------------------------------------------------------------------
 
 
