@@ -188,7 +188,12 @@ RUNS: dict[str, list[Run]] = {
     ],
     "09_scorecard": [
         # On small models no sentence has a verdict but the one that is counted on the paper's printed tables.
-        Run({}, {"claims": 78, "not_testable_here": 55, "not_in_the_paper": 22, "undecided": 1})
+        # All effects that were planted come back: eight per model and prompt, without what the two controls lack.
+        Run(
+            {},
+            {"claims": 78, "not_testable_here": 55, "not_in_the_paper": 22, "undecided": 1}
+            | {"recovered": 222, "planted": 222},
+        )
     ],
 }
 
