@@ -34,12 +34,9 @@ def interval(draws) -> tuple[np.ndarray, np.ndarray]:
     return ci_low, ci_high
 
 
-def side(ci_low: float, ci_high: float, limit: float = 0.0, *, reaches: bool = False) -> str:
-    """Return "for" if the whole interval lies above the limit, "against" if it lies below, otherwise "undecided".
-
-    `reaches`: an interval that begins at the limit is "for" too, as in "at least 5 models". NaN is "undecided".
-    """
-    if ci_low > limit or (reaches and ci_low >= limit):
+def side(ci_low: float, ci_high: float, limit: float = 0.0) -> str:
+    """Return "for" if the interval lies above the limit, "against" if below it; "undecided" otherwise, and for NaN."""
+    if ci_low > limit:
         return FOR
     return AGAINST if ci_high < limit else UNDECIDED
 
