@@ -9,6 +9,7 @@ import multiprocessing
 import tempfile
 import time
 import zlib
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,19 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoModel, Gemma2Config, LlamaConfig
 
-from benchmarks.scoring import QUESTION, device_asked, machine, peak_kilobytes, table, tokenizer_of, write_report
+from benchmarks.scoring import (
+    QUESTION,
+    REPEATS,
+    arguments,
+    machine,
+    peak_kilobytes,
+    processor_seconds,
+    table,
+    tokenizer_of,
+    write_report,
+)  # fmt: skip
 from lib.models import reward_models
-from lib.scoring import engine
+from lib.scoring import by_layer, engine
 
 TOKENS = 500  # a random sample of the vocabulary
 GB = 1e9
@@ -212,9 +223,31 @@ def on_gpu(folder: Path) -> list[pd.DataFrame]:
     return [pd.DataFrame(rows)]
 
 
+def each_layer(folder: Path) -> pd.DataFrame:
+    """What rewards after each layer cost beyond those after the last one: the processor's seconds, medians in turn."""
+    rows = []
+    for name in ("Llama-3.2-1B", "Gemma-2-2B"):
+        family, size, shape = SHAPES[name]
+        model = reward_models.load(write_checkpoint(folder / name, family, size, shape), device="cpu", stream=True)
+        replies = engine.tokens_of(model, engine.sample(model, TOKENS))["text"].tolist()
+        ways = [partial(way, model, QUESTION, replies) for way in (engine.score_replies, by_layer.rewards_by_layer)]
+        took = [[processor_seconds(way)[0] for way in ways] for _ in range(REPEATS)]
+        last, each = np.median(took, axis=0)
+        rows.append({"model": name, "replies": len(replies), "layers": model.layers.count,
+                     "rewards after the last layer, s": last, "after each layer, s": each,
+                     "each / last": each / last})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
 def main() -> None:
-    device = device_asked(__doc__.splitlines()[0])
+    parser = arguments(__doc__.splitlines()[0])
+    parser.add_argument("--layers", action="store_true", help="only what rewards after each layer cost, on the CPU")
+    asked = parser.parse_args()
+    device = "cpu" if asked.layers else asked.device
     with tempfile.TemporaryDirectory() as folder:
+        if asked.layers:
+            write_report("rewards by layer", f"{machine('cpu')}\n\n{table(each_layer(Path(folder)))}")
+            return
         parts = {"cpu": on_cpu, "cuda": on_gpu}[device](Path(folder))
     name = {"cpu": "cpu", "cuda": "gpu"}[device]
     write_report(f"streaming on a {name}", "\n\n".join([machine(device), *map(table, parts)]))

@@ -6,6 +6,7 @@ that a stopped run can continue.
 """
 
 import datetime
+import functools
 import gzip
 import hashlib
 import json
@@ -25,7 +26,7 @@ from tqdm import tqdm
 from .. import InputError, io
 from ..io import hash_of_code, lock, replacing
 from ..models import conversations
-from ..models.conversations import Inputs
+from ..models.conversations import Conversation, Inputs
 from ..models.reward_models import RewardModel
 from ..models.tokenizers import working_tokenizer
 from ..tables import scores
@@ -223,8 +224,11 @@ def prepare(
     is_kept = folder and reply_mode == "text" and len(replies) >= MANY and model.tokenizer.is_fast
     file = folder / f".{_hash_of_preparation(model, replies, bos)}.inputs.gz" if folder and is_kept else None
     first = _read_inputs(file, model, bos) if file else None
+    opened = functools.lru_cache(2)(functools.partial(_opened, model, bos, reply_mode))  # of the first prompt, and next
     for prompt in prompts:
-        inputs = _under(model, prompt, first, replies, how) if first else None
+        inputs = None
+        if first and opened(first.conversation.prompt)[1] == opened(prompt)[1] is not None:
+            inputs = _under(model, opened(prompt)[0], first, replies if reply_mode == "text" else [])
         if inputs is None:
             inputs = first = model.inputs_for(prompt, replies, **how)
             if file:
@@ -232,28 +236,32 @@ def prepare(
         yield inputs
 
 
-def _under(model: RewardModel, prompt: str, first: Inputs, replies: Sequence, how: dict[str, str]) -> Inputs | None:
-    """Return another prompt's inputs with this prompt before them; None if some inputs would differ."""
-    asked, conversation = first.conversation, model.conversation(prompt, how["bos"])
-    length = len(asked.prefix_ids) - len(first.prefix_ids)  # ids before the reply that a suffix begins with
-    end = len(conversation.prefix_ids) - length
-    if conversation.prefix_ids[end:] != asked.prefix_ids[len(asked.prefix_ids) - length :]:
+def _opened(model: RewardModel, bos: str, reply_mode: str, prompt: str) -> tuple[Conversation, tuple | None]:
+    """Return the conversation, and the text and ids that its replies are tokenised with; None if these are unknown."""
+    opened = conversations.open_conversation(model.tokenizer, prompt, bos, gated=model.gated)
+    if reply_mode == "ids":
+        return opened, opened.closing_ids
+    between = conversations.between_control_tokens(model.tokenizer, opened)
+    return opened, between and (between.opening, between.opening_ids, between.after, between.after_ids)
+
+
+def _under(model: RewardModel, opened: Conversation, first: Inputs, texts: Sequence[str]) -> Inputs | None:
+    """Return the inputs of another prompt with this prompt before them; None if some inputs would differ.
+
+    texts: replies to compare, tokenised within the whole conversation. Replies that are ids need no comparison.
+    """
+    asked = first.conversation.prefix_ids
+    length = len(asked) - len(first.prefix_ids)  # ids before the reply that a suffix begins with
+    end = len(opened.prefix_ids) - length
+    if opened.prefix_ids[end:] != asked[len(asked) - length :]:
         return None
-    inputs = replace(first, conversation=conversation, prefix_ids=conversation.prefix_ids[:end])
-    spaced = range(0, len(replies), -(-len(replies) // COMPARED))
-    again = model.inputs_for(prompt, [replies[i] for i in spaced], **how)
-    expected = [again.prefix_ids + again.suffixes[group] for group in again.group]
-    same = [inputs.prefix_ids + inputs.suffixes[inputs.group[i]] for i in spaced] == expected
-    return inputs if same and _around_reply(model, prompt, how) == _around_reply(model, asked.prompt, how) else None
-
-
-def _around_reply(model: RewardModel, prompt: str, how: dict[str, str]) -> tuple:
-    """Return the text that the reply is tokenised with; the prompt itself if this is unknown."""
-    plain = conversations.open_conversation(model.tokenizer, prompt, how["bos"])
-    if how["reply_mode"] == "ids":
-        return plain.closing_ids
-    between = conversations.between_control_tokens(model.tokenizer, plain)
-    return (between.opening, between.opening_ids, between.after, between.after_ids) if between else (prompt,)
+    inputs = replace(first, conversation=conversations.complete(opened, model.after_reply),
+                     prefix_ids=opened.prefix_ids[:end])  # fmt: skip
+    spaced = range(0, len(texts), -(-len(texts) // COMPARED) or 1)
+    again = conversations.encode(model.tokenizer, opened, [texts[i] for i in spaced]) if texts else []
+    added = model.after_reply.ids if model.after_reply else ()
+    same = [inputs.prefix_ids + inputs.suffixes[inputs.group[i]] for i in spaced] == [(*ids, *added) for ids in again]
+    return inputs if same else None
 
 
 def _hash_of_preparation(model: RewardModel, replies: Sequence, bos: str) -> str:
