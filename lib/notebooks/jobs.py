@@ -20,6 +20,7 @@ TRAINING, SCORING, SCORECARD = "00", "01", "09"  # notebooks that others wait fo
 TRAINS = ("00_", "10b_")  # notebooks that train small models, so they are not about a reader's own
 CARD_OF = "A-Gem-96"  # the embedded model that a card is made of; of a reader's own, each has one
 MADE = ("scores", "models", "cache", "explorer", "book", "course")  # the folders of data/ that runs make
+BESIDE = ("*.csv", "*.css", "*.j2", "templates/*.j2")  # what code reads that stands beside it
 A_YEAR = 366 * 24 * 3600  # seconds; no job takes longer
 
 
@@ -211,7 +212,7 @@ def is_unchanged(job: Job, earlier: Result) -> bool:
 
 
 def key_of(job: Job, wrote: Iterable[str]) -> str:
-    """Return a hash of all that a job depends on and has made (cells, code, tables, models, scores and claims).
+    """Return a hash of all that a job depends on and has made (cells, code, templates, tables, models, scores, claims).
 
     wrote: as in Result. So an output that was emptied or edited is made again.
     """
@@ -221,7 +222,9 @@ def key_of(job: Job, wrote: Iterable[str]) -> str:
     ]
     imported = imported_by("\n".join(source for kind, source, *_ in cells if kind == "code"))
     code = [[file.relative_to(ROOT).as_posix(), _code_of(file)[0]] for file in imported]
-    hashes = [hash_of(paths) for paths in (tables(), job.artefacts, [ROOT / name for name in wrote])]
+    folders = sorted({file.parent for file in imported})
+    beside = [path for folder in folders for pattern in BESIDE for path in sorted(folder.glob(pattern))]
+    hashes = [hash_of(paths) for paths in (tables(), job.artefacts, [ROOT / name for name in wrote], beside)]
     return hashlib.sha256(json.dumps([cells, job.parameters, code, hashes], sort_keys=True).encode()).hexdigest()
 
 

@@ -32,7 +32,7 @@ class RoundTrip:
 
     def __init__(self, model: RewardModel, prompt: str):
         self.model, self.conversation = model, model.conversation(prompt)
-        self.known = _known(model.hub_id, model.revision)
+        self.known = _known(model.hub_id, model.revision, str(model.tokenizer.chat_template))
         self.between = conversations.between_control_tokens(model.tokenizer, self.conversation)
         self.trims = self.between is not None and len(set(conversations.render(model.tokenizer, prompt, TRIMMED))) == 1
 
@@ -136,7 +136,7 @@ class RoundTrip:
 
 
 @lru_cache(maxsize=16)
-def _known(hub_id: str, revision: str) -> dict[Pair, bool]:
+def _known(hub_id: str, revision: str, template: str) -> dict[Pair, bool]:
     """Return whether the second token of a pair can stand behind the first; learned once for all prompts of a model."""
     return {}
 

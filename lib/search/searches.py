@@ -184,9 +184,9 @@ def _check(objective: Objective, start: Reply, settings: Settings) -> None:
 
 def _fingerprint(objective: Objective, start: Reply, settings: Settings) -> str:
     """Return a name for a search: the same for the same values of replies of one length."""
-    model = objective.model
+    model, around = objective.model, objective.scorer.inputs.conversation  # which a template of one's own changes
     what: list = [model.hub_id, model.revision, model.head_name, model.dtype, model.attention, model.read_at]
-    what += [model.closing] if model.opened else []
+    what += [around.prefix_ids, around.closing_ids]
     what += [objective.prompt, objective.direction, objective.allowed.tolist(), start, asdict(settings)]
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 

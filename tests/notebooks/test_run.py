@@ -306,6 +306,8 @@ def test_what_is_unchanged_is_not_run_again(project, executed):
     assert again() == everything
     change(project / "lib/show/figures.py", "changed = True")  # which none of them imports
     assert again() == []
+    change(project / "lib/show/templates/table.html.j2", "")  # which display shows its tables with
+    assert again() == ["02_compare"]
     (project / "data/cache/runs/mine/state.json").write_text("{half")  # the record is lost
     assert again() == everything
 

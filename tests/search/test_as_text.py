@@ -60,6 +60,14 @@ def test_a_token_that_the_template_trims_cannot_stand_first_but_behind_another(m
     assert (round_trip.known[FIRST, is_], round_trip.known[love, is_]) == (False, True)
 
 
+def test_what_one_template_does_is_not_taken_for_what_another_does(models, tmp_path):
+    trims, file = models("linear_llama"), tmp_path / "keeps.jinja"
+    file.write_text(trims.tokenizer.chat_template.replace("| trim", ""))
+    keeps = load(trims.hub_id, device="cpu", template=file)  # blanks and all
+    is_ = np.array([[trims.tokenizer.get_vocab()["\u0120is"]]])
+    assert [RoundTrip(model, PROMPT).neighbours(is_).item() for model in (trims, keeps)] == [False, True]
+
+
 @pytest.mark.parametrize("kind", KINDS[:3])
 @pytest.mark.parametrize("n", [2, 5, 20])
 def test_a_start_as_text_always_exists_and_text_is_the_default(models, kind, n):

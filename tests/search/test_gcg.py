@@ -542,7 +542,10 @@ def test_searches_that_differ_keep_traces_of_their_own(models, tmp_path):
     search(OverIds(models("smooth"), PROMPT, "optimal", ids), start, settings, traces=tmp_path)
     search(OverIds(model, PROMPT, "optimal", ids), start[::-1], settings, traces=tmp_path)
     search(OverIds(model, PROMPT, "optimal", ids), start, replace(settings, seed=1), traces=tmp_path)
-    assert len(list(tmp_path.iterdir())) == 6
+    (file := tmp_path / "mine.jinja").write_text(model.tokenizer.chat_template.replace("}}", "}}Be brief. ", 1))
+    other = load(model.hub_id, device="cpu", template=file)
+    search(OverIds(other, PROMPT, "optimal", ids), start, settings, traces=tmp_path)
+    assert len(list(tmp_path.glob("*.trace"))) == 7
 
 
 # --- which tokens -------------------------------------------------------------------------------------------------
