@@ -242,7 +242,7 @@ def _opened(model: RewardModel, bos: str, reply_mode: str, prompt: str) -> tuple
     if reply_mode == "ids":
         return opened, opened.closing_ids
     between = conversations.between_control_tokens(model.tokenizer, opened)
-    return opened, between and (between.opening, between.opening_ids, between.after, between.after_ids)
+    return opened, (between.opening, between.opening_ids, between.after, between.after_ids) if between else None
 
 
 def _under(model: RewardModel, opened: Conversation, first: Inputs, texts: Sequence[str]) -> Inputs | None:
