@@ -189,6 +189,9 @@ def test_a_reward_of_frequency_alone_is_counted_once_without_it(score_table):
     frequency = policies.replies(likely, likely, "greatest")["frequency"]
     rows = policies.replies(score_table(words, greatest=2 * frequency + 1), likely, "greatest")
     assert np.ptp(policies.without_frequency(rows)["reward"]) == pytest.approx(0, abs=1e-5)
+    uneven = rows.assign(reward=rows["reward"] + [0, 0, 1, 0, 0, -1])
+    copies = pd.concat([uneven, uneven.iloc[[2, 2]]])  # read as one input, so the line is fitted to it once
+    pd.testing.assert_frame_equal(policies.without_frequency(copies)[: len(uneven)], policies.without_frequency(uneven))
     counted = policies.double_counting(rows.assign(reward=rows["reward"] + [0, 0, 1, 0, 0, -1]), [0.2])
     assert counted.loc[0, "twice"] > 0.1 and counted.loc[0, "whole"] > counted.loc[0, "reference"]
 

@@ -253,6 +253,8 @@ def test_a_table_of_a_model_with_another_setting_is_refused(field, checkpoint, t
     other = dataclasses.replace(model, **{field: "other"})
     with pytest.raises(InputError, match=rf"other settings \({field.removesuffix('_name')}\)"):
         engine.score_vocabulary(other, {"greatest": "Why?"}, path, token_ids=[5, 6, 7], progress=False)
+    with pytest.raises(InputError, match=r"other settings \(vocabulary\)"):
+        engine.score_vocabulary(model, {"greatest": "Why?"}, path, token_ids=[5, 6, 8], progress=False)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

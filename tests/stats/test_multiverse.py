@@ -83,6 +83,7 @@ def test_the_joint_test_by_hand():
     null = np.array([[0.0, 0.0, 0.0], [3.0, 3.0, 9.0], [-1.0, 2.0, 1.0]])  # medians 0, 3, 1
     assert multiverse.joint_p(np.array([1.0, 2.0, 5.0]), null) == 2 / 4  # 2 itself, and 3
     assert multiverse.joint_p(np.array([9.0, 9.0, 0.0]), null) == 1 / 4
+    assert multiverse.joint_p(np.array([9.0, -1.0, -1.0]), null) == 1  # one specification among three decides nothing
 
 
 def test_the_joint_test_turns_the_signs_of_models_in_all_ways():
