@@ -28,7 +28,7 @@ from benchmarks.scoring import (
     table,
     tokenizer_of,
     write_report,
-)  # fmt: skip
+)
 from lib.models import reward_models
 from lib.scoring import by_layer, engine
 

@@ -226,9 +226,9 @@ def prepare(
     first = _read_inputs(file, model, bos) if file else None
     opened = functools.lru_cache(2)(functools.partial(_opened, model, bos, reply_mode))  # of the first prompt, and next
     for prompt in prompts:
-        inputs = None
-        if first and opened(first.conversation.prompt)[1] == opened(prompt)[1] is not None:
-            inputs = _under(model, opened(prompt)[0], first, replies if reply_mode == "text" else [])
+        inputs, (conversation, around) = None, opened(prompt)
+        if first and around is not None and opened(first.conversation.prompt)[1] == around:
+            inputs = _under(model, conversation, first, replies if reply_mode == "text" else [])
         if inputs is None:
             inputs = first = model.inputs_for(prompt, replies, **how)
             if file:
