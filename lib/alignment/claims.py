@@ -368,7 +368,7 @@ def named_ranks(ours: pd.DataFrame, unrated: pd.Index) -> pd.DataFrame:
     columns = {"people": "people_rank", "models": "models_rank", "position": "position"}
     rows = []
     for item in [*kinds_.NAMED, HOLOCAUST, *FIRST]:
-        printed = PRINTED_RANKS.get(item, "a rank, of which no number is transcribed")
+        printed = PRINTED_RANKS.get(item, "a rank (number not transcribed)")
         cells = {"item": item, "named for": kinds_.NAMED.get(item, "its place"), "the paper prints": printed}
         for source, (table, spelled) in sources.items():
             ranks = table.loc[spelled(item)] if spelled(item) in table.index else None
