@@ -104,7 +104,7 @@ def draw_discrepancies(
     """Draw rank by people against rank by models, with the n most under- and overvalued items named (Fig 5B).
 
     `ranks`: human.discrepancies. The dashed line is agreement, the solid line the expected rank. `kinds`: item -> kind,
-    '' for none. Below, each kind has a strip with a stroke per item: its rank by models less the expected rank.
+    '' for none. Below, each kind has a strip with a stroke per item: its rank by models minus the expected rank.
     """
     if not 0 < 2 * n <= len(ranks):
         raise InputError(f"{len(ranks)} items have no {n} at either end; choose n up to {len(ranks) // 2}")
@@ -146,7 +146,7 @@ def _draw_strips(axes: Axes, ranks: pd.DataFrame, kinds: pd.Series, strips: Sequ
     names = [f"{kind or 'no kind'} ({n:,})" for kind, n in zip(strips, counts, strict=True)]
     axes.set_yticks(range(len(strips)), names)
     axes.set_ylim(len(strips) - 0.4, -0.6)
-    axes.set_xlabel("rank by models less what is expected (right: undervalued; diamond: median)")
+    axes.set_xlabel("rank by models minus expected rank (right: undervalued; diamond: median)")
 
 
 def _name_items(axes: Axes, rows: pd.DataFrame, colour: str, side: str, blur: bool) -> None:

@@ -104,7 +104,7 @@ def end_claims(at_ends: pd.DataFrame, prompt: str) -> list[dict]:
     rows = [row("S4.asymmetry", end, prompt, as_published=cut[f"{end}_tau"], ci_low=cut[f"{end}_ci_low"],
                 ci_high=cut[f"{end}_ci_high"], n=int(cut[f"{end}_items"]), note=note)
             for cut in at_ends[at_ends["cut"] == NEAR].to_dict("records") for end in ("high", "low")]  # fmt: skip
-    note = "tau among so many items at either end, high less low"
+    note = "tau among the highest and among the lowest items, high minus low"
     return rows + [row("S4.asymmetry", f"difference_{cut['cut']}", prompt, corrected=cut["difference"],
                        ci_low=cut["difference_ci_low"], ci_high=cut["difference_ci_high"], p=cut["difference_p"],
                        n=int(cut["cut"]), note=note) for cut in at_ends.to_dict("records")]  # fmt: skip
@@ -326,7 +326,7 @@ def profile_claims(leans: Mapping[str, Measured]) -> list[dict]:
     for prompt, lean in leans.items():
         if {"R-Lla-3B", "R-Gem-2B"} <= set(lean.values.index):
             gap = between_two(lean, "R-Lla-3B", "R-Gem-2B")
-            note = ("nouns of agency less nouns of communion, in standard deviations of reward, at equal frequency, "
+            note = ("nouns of agency minus nouns of communion, in standard deviations of reward, at equal frequency, "
                     "length and sentiment; R-Lla-3B less R-Gem-2B")  # fmt: skip
             rows.append(row("S2.individualistic", "agency_over_communion", prompt, corrected=gap.estimate,
                             ci_low=gap.ci_low, ci_high=gap.ci_high, n=int(gap.n), note=note))  # fmt: skip

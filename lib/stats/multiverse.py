@@ -228,8 +228,8 @@ def sentence(row: Mapping) -> str:
     of = f"of {row['specifications']:,} specifications"
     some = f"{row['counted']:,} {of} have a false-positive rate near .05: {counts}" if row["counted"] else \
         f"none {of} has a measured false-positive rate near .05"  # fmt: skip
-    joint = "" if np.isnan(row["joint_p"]) else f"; test of all together: p = {row['joint_p']:.2g}"
-    return f"{some}{joint}; largest influence: {row['deciding']}"
+    joint = "" if np.isnan(row["joint_p"]) else f"; joint test: p = {row['joint_p']:.2g}"
+    return f"{some}{joint}; most important choice: {row['deciding']}"
 
 
 def summaries(
