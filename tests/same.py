@@ -28,6 +28,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.collections import Collection as Points
 from matplotlib.figure import Figure
+from matplotlib.patches import StepPatch
 
 from lib import ROOT
 from lib.claims import claims
@@ -57,6 +58,9 @@ def drawn(figure: Figure) -> dict[str, str]:
             if isinstance(points, Points):
                 numbers["points"] += list(np.ma.filled(points.get_offsets().astype(float), np.nan).ravel())
         for bar in axes.patches:
+            if isinstance(bar, StepPatch):  # the bars of a histogram as one outline
+                numbers["bars"] += [*bar.get_data().values, *bar.get_data().edges]
+                continue
             box = bar.get_path().get_extents(bar.get_patch_transform())
             numbers["bars"] += [box.width, box.height]
         for image in axes.images:

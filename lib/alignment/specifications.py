@@ -117,12 +117,13 @@ class Shares:
         Columns are models, or an aggregate and its resamples. Items with too few matches are left out.
         """
         some, way = _rated(self.people, self.matches, chosen["items"]), chosen["undervalued"]
-        items, none = (index[index.isin(some.index)] for index in (items, none))
+        items, none = (index.intersection(some.index, sort=False) for index in (items, none))
         prompt, aggregate = chosen["prompt"], chosen["rank of the models"]
         if way in NEAR:
             return self._near(chosen["items"], way, tuple(items), tuple(none))[prompt][aggregate]
         values = self._beyond(prompt, aggregate, chosen["items"], way)
-        return pd.DataFrame({name: _percentiles(column[none], column[items]) for name, column in values.items()}, items)
+        among, own = (values.loc[names].to_numpy().T for names in (none, items))
+        return pd.DataFrame(np.transpose([*map(_percentiles, among, own)]), items, values.columns)
 
     def estimate(self, chosen: Mapping, shares: pd.DataFrame) -> Specification:
         """Return the mean of shares less one half, with items and models as samples. `shares`: as from `of`."""
@@ -167,9 +168,9 @@ class Shares:
         return kinds.undervalued(people, pd.concat(tables, axis=1), list(items), pd.Index(none), NEAR[way])
 
 
-def _percentiles(among: pd.Series, values: pd.Series) -> np.ndarray:
+def _percentiles(among: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return the share of `among` below each value, (values,); ties count half."""
-    ordered = np.sort(among.to_numpy())
+    ordered = np.sort(among)
     return (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / (2 * len(ordered))
 
 

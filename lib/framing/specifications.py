@@ -170,9 +170,6 @@ class Gaps:
 # --- words that several models read -------------------------------------------------------------------------------
 
 
-is_offensive = functools.cache(display.is_offensive)  # many specifications ask about the same words
-
-
 @functools.cache
 def common_words() -> frozenset[str]:
     """Return the words that occur at least once in a million, by wordfreq."""
@@ -211,8 +208,8 @@ class Pool:
         """
         listed, places = self.joined(lexicon, how, control)
         if words in (CLEAN, COMMON):
-            kept = ~listed["word"].map(is_offensive).to_numpy(dtype=bool)
-            kept &= (words == CLEAN) | listed["word"].isin(common_words()).to_numpy()
+            kept = ~listed["word"].map(display.is_offensive).to_numpy(dtype=bool)
+            kept &= (words == CLEAN) | listed["word"].map(common_words().__contains__).to_numpy(dtype=bool)
             listed, places = listed[kept], places[kept]
         rewards = np.stack([own[place] for own, place in zip(self.scaled(scale), places.T, strict=True)], axis=1)
         rewards[places < 0] = np.nan

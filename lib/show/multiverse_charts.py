@@ -63,9 +63,9 @@ def _draw_distribution(axes: Axes, rows: pd.DataFrame, edges: np.ndarray, bottom
     base = np.full(len(edges) - 1, float(bottom))
     for side, colour in SIDE_COLOURS.items():
         estimates = rows.loc[rows["side"] == side, "estimate"].clip(edges[0], edges[-1])
-        heights = scale * np.histogram(estimates, edges)[0]
-        axes.bar(edges[:-1], heights, np.diff(edges), base, align="edge", color=colour, label=side)
-        base += heights
+        top = base + scale * np.histogram(estimates, edges)[0]
+        axes.stairs(top, edges, baseline=base, fill=True, color=colour, label=side)  # a bar per bin is 20 times slower
+        base = top
 
 
 def _draw_board(axes: Axes, table: pd.DataFrame, shown: Mapping[str, list], edges: np.ndarray) -> None:

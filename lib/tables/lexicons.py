@@ -233,7 +233,7 @@ def join(
         words = words[words["word"] != ""].sort_values("token_id", ignore_index=True)
     lexicons = [lexicon, control] if control else [lexicon]
     for listed in lexicons:
-        words = words.merge(getattr(listed, how), on="word", validate=None if how == "published" else "one_to_one")
+        words = words.merge(getattr(listed, how), on="word")
     if words.empty:
         raise InputError(f"no word of {lexicon.name} is among these {len(table)} tokens; choose another collection")
     joined = words[["word", *(listed.quantity for listed in lexicons), *scores.prompt_names(table)]]

@@ -7,7 +7,6 @@ from drawing import TITLE, outside, overlaps
 from matplotlib.colors import to_rgba
 
 from lib.show import multiverse_charts
-from lib.show.figures import NEGATIVE, POSITIVE
 from lib.show.multiverse_charts import SIDE_COLOURS
 from lib.stats import multiverse
 
@@ -27,24 +26,24 @@ def table():
 
 
 def heights(axes, side):
-    """Return the heights of the bars of one side, in order."""
-    bars = [bar for bar in axes.patches if bar.get_facecolor() == to_rgba(SIDE_COLOURS[side])]
-    return np.array([bar.get_height() for bar in sorted(bars, key=lambda bar: bar.get_x())])
+    """Return the heights of the bars of one side: histograms x bins."""
+    drawn = [steps.get_data() for steps in axes.patches if steps.get_facecolor() == to_rgba(SIDE_COLOURS[side])]
+    return np.array([data.values - data.baseline for data in drawn])
 
 
 def test_all_specifications_are_counted_by_side_and_two_are_marked(table):
     figure = multiverse_charts.draw_specifications(table, TITLE, ours=OURS, papers=OURS | {"scale": "raw"})
     above, board = figure.axes
     assert [heights(above, side).sum() for side in SIDE_COLOURS] == [4, 4, 4]  # VADER, the third, AFINN
-    sides = [bar.get_x() for bar in above.patches if bar.get_height() and bar.get_facecolor() == to_rgba(POSITIVE)]
-    assert min(sides) > 0  # the estimates for the claim are the positive ones
+    starts = above.patches[0].get_data().edges[:-1]
+    assert starts[heights(above, "for")[0] > 0].min() > 0  # the estimates for the claim are the positive ones
     marks = {line.get_label(): line.get_xdata()[0] for line in above.lines if line.get_marker() in ("D", "o")}
     own = multiverse.chosen(table, OURS)["estimate"].iloc[0]
     assert marks[multiverse_charts.OURS] == own != marks[multiverse_charts.PAPERS]
     # An option's row is as high as its fullest bin; AFINN has one side only.
-    of_afinn = [bar for bar in board.patches if bar.get_height() and 1 - 0.4 <= bar.get_y() <= 1 + 0.4]
-    assert {bar.get_facecolor() for bar in of_afinn} == {to_rgba(NEGATIVE)}
-    assert max(-bar.get_height() for bar in of_afinn) == pytest.approx(0.8)
+    of_afinn = {side: heights(board, side)[0] for side in SIDE_COLOURS}
+    assert [side for side in SIDE_COLOURS if of_afinn[side].any()] == ["against"]
+    assert of_afinn["against"].min() == pytest.approx(-0.8)
 
 
 def test_the_board_says_shares_of_what_counts(table):

@@ -208,7 +208,11 @@ def test_rewards_that_two_causes_make_have_two_dimensions():
     noise = agreement.dimension({"a": pd.DataFrame(random.normal(size=(4000, 6)))})
     assert noise.loc["a", "explained"] == pytest.approx(2 / 6, abs=0.04)
     assert noise.loc["a", "effective"] == pytest.approx(6, abs=0.1)
-    assert noise.loc["a", "ci_low"] < noise.loc["a", "explained"] < noise.loc["a", "ci_high"]
+    loads = random.normal(size=(2, 6))
+    drawn = [random.normal(size=(400, 2)) @ loads + random.normal(size=(400, 6)) for _ in range(40)]
+    drawn = [agreement.dimension({"a": pd.DataFrame(values)}).loc["a"] for values in drawn]
+    half = np.mean([table["ci_high"] - table["ci_low"] for table in drawn]) / 2
+    assert half == pytest.approx(2.09 * np.std([table["explained"] for table in drawn]), rel=0.3)
 
 
 def table_of(rewards, texts=None):

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from scipy import stats
 
 from lib import InputError
 from lib.stats.crossed import crossed, intervals, log_sd_influence, mean_influence, slope, slope_influence
@@ -25,6 +26,14 @@ def test_a_mean_over_words_and_models_has_the_variance_of_a_two_way_table():
     assert found.estimate == 3
     # 8 + 4 - 5 = 7 is less than the words alone, 8
     assert found.standard_error == pytest.approx(np.sqrt(max(of_words + of_models - both, of_words, of_models)))
+
+
+def test_the_error_of_each_models_words_is_no_difference_between_models():
+    values, moved = pd.Series([0.0, 4.0, 8.0], NAMES[:3]), np.array([[0.5] * 3, [-0.5] * 3])
+    found = crossed(values, table(moved))
+    of_words, of_models, both = 2 * 0.5**2, 16 / 3, 6 * 0.5**2 / 9
+    of_a_new_model = (16 - 3 * both) + (of_words + of_models - both)  # true differences, and the error of the mean
+    assert found.new_high - found.estimate == pytest.approx(stats.t.ppf(0.975, 2) * np.sqrt(of_a_new_model))
 
 
 def test_if_all_models_are_one_the_interval_is_that_of_the_words():
