@@ -33,6 +33,7 @@ from lib.models import reward_models
 from lib.scoring import by_layer, engine
 
 TOKENS = 500  # a random sample of the vocabulary
+FEW = 100  # tokens where only a ratio of times is asked for
 GB = 1e9
 CARDS = {"24 GB card": 0.5 * 165e12, "H200": 0.5 * 989e12}  # operations/s, see what_you_need
 ALLOWED = 1.5 * GB  # above two layers and the rows of the embedding table that are used
@@ -229,7 +230,7 @@ def each_layer(folder: Path) -> pd.DataFrame:
     for name in ("Llama-3.2-1B", "Gemma-2-2B"):
         family, size, shape = SHAPES[name]
         model = reward_models.load(write_checkpoint(folder / name, family, size, shape), device="cpu", stream=True)
-        replies = engine.tokens_of(model, engine.sample(model, TOKENS))["text"].tolist()
+        replies = engine.tokens_of(model, engine.sample(model, FEW))["text"].tolist()
         ways = [partial(way, model, QUESTION, replies) for way in (engine.score_replies, by_layer.rewards_by_layer)]
         took = [[processor_seconds(way)[0] for way in ways] for _ in range(REPEATS)]
         last, each = np.median(took, axis=0)
