@@ -436,8 +436,9 @@ def test_intervals_of_aggregates_hold_one_half_where_a_kind_is_like_any_other():
         values = np.outer(people, random.uniform(0.3, 1.3, 8)) + random.normal(size=(210, 1))
         values += random.normal(size=(210, 8)) + np.outer(kind == "k", random.normal(scale=0.5, size=8))
         shares = specifications.Shares(people, {"GE": pd.DataFrame(values, people.index)})
+        shares.choices["undervalued"] = (specifications.RAW,)
         table = specifications.of_kinds(shares, {"list": kind}, ["k"])["k"]
-        for aggregate, rows in table[table["undervalued"] == specifications.RAW].groupby("rank of the models"):
+        for aggregate, rows in table.groupby("rank of the models"):
             if aggregate in held:
                 held[aggregate].append(rows["side"].item() == "undecided")
     for inside in held.values():

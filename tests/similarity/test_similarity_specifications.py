@@ -16,9 +16,14 @@ def printed():
 
 
 @pytest.fixture(scope="module")
-def of_rank(printed):
+def tables(printed):
     matrix, models = printed
-    return specifications.specifications({specifications.PRINTED_TAU: matrix}, models)["S2.rsa.multiple"]
+    return specifications.specifications({specifications.PRINTED_TAU: matrix}, models)
+
+
+@pytest.fixture(scope="module")
+def of_rank(tables):
+    return tables["S2.rsa.multiple"]
 
 
 def test_a_path_is_counted_once(of_rank):
@@ -60,9 +65,8 @@ def test_the_interval_of_a_permutation_leaves_zero_out_where_p_does(printed, of_
         assert (row["side"] == "for") == (p < 0.05)
 
 
-def test_all_paths_of_the_paper(printed):
+def test_all_paths_of_the_paper(printed, tables):
     matrix, models = printed
-    tables = specifications.specifications({specifications.PRINTED_TAU: matrix}, models)
     assert list(tables) == list(specifications.PAPERS)
     simple = tables["S2.rsa.simple"]
     assert simple.groupby("factor").size().to_dict() == {"base": 6, "developer": 3, "parameters": 9, "rank": 9}
@@ -77,9 +81,8 @@ def test_all_paths_of_the_paper(printed):
     assert summary.loc["S2.rsa.beyond", "joint_p"] < 0.02 < summary.loc["S2.rsa.multiple", "joint_p"]
 
 
-def test_the_joint_test_shuffles_the_estimates_that_the_specifications_have(printed):
+def test_the_joint_test_shuffles_the_estimates_that_the_specifications_have(printed, tables):
     matrix, models = printed
-    tables = specifications.specifications({specifications.PRINTED_TAU: matrix}, models)
     for claim, table in tables.items():
         least_squares = table[table["test"] == specifications.EXACT].reset_index(drop=True)
         for row in least_squares.to_dict("records")[::5]:
