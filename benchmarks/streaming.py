@@ -224,20 +224,17 @@ def on_gpu(folder: Path) -> list[pd.DataFrame]:
     return [pd.DataFrame(rows)]
 
 
-def each_layer(folder: Path) -> pd.DataFrame:
+def each_layer(folder: Path, name: str = "Llama-3.2-1B") -> pd.DataFrame:
     """What rewards after each layer cost beyond those after the last one: the processor's seconds, medians in turn."""
-    rows = []
-    for name in ("Llama-3.2-1B", "Gemma-2-2B"):
-        family, size, shape = SHAPES[name]
-        model = reward_models.load(write_checkpoint(folder / name, family, size, shape), device="cpu", stream=True)
-        replies = engine.tokens_of(model, engine.sample(model, FEW))["text"].tolist()
-        ways = [partial(way, model, QUESTION, replies) for way in (engine.score_replies, by_layer.rewards_by_layer)]
-        took = [[processor_seconds(way)[0] for way in ways] for _ in range(REPEATS)]
-        last, each = np.median(took, axis=0)
-        rows.append({"model": name, "replies": len(replies), "layers": model.layers.count,
-                     "rewards after the last layer, s": last, "after each layer, s": each,
-                     "each / last": each / last})  # fmt: skip
-    return pd.DataFrame(rows)
+    family, size, shape = SHAPES[name]
+    model = reward_models.load(write_checkpoint(folder / name, family, size, shape), device="cpu", stream=True)
+    replies = engine.tokens_of(model, engine.sample(model, FEW))["text"].tolist()
+    ways = [partial(way, model, QUESTION, replies) for way in (engine.score_replies, by_layer.rewards_by_layer)]
+    took = [[processor_seconds(way)[0] for way in ways] for _ in range(REPEATS)]
+    last, each = np.median(took, axis=0)
+    return pd.DataFrame([{"model": name, "replies": len(replies), "layers": model.layers.count,
+                          "rewards after the last layer, s": last, "after each layer, s": each,
+                          "each / last": each / last}])  # fmt: skip
 
 
 def main() -> None:

@@ -84,7 +84,7 @@ def test_a_card_of_imported_rewards_has_the_measures_of_its_rewards_and_says_wha
     assert run.main(["import", str(tmp_path / "rewards.csv"), "--name", "judge"]) == 0
     assert run.main(["card", "judge"]) == 0
     printed = capsys.readouterr().out
-    assert "rewards words more the more positive they are (greatest)" in printed
+    assert measures.MEASURES.loc["sentiment_greatest", "above"] in printed
     content = json.loads((STUDY.figures / "card-judge.json").read_text())
     of_words = scored[scored["reply"].isin(measures.words())].pivot_table("reward", "reply", "prompt_name")
     ranked = scored[scored["prompt_name"] == "greatest"].set_index("reply")["reward"].loc[measures.items().index]
