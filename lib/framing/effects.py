@@ -343,8 +343,8 @@ def count(one: Measured, side: int = 1, *, significant: bool = False, resamples:
     """
     least = (stats.t.ppf(0.975, one.words - 1) * one.standard_error if significant else 0 * one.values).to_numpy()
     words = len(one.influence)
-    drawn_words = np.random.default_rng(seed).integers(words, size=(resamples, words))
-    times = np.stack([np.bincount(row, minlength=words) for row in drawn_words])
+    resampled = np.random.default_rng(seed).integers(words, size=(resamples, words))
+    times = np.stack([np.bincount(drawn, minlength=words) for drawn in resampled])  # each word is drawn
     drawn = one.values.to_numpy() + (times - 1) @ one.influence.fillna(0.0).to_numpy()
     ci_low, ci_high = resampling.interval((side * drawn > least).sum(axis=1))
     observed = int((side * one.values.to_numpy() > least).sum())

@@ -209,6 +209,7 @@ class Pool:
         listed, places = self.joined(lexicon, how, control)
         if words in (CLEAN, COMMON):
             kept = ~listed["word"].map(display.is_offensive).to_numpy(dtype=bool)
+            # Not isin, which would copy the whole list of common words each time
             kept &= (words == CLEAN) | listed["word"].map(common_words().__contains__).to_numpy(dtype=bool)
             listed, places = listed[kept], places[kept]
         rewards = np.stack([own[place] for own, place in zip(self.scaled(scale), places.T, strict=True)], axis=1)

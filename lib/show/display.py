@@ -160,7 +160,7 @@ def _inert(text: str) -> str:
 # --- offensive tokens ---------------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(1 << 18)  # texts: a vocabulary, of which many tables ask
+@functools.lru_cache(1 << 18)  # many tables ask about the texts of one vocabulary
 def is_offensive(text: str) -> bool:
     """Return whether a word of the text is on the project's list, in any case, behind any mark of a word's beginning.
 

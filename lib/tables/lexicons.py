@@ -43,6 +43,9 @@ class Lexicon:
     corrected: pd.DataFrame
     published: pd.DataFrame
 
+    def __post_init__(self) -> None:
+        assert self.corrected["word"].is_unique, f"a word of {self.name} has several rows, so it would count twice"
+
 
 def load(name: str) -> Lexicon:
     """Return the lexicon of this name, one of afinn, bing, bing stand-in, vader, bnc and wordfreq.

@@ -302,23 +302,27 @@ def row(estimate, ci_low, ci_high, below=8, equal=0, within=3, of=10) -> pd.Seri
                       "within": within, "of": of})  # fmt: skip
 
 
+READINGS = {"for": "{above}", "against": "{below}", "undecided": "undecided whether it {above}",
+            "random": "not distinguishable from a random head", "": "reads 46%"}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("measure", "values", "direction", "text"),
+    ("measure", "values", "direction"),
     [
-        ("sentiment_best", (0.4, 0.3, 0.5), "for", "rewards words more, the more positive they are (asked for"),
-        ("sentiment_best", (-0.4, -0.5, -0.3), "against", "rewards words more, the more negative they are (asked for"),
-        ("framing", (1.1, 0.9, 1.3), "undecided", "undecided whether it spreads the rewards of positive words more"),
-        ("framing", (0.8, 0.7, 0.9), "against", "spreads the rewards of positive words less"),
-        ("read_as_itself", (0.463, np.nan, np.nan), "", "reads 46% of its tokens as themselves"),
-        ("sentiment_best", (0.4, 0.3, 0.5, -0.5, 0.41), "random", "not distinguishable from a random head"),
-        ("sentiment_best", (0.4, 0.3, 0.5, -0.5, 0.39), "for", "rewards words more, the more positive they are"),
-        ("sentiment_best", (0.4, 0.3, 0.5, np.nan, np.nan), "for", "rewards words more, the more positive they are"),
+        ("sentiment_best", (0.4, 0.3, 0.5), "for"),
+        ("sentiment_best", (-0.4, -0.5, -0.3), "against"),
+        ("framing", (1.1, 0.9, 1.3), "undecided"),
+        ("framing", (0.8, 0.7, 0.9), "against"),
+        ("read_as_itself", (0.463, np.nan, np.nan), ""),
+        ("sentiment_best", (0.4, 0.3, 0.5, -0.5, 0.41), "random"),
+        ("sentiment_best", (0.4, 0.3, 0.5, -0.5, 0.39), "for"),
+        ("sentiment_best", (0.4, 0.3, 0.5, np.nan, np.nan), "for"),
     ],
 )
-def test_a_measure_is_read_by_the_side_of_its_null_on_which_the_interval_lies(measure, values, direction, text):
+def test_a_measure_is_read_by_the_side_of_its_null_on_which_the_interval_lies(measure, values, direction):
     given = pd.concat([row(*values[:3]), pd.Series(values[3:], random_heads.BAND[: len(values[3:])], dtype=float)])
     assert measures.direction(measure, given) == direction
-    assert making.reading(measure, given).startswith(text)
+    assert making.reading(measure, given).startswith(READINGS[direction].format(**measures.MEASURES.loc[measure]))
 
 
 def test_values_and_places_as_texts():

@@ -208,11 +208,15 @@ def test_rewards_that_two_causes_make_have_two_dimensions():
     noise = agreement.dimension({"a": pd.DataFrame(random.normal(size=(4000, 6)))})
     assert noise.loc["a", "explained"] == pytest.approx(2 / 6, abs=0.04)
     assert noise.loc["a", "effective"] == pytest.approx(6, abs=0.1)
-    loads = random.normal(size=(2, 6))
-    drawn = [random.normal(size=(400, 2)) @ loads + random.normal(size=(400, 6)) for _ in range(40)]
-    drawn = [agreement.dimension({"a": pd.DataFrame(values)}).loc["a"] for values in drawn]
-    half = np.mean([table["ci_high"] - table["ci_low"] for table in drawn]) / 2
-    assert half == pytest.approx(2.09 * np.std([table["explained"] for table in drawn]), rel=0.3)
+
+
+def test_the_interval_of_explained_variance_is_as_wide_as_new_texts_make_it():
+    random = np.random.default_rng(0)
+    loads, groups = random.normal(size=(2, 6)), 20
+    samples = [random.normal(size=(400, 2)) @ loads + random.normal(size=(400, 6)) for _ in range(40)]
+    found = pd.DataFrame([agreement.dimension({"a": pd.DataFrame(z)}, groups=groups).loc["a"] for z in samples])
+    reach = (found["ci_high"] - found["ci_low"]).mean() / 2
+    assert reach == pytest.approx(stats.t.ppf(0.975, groups - 1) * found["explained"].std(), rel=0.3)
 
 
 def table_of(rewards, texts=None):

@@ -5,6 +5,7 @@ import shutil
 
 import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from conftest import AWKWARD
@@ -234,7 +235,8 @@ def lexicon(name):
     """Bing can be had, the BNC list cannot."""
     if name == "bnc":
         raise downloads.Unreachable("bnc.txt cannot be had; download it")
-    return lexicons.Lexicon(name, "sentiment", None, None)
+    nothing = pd.DataFrame({"word": [], "sentiment": []})
+    return lexicons.Lexicon(name, "sentiment", nothing, nothing)
 
 
 def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirror, project, capsys):
