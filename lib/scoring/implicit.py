@@ -52,23 +52,27 @@ class _Reader:
         self.length = len(inputs.prefix_ids)
         ids = torch.tensor([inputs.conversation.prefix_ids], device=model.device)
         hidden, self.shared = shared_prefix.states_and_keys(self.backbone, ids, self.length)
-        self.last = hidden[self.length - 1]  # (d,), from which the first token of every suffix is predicted
+        # The first token of every suffix is predicted from the same position, so once for all of them.
+        self.first = self._logits(hidden[self.length - 1]).log_softmax(-1)  # (rows,)
         # A suffix may begin with the end of the prompt, where some reply's text flows into it; that part is no reply.
-        ahead = self._log_softmax(hidden[self.length - 1 : -1])
-        self.of_prompt = ahead.gather(1, ids[0, self.length :, None]).sum()
+        self.of_prompt = self._log_probabilities(hidden[self.length - 1 : -1], ids[0, self.length :]).sum()
 
     def log_probability(self, suffixes: Tensor, counted: int) -> Tensor:
         """Return the log-probability of the first `counted` tokens of each suffix, (n,) float32."""
-        states = shared_prefix.states_after(self.backbone, self.length, self.shared, suffixes)[:, : counted - 1]
-        states = torch.cat([self.last.expand(len(states), 1, -1), states], dim=1)  # (n, counted, d)
-        predicted = self._log_softmax(states).gather(2, suffixes[:, :counted, None])
-        return predicted[..., 0].sum(1) - self.of_prompt
+        first, later = suffixes[:, :counted].split([min(1, counted), max(0, counted - 1)], dim=1)
+        states = shared_prefix.states_after(self.backbone, self.length, self.shared, suffixes)[:, : later.shape[1]]
+        return self.first[first].sum(1) + self._log_probabilities(states, later).sum(1) - self.of_prompt
 
-    def _log_softmax(self, hidden: Tensor) -> Tensor:
-        logits = self.model.get_output_embeddings()(hidden).float()
+    def _log_probabilities(self, states: Tensor, ids: Tensor) -> Tensor:
+        """Return the log-probability of each id after the state before it, (..., tokens) like the ids."""
+        logits = self._logits(states)
+        return logits.gather(-1, ids[..., None])[..., 0] - logits.logsumexp(-1)
+
+    def _logits(self, states: Tensor) -> Tensor:
+        logits = self.model.get_output_embeddings()(states).float()
         if cap := getattr(self.model.config, "final_logit_softcapping", None):
-            logits = cap * torch.tanh(logits / cap)
-        return logits.log_softmax(-1)
+            logits.div_(cap).tanh_().mul_(cap)  # in place: nothing here is as large as the logits
+        return logits
 
 
 @dataclass(frozen=True)
