@@ -51,6 +51,9 @@ TEMPLATES = {  # closing ids after the reply: one for Llama, two for Gemma, as i
 TRUE_TOKENIZERS = {"Llama 3.1": "llama", "Gemma 2": "gemma"}  # base -> family
 SMALL = {"hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 8, "num_attention_heads": 8,
          "num_key_value_heads": 4, "head_dim": 64}  # fmt: skip
+WIDTHS = {"512": SMALL, "2048 (Llama-3.2-1B), two layers": {
+    "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 2, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "head_dim": 64}}  # fmt: skip
 TRUE_SHAPES = {
     "Gemma-2-2B": ("gemma", 256_000, {
         "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26, "num_attention_heads": 8,
@@ -323,6 +326,33 @@ def against_rivals(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.Dat
     return pd.DataFrame(rows)
 
 
+def joining_prompts() -> pd.DataFrame:
+    """What reading several prompts together could save: the same number of replies, to eight prompts and to one.
+
+    The processor's seconds, medians of REPEATS, both in turn. With one prompt everything is joined, its attention too,
+    so the ratio is the most that linear layers joined over prompts could bring.
+    """
+    rows, tokenizer, rng = [], tokenizer_of(16_384, "llama"), np.random.default_rng(0)
+    for name, shape in WIDTHS.items():
+        model = random_model("llama", tokenizer, torch.float32, shape)
+        prompts = [model.inputs_for(f"{QUESTION} {number}", ["love"]) for number in range(8)]
+        for replies in (25, 50, 100, 200):
+            ids = [torch.from_numpy(rng.integers(1000, 16_000, (replies, 2))) for _ in prompts]
+            apart = [_block(inputs, piece) for inputs, piece in zip(prompts, ids, strict=True)]
+            joined = [_block(prompts[0], torch.cat(ids))]
+            runs = [[processor_seconds(partial(ours, model, blocks))[0] for blocks in (apart, joined)]
+                    for _ in range(REPEATS)]  # fmt: skip
+            eight, one = np.median(runs, axis=0)
+            rows.append({"width": name, "replies per prompt": replies, "eight prompts, s": eight, "one prompt, s": one,
+                         "eight / one": eight / one})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _block(inputs: Inputs, ids: torch.Tensor) -> stages.Block:
+    some = [tuple(suffix) for suffix in ids[: stages.COMPARED].tolist()]
+    return stages.Block(replace(inputs, suffixes=some, reply_ids=[]), np.arange(len(ids)), [ids])
+
+
 def _memory_of_one(size: int, report) -> None:
     model = random_model("llama", tokenizer_of(size, "llama"), torch.float32, SMALL | {"hidden_size": 128})
     engine.score_replies(model, "Why?", ["a", "b"])
@@ -382,8 +412,11 @@ def main() -> None:
     parser.add_argument(
         "--tokenizers", type=Path, help="folder with one per base, such as gemma-2: only what needs them"
     )
+    parser.add_argument("--prompts", action="store_true", help="only what joining several prompts could save")
     asked = parser.parse_args()
-    if asked.device == "cuda":
+    if asked.prompts:
+        write_report("joining prompts", f"{machine('cpu')}\n\n{table(joining_prompts())}")
+    elif asked.device == "cuda":
         write_report("scoring on a gpu", f"{machine('cuda')}\n\n{table(speed_on_gpu())}")
     elif asked.tokenizers:
         of = {base: (family, open_tokenizer(base, asked.tokenizers)[0]) for base, family in TRUE_TOKENIZERS.items()}

@@ -58,8 +58,8 @@ def draw_size_and_coverage(groups: pd.DataFrame, title: str) -> Chart:
     for panel, (target, band) in zip(panels, TARGETS.items(), strict=True):
         panel.axvspan(*band, color="#d9d9d9", zorder=0, label="target" if target == "size" else None)
         panel.set_xlim(-0.03, 1.03)
-    panels[0].set_xlabel("share of groups called significant\nthough nothing was planted")
-    panels[1].set_xlabel("share of groups whose interval\nholds what was planted, a + b planted")
+    panels[0].set_xlabel("share of studies that report an effect\nthough none was planted")
+    panels[1].set_xlabel("share of studies whose interval\nholds a + b planted")
     panels[0].set_yticks(range(len(names)), [SAYS[name] for name in names], fontsize=11)
     panels[0].set_ylim(len(names) - 0.5, -0.5)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
@@ -91,7 +91,7 @@ def draw_ranks(ranks: pd.DataFrame, names: Sequence[str], title: str, method: st
     for panel in panels.flat[len(names) :]:
         panel.set_axis_off()
     figure.supxlabel("rank of the truth: share of the interval's distribution below it", fontsize=12)
-    figure.supylabel("share of groups", fontsize=12)
+    figure.supylabel("share of studies", fontsize=12)
     return figure
 
 

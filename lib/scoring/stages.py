@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -36,6 +37,7 @@ from . import shards, trees
 TOKENS_PER_BATCH = {"cpu": 2048, "mps": 8192, "cuda": 32768}  # tokens of replies that go through a stage together
 SMALL = 10_000_000  # parameters; a model with fewer computes on one thread
 COMPARED = 4  # replies of each length from which some are read in both ways, to see that both agree
+AGREED: WeakKeyDictionary[PreTrainedModel, int] = WeakKeyDictionary()  # backbone -> longest input on which both agreed
 SAVE_EVERY = 300  # seconds, after which waiting hidden states are also written to files, at the end of a layer
 SPARE = 100_000_000  # bytes of a disk that hidden states leave free
 LITTLE = 100_000_000  # bytes of hidden states for which there is always room in the working memory
@@ -272,21 +274,31 @@ class Scorer(Reading):
         return self.model.backbone(**given).logits[:, 0]
 
     def _agrees_with_whole(self, prefix: Prefix) -> bool:
-        """Return whether a shared prefix gives the same results as reading in full, on a few of the longest inputs."""
+        """Return whether a shared prefix gives the same results as reading in full, on a few of the longest inputs.
+
+        A backbone that did is tried again for longer inputs only: on few replies to each of many prompts, this would be
+        most of the work.
+        """
         lengths = {len(suffix) for suffix in self.inputs.suffixes}
         length = max((n for n in lengths if can_share_prefix(self.model, prefix.length + n)), default=None)
         if length is None:
             return False
+        backbone = self.model.backbone
+        if prefix.length + length <= AGREED.get(backbone, 0):
+            return True
         longest = [suffix for suffix in self.inputs.suffixes if len(suffix) == length][:COMPARED]
         ids = torch.tensor(longest, device=self.model.device)
         whole = self._whole(ids)[:, -1].float()  # (at most COMPARED, d)
         tolerance = 1e-3 if self.model.dtype == "float32" else 5e-2  # half precision reorders sums
         try:
             shared = shared_prefix.hidden_after(self.model, prefix, ids).float()
-            by_tree = trees.outputs(self.model.backbone, prefix, trees.tree_of(ids.cpu(), self.model.device)).float()
+            by_tree = trees.outputs(backbone, prefix, trees.tree_of(ids.cpu(), self.model.device)).float()
         except (TypeError, ValueError, KeyError):
             return False  # an architecture without pluggable attention
-        return all(bool((states - whole).norm() <= tolerance * whole.norm()) for states in (shared, by_tree))
+        agrees = all(bool((states - whole).norm() <= tolerance * whole.norm()) for states in (shared, by_tree))
+        if agrees:
+            AGREED[backbone] = prefix.length + length
+        return agrees
 
 
 # --- replies to several prompts -----------------------------------------------------------------------------------

@@ -119,16 +119,31 @@ def test_other_kinds_of_rotary_embedding_have_no_limit(tmp_path):
 
 def test_agreement_is_tested_on_the_longest_replies(tmp_path, monkeypatch):
     """An architecture that reads only long conversations in another way is noticed, and read whole."""
-    model = load(str(tiny.make_checkpoint(tmp_path, "linear_llama")), device="cpu")
+    folder = str(tiny.make_checkpoint(tmp_path, "linear_llama"))
     plain = stages.shared_prefix.states_after
     longest = max(lengths(tmp_path, PROMPTS["short"]))
 
     def wrong_for_long(backbone, length, shared, suffixes):
         return plain(backbone, length, shared, suffixes) + (length + suffixes.shape[1] == longest)
 
-    expected = engine.score_replies(model, PROMPTS["short"], REPLIES)
+    expected = engine.score_replies(load(folder, device="cpu"), PROMPTS["short"], REPLIES)
     monkeypatch.setattr(stages.shared_prefix, "states_after", wrong_for_long)
-    np.testing.assert_allclose(engine.score_replies(model, PROMPTS["short"], REPLIES), expected, rtol=1e-5, atol=1e-5)
+    rewards = engine.score_replies(load(folder, device="cpu"), PROMPTS["short"], REPLIES)
+    np.testing.assert_allclose(rewards, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_agreement_is_tested_once_and_again_for_a_longer_conversation(tmp_path, monkeypatch):
+    model = load(str(tiny.make_checkpoint(tmp_path, "linear_llama")), device="cpu")
+    whole, read = stages.Scorer._whole, []
+
+    def counted(scorer, suffixes):
+        read.append(len(scorer.inputs.prefix_ids) + suffixes.shape[1])
+        return whole(scorer, suffixes)
+
+    monkeypatch.setattr(stages.Scorer, "_whole", counted)
+    for prompt in ("short", "short", "long", "short"):
+        engine.score_replies(model, PROMPTS[prompt], REPLIES)
+    assert len(read) == 2 and read[0] < read[1]
 
 
 def test_a_language_model_reads_each_prompt_as_the_first(tmp_path):
