@@ -227,7 +227,7 @@ def sentence(row: Mapping) -> str:
     counts = ", ".join(f"{row[f'n_{name}']} {name}" for name in SIDES)
     of = f"of {row['specifications']:,} specifications"
     some = f"{row['counted']:,} {of} have a false-positive rate near .05: {counts}" if row["counted"] else \
-        f"none {of} has a measured false-positive rate near .05"  # fmt: skip
+        f"none {of} is known to have a false-positive rate near .05"  # fmt: skip
     joint = "" if np.isnan(row["joint_p"]) else f"; joint test: p = {row['joint_p']:.2g}"
     return f"{some}{joint}; most important choice: {row['deciding']}"
 

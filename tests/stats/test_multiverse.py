@@ -68,7 +68,7 @@ def test_what_reports_an_effect_too_often_and_what_is_the_same_twice_does_not_co
     assert (row["specifications"], row["counted"], row["n_for"], row["n_against"]) == (6, 3, 1, 1)
     assert multiverse.sentence(row).startswith("3 of 6 specifications have a false-positive rate near .05: 1 for, 1 un")
     none = multiverse.summary("S3.slope.best", table.assign(size=np.nan))
-    assert "none of 6 specifications has" in multiverse.sentence(none) and none["by_level"] == ""
+    assert "none of 6 specifications is known" in multiverse.sentence(none) and none["by_level"] == ""
 
 
 def test_false_positive_rates_are_those_that_were_measured():
