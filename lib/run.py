@@ -16,6 +16,10 @@ from typing import NamedTuple
 from . import ROOT, InputError, io
 from .io import Visible
 
+# jsonschema, which nbformat imports, would take seconds to compile 38 grammars for international addresses. Notebooks
+# hold none, and where this package is not installed, jsonschema does without it.
+sys.modules.setdefault("rfc3987_syntax", None)
+
 EXAMPLES = """examples:
   python -m lib.run reproduce                                        everything on the small models that ship
   python -m lib.run reproduce --models R-Gem-2B R-Lla-3B --collection mine

@@ -230,8 +230,9 @@ def key_of(job: Job, wrote: Iterable[str]) -> str:
 
 def tables() -> list[Path]:
     """Return what any notebook may depend on besides code: the project's own tables, and the pinned versions."""
-    own = [path for path in (ROOT / "data").rglob("*") if path.relative_to(ROOT / "data").parts[0] not in MADE]
-    return sorted([ROOT / "requirements.lock", *filter(Path.is_file, own)])
+    own = [entry for entry in (ROOT / "data").iterdir() if entry.name not in MADE]
+    below = [path for entry in own for path in entry.rglob("*")]
+    return sorted([ROOT / "requirements.lock", *filter(Path.is_file, own + below)])
 
 
 def hash_of(paths: Iterable[Path]) -> str:
