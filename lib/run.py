@@ -13,12 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from . import ROOT, InputError, io
+from . import ROOT, InputError, io, notebooks  # noqa: F401  # notebooks before nbformat, which it makes quick
 from .io import Visible
-
-# jsonschema, which nbformat imports, would take seconds to compile 38 grammars for international addresses. Notebooks
-# hold none, and where this package is not installed, jsonschema does without it.
-sys.modules.setdefault("rfc3987_syntax", None)
 
 EXAMPLES = """examples:
   python -m lib.run reproduce                                        everything on the small models that ship

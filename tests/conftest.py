@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 
-import lib.run  # noqa: F401  # before nbformat is imported, which it makes quick
+import lib.notebooks  # noqa: F401  # before nbformat is imported, which it makes quick
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before huggingface_hub is imported, which reads it once
 

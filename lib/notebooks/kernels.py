@@ -20,7 +20,7 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXP
 # Read by libraries when they are imported. A kernel sets the second one itself, but after matplotlib is there.
 ENVIRONMENT = dict.fromkeys(THREADS, "1") | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 HEAVY = [
-    "lib.run",  # first, because it makes nbformat quick
+    "lib.notebooks",  # first, because it makes nbformat quick
     "ipykernel.kernelapp", "matplotlib.pyplot", "matplotlib_inline.backend_inline", "nbconvert", "papermill",
     "pingouin", "pyarrow.parquet", "scipy.stats", "seaborn", "sklearn.isotonic", "sklearn.manifold",
     "statsmodels.api", "torch", "transformers.modeling_utils", "transformers.models.gemma2.modeling_gemma2",
