@@ -186,6 +186,16 @@ def alone(models, tmp_path_factory) -> dict[str, pd.DataFrame]:
     return made
 
 
+def patiently(start):
+    """Start a node of Ray, and again where the machine was too busy for the 30 seconds that Ray gives its processes."""
+    for is_last in (False, False, True):
+        try:
+            return start()
+        except Exception as error:
+            if is_last or "timed out during startup" not in str(error):
+                raise
+
+
 @pytest.fixture(scope="module")
 def nodes(project):
     """A head and another node, with one core each."""
@@ -195,8 +205,8 @@ def nodes(project):
     patch.setenv("RAY_worker_niceness", "0")  # else whatever runs beside these tests comes first
     small = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
     quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 5}
-    running = Nodes(initialize_head=True, head_node_args=small | {"_system_config": quick})
-    running.add_node(**small)
+    running = patiently(lambda: Nodes(initialize_head=True, head_node_args=small | {"_system_config": quick}))
+    patiently(lambda: running.add_node(**small))
     yield running
     running.shutdown()
     patch.undo()
