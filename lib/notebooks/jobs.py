@@ -16,8 +16,8 @@ from ..tables import registry, scores
 from ..tables.collection import EMBEDDED, ITEMS, PUBLISHED, WORDS, Collection
 from .files import EXERCISE, find_notebooks, parameters_of, to_execute
 
-TRAINING, SCORING, SCORECARD = "00", "01", "09"  # notebooks that others wait for, or that wait for all others
-TRAINS = ("00_", "10b_")  # notebooks that train small models, so they are not about a reader's own
+TRAINING, SCORING, SCORECARD = "00", "01", "11"  # notebooks that others wait for, or that wait for all others
+TRAINS = ("00_", "12b_")  # notebooks that train small models, so they are not about a reader's own
 CARD_OF = "A-Gem-96"  # the embedded model that a card is made of; of a reader's own, each has one
 MADE = ("scores", "models", "cache", "explorer", "book", "course")  # the folders of data/ that runs make
 BESIDE = ("*.csv", "*.css", "*.j2", "templates/*.j2")  # what code reads that stands beside it
@@ -36,20 +36,20 @@ class Kind:
 
 
 OF_A_MODEL = Kind(needs=(TRAINING, SCORING), after=(), reads=("model",))
-BEFORE_SCORECARD = ("00", "01", "02", "03", "03b", "03c", "04", "04b", "05", "06", "06b", "07", "07b", "08", "11")
+BEFORE_SCORECARD = ("00", "01", "02", "02b", "03", "03c", "04", "04b", "05", "06", "07", "08", "08b", "09", "10")
 KINDS = {
     TRAINING: Kind(needs=(), after=(), reads=("trained",), seconds=120),
     SCORING: replace(OF_A_MODEL, needs=(TRAINING,), seconds=15),
     "06": Kind(seconds=45),
     # Its first run keeps what the others, and the language models' notebook, find again.
-    "07": replace(OF_A_MODEL, after_first=("07",)),
-    "07b": Kind(needs=(), after=(), reads=(), seconds=8),  # it reads committed results alone
-    "08": Kind(after_first=("07",)),
+    "08": replace(OF_A_MODEL, after_first=("08",)),
+    "08b": Kind(needs=(), after=(), reads=(), seconds=8),  # it reads committed results alone
+    "09": Kind(after_first=("08",)),
     # A scorecard of fewer claims than the collection has would take the place of the whole one.
     SCORECARD: Kind(needs=BEFORE_SCORECARD, after=(), reads=("scores", "claims", "tables", "published"), seconds=8),
-    "10": replace(OF_A_MODEL, reads=("model", "published"), seconds=60),
-    "10b": Kind(after=(), reads=("trained",), seconds=180),
-    "11": Kind(needs=(TRAINING, "08"), reads=("scores", "logprobs"), seconds=15),
+    "12": replace(OF_A_MODEL, reads=("model", "published"), seconds=60),
+    "12b": Kind(after=(), reads=("trained",), seconds=180),
+    "10": Kind(needs=(TRAINING, "09"), reads=("scores", "logprobs"), seconds=15),
 }
 
 
@@ -113,7 +113,7 @@ def plan(
             given = (values or {}) | {"collection": collection.name, "model": load}
             given = {name: value for name, value in given.items() if name in defaults}
             job = Job(notebook, collection, nickname, given, ())
-            if job.number == "10" and collection.is_embedded and CARD_OF in models and nickname != CARD_OF:
+            if job.number == "12" and collection.is_embedded and CARD_OF in models and nickname != CARD_OF:
                 continue
             alone = job.number == TRAINING or bool(nickname) and not collection.is_embedded
             jobs.append(replace(job, artefacts=_inputs(job, load), alone=alone))

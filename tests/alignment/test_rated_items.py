@@ -14,7 +14,7 @@ from lib.tables import lexicons, scores
 from lib.tables.collection import Collection
 
 MINE = Collection("mine")
-NOTEBOOKS = {"06": "06_human_alignment.ipynb", "06b": "06b_undervalued_items.ipynb"}
+NOTEBOOKS = {"06": "06_human_alignment.ipynb", "06b": "07_undervalued_items.ipynb"}
 
 
 @pytest.fixture(autouse=True)

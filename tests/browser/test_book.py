@@ -12,7 +12,7 @@ from lib.apps.course import students
 from lib.apps.course.exercises import read_section
 
 pytestmark = pytest.mark.slow
-FORMULAS, TOKENS, SCORECARD = "00_small_reward_models", "02_optimal_and_pessimal_tokens", "09_scorecard"
+FORMULAS, TOKENS, SCORECARD = "00_small_reward_models", "02_optimal_and_pessimal_tokens", "11_scorecard"
 CLEAR = "rgba(0, 0, 0, 0)"
 PAGES = ["index", f"notebooks/{FORMULAS}", f"notebooks/{TOKENS}", f"notebooks/{SCORECARD}", "notebooks", "GLOSSARY",
          "TEACHING", "downloads", "benchmarks/calibration", "search"]  # fmt: skip

@@ -30,7 +30,7 @@ def executed(job: Job, answer: str, *pictures: tuple[str, str, bool]) -> None:
 def page(tmp_path, monkeypatch, write_notebook) -> str:
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     OWN.figures.mkdir(parents=True)
-    paths = [write_notebook(tmp_path / f"{name}.ipynb") for name in ("01_score", "02_tokens", "09_scorecard")]
+    paths = [write_notebook(tmp_path / f"{name}.ipynb") for name in ("01_score", "02_tokens", "11_scorecard")]
     jobs = [Job(paths[0], OWN, model, {}, ()) for model in ("a", "b")] + [
         Job(path, OWN, "", {}, ()) for path in paths[1:]
     ]

@@ -12,7 +12,7 @@ from lib import ROOT
 
 MOST_CODE_CELLS, WIDEST = 3, 400
 NAMES = ["00_small_reward_models", "01_score_vocabulary", "02_optimal_and_pessimal_tokens",
-         "03_distributions", "03b_similarity", "03c_similarity_robustness"]  # fmt: skip
+         "02b_distributions", "03_similarity", "03c_similarity_robustness"]  # fmt: skip
 
 
 def cells_of(name: str) -> list[dict]:

@@ -64,8 +64,8 @@ RUNS: dict[str, list[Run]] = {
     "02_optimal_and_pessimal_tokens": [
         Run({}, {"models": 10, "shared_texts": 10040, "mean_overlap": near(0.13, abs=0.05)})
     ],
-    "03_distributions": [Run({}, {"models": 10, "shared_texts": 10102, "n_positive": 10})],
-    "03b_similarity": [
+    "02b_distributions": [Run({}, {"models": 10, "shared_texts": 10102, "n_positive": 10})],
+    "03_similarity": [
         Run(
             {},
             {"models": 10, "mean_tau": near(0.577, abs=0.01)}
@@ -138,7 +138,7 @@ RUNS: dict[str, list[Run]] = {
             | {"matched": near(0.079, abs=0.02)},
         )
     ],
-    "06b_undervalued_items": [
+    "07_undervalued_items": [
         Run(
             {},
             # Share of words rated alike that models rank above a planted one, mean over models; by chance 0.5.
@@ -146,7 +146,7 @@ RUNS: dict[str, list[Run]] = {
             | {"above_technology": near(0.78, abs=0.04)},
         )
     ],
-    "07_longer_replies_with_gcg": [
+    "08_longer_replies_with_gcg": [
         Run(
             {"model": "A-Gem-48"},
             # More tokens reach further on average, in either direction; what is searched as text can be typed.
@@ -155,10 +155,10 @@ RUNS: dict[str, list[Run]] = {
         )
     ],
     # As measured beforehand: the wrong sign misses optima that the right one finds.
-    "07b_how_good_is_the_search": [
+    "08b_how_good_is_the_search": [
         Run({}, {"at_optimum": near(1, abs=0.1), "wrong_sign_pessimal": near(0, abs=0.4), "searches": 60})
     ],
-    "08_language_model_logprobs": [
+    "09_language_model_logprobs": [
         Run(
             {},
             {"reward_models": 10, "printed_pretrained": 9.93, "printed_instruction": 2.87}
@@ -174,19 +174,19 @@ RUNS: dict[str, list[Run]] = {
             | {"control_worst": near(-0.1, abs=0.08)},
         )
     ],
-    "10_value_card": [
+    "12_value_card": [
         # Framing turns the spreads, and asked for the worst thing rewards fall with sentiment: both were planted.
         Run(
             {},
             {"tokens": 16384, "typed": 9675, "framing": near(2.7, abs=0.5), "sentiment_worst": near(-0.44, abs=0.05)},
         )
     ],
-    "10b_two_checkpoints": [Run({}, {"claimed": 1, "claimed_seeds": 0, "nature": near(-0.24, abs=0.1)})],
-    "11_what_training_would_change": [
+    "12b_two_checkpoints": [Run({}, {"claimed": 1, "claimed_seeds": 0, "nature": near(-0.24, abs=0.1)})],
+    "10_what_training_would_change": [
         # A bonus for frequent words and a penalty on identity terms were planted; without them both would be 0 and 1.
         Run({}, {"collapse": near(7.9, abs=1.5), "twice": near(0.43, abs=0.15), "devalued": near(0.02, abs=0.02)})
     ],
-    "09_scorecard": [
+    "11_scorecard": [
         # On small models no sentence has a verdict but the one that is counted on the paper's printed tables.
         # All effects that were planted come back: eight per model and prompt, without what the two controls lack.
         Run(

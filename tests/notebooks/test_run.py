@@ -171,7 +171,7 @@ def test_each_model_has_its_own_job_where_the_notebook_has_a_model(project):
 
 
 def test_what_waits_for_what(project, write_notebook):
-    for name in ("07_search", "08_language", "09_scorecard", "11_policies"):
+    for name in ("07_search", "08_language", "11_scorecard", "11_policies"):
         parameters = 'collection = "x"\nmodel = "x"' if name == "07_search" else 'collection = "x"'
         write_notebook(project / "notebooks" / f"{name}.ipynb", "1", parameters=parameters)
     jobs = plan(project / "notebooks", EMBEDDED, {"a": "a", "b": "b"})
@@ -184,7 +184,7 @@ def test_what_waits_for_what(project, write_notebook):
         "07_search-a": (("00_train", "01_score-a"), ()),
         "07_search-b": (("00_train", "01_score-b"), ("07_search-a",)),  # the first one keeps what it finds again
         "08_language": (("00_train",), (*scored, "07_search-a")),
-        "09_scorecard": (
+        "11_scorecard": (
             ("00_train", *scored, "02_compare", "07_search-a", "07_search-b", "08_language", "11_policies"),
             (),
         ),
@@ -369,13 +369,13 @@ def test_later_notebooks_skip_a_model_that_failed(project, executed, write_noteb
 @pytest.mark.drill
 def test_no_scorecard_is_made_until_all_that_state_claims_have(project, executed, write_notebook, capsys):
     write_notebook(project / "notebooks/03_claims.ipynb", "1 / 0")
-    write_notebook(project / "notebooks/09_scorecard.ipynb", "1")
+    write_notebook(project / "notebooks/11_scorecard.ipynb", "1")
     assert reproduce(project, "tiny-a") == 2
     assert executed() == ["01_score-tiny-a", "02_compare", "03_claims"]
-    assert "skipped: 09_scorecard: 03_claims failed" in capsys.readouterr().out
+    assert "skipped: 11_scorecard: 03_claims failed" in capsys.readouterr().out
     write_notebook(project / "notebooks/03_claims.ipynb", "1")
     assert reproduce(project, "tiny-a") == 0
-    assert executed() == ["03_claims", "09_scorecard"]
+    assert executed() == ["03_claims", "11_scorecard"]
 
 
 def test_two_runs_of_one_collection_exclude_each_other(project, executed):

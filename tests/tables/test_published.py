@@ -209,7 +209,7 @@ def project(mirror, monkeypatch, write_notebook, place_project_in, executing_in_
     items = 'collections = "published-items"\ncollection = "published-items"\nprompt = "greatest"'
     write_notebook(notebooks / "06_items.ipynb", KEEP.format("06", "S4.tau.human"), parameters=items)
     scorecard = 'collections = "embedded published"\ncollection = "embedded"'
-    write_notebook(notebooks / "09_scorecard.ipynb", GATHER, parameters=scorecard)
+    write_notebook(notebooks / "11_scorecard.ipynb", GATHER, parameters=scorecard)
     shutil.copytree(ROOT / "data" / "paper", mirror.project / "data" / "paper")
     shutil.copy(ROOT / "data" / "reward_models.csv", mirror.project / "data")
     place_project_in(mirror.project)
@@ -250,12 +250,12 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
         raise InputError("no words")
 
     assert reproduce_published(mirror.project / "notebooks", measure=measure) == 0
-    assert project() == ["03_words", "06_items", "09_scorecard"]
+    assert project() == ["03_words", "06_items", "11_scorecard"]
     figures_made = mirror.project / "figures" / "published"
     made = {path.relative_to(figures_made).as_posix() for path in figures_made.rglob("*") if path.suffix != ".html"}
     assert made - {"words", "items"} == {
         "words/03_words.ipynb", "words/03_figure.png", "items/06_items.ipynb", "items/06_figure.png",
-        "09_scorecard.ipynb", "claims.csv",
+        "11_scorecard.ipynb", "claims.csv",
     }  # fmt: skip
     notebook = nbformat.read(figures_made / "words" / "03_words.ipynb", 4)
     assert "papermill" not in notebook.metadata
@@ -276,7 +276,7 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
     assert project() == ["03_words", "06_items"]  # 06 states its claims again, so the scorecard reads what it read
     claims.keep(ITEMS, "07", [claims.row("S4.tops", "n", corrected=5)])
     reproduce_published(mirror.project / "notebooks")
-    assert project() == ["09_scorecard"]
+    assert project() == ["11_scorecard"]
 
 
 def test_the_published_scorecard_stays_as_it_was_when_claims_are_missing(mirror, project, write_notebook, capsys):
@@ -287,13 +287,13 @@ def test_the_published_scorecard_stays_as_it_was_when_claims_are_missing(mirror,
     assert reproduce_published(notebooks) == 0
     card = mirror.project / "figures" / "published" / "claims.csv"
     before, stated = card.read_bytes(), (notebooks / "03_words.ipynb").read_bytes()
-    assert project() == ["03_words", "06_items", "09_scorecard"]
+    assert project() == ["03_words", "06_items", "11_scorecard"]
     words = 'collections = "published-words"\ncollection = "published-words"'
     write_notebook(notebooks / "03_words.ipynb", "1 / 0", parameters=words)
     capsys.readouterr()
     assert reproduce_published(notebooks) == 2
     assert project() == ["03_words"] and card.read_bytes() == before
-    assert "skipped: 09_scorecard: 03_words of published-words failed\n" in capsys.readouterr().out
+    assert "skipped: 11_scorecard: 03_words of published-words failed\n" in capsys.readouterr().out
     (notebooks / "03_words.ipynb").write_bytes(stated)
     assert reproduce_published(notebooks) == 0 and card.read_bytes() == before
     shutil.rmtree(WORDS.claims)  # as in another copy of the project, where the words cannot be had
@@ -301,7 +301,7 @@ def test_the_published_scorecard_stays_as_it_was_when_claims_are_missing(mirror,
         path.unlink()
     capsys.readouterr()
     assert reproduce_published(notebooks) == 1 and card.read_bytes() == before
-    assert "skipped: 09_scorecard: the import of published-words failed\n" in capsys.readouterr().out
+    assert "skipped: 11_scorecard: the import of published-words failed\n" in capsys.readouterr().out
 
 
 def test_make_published_without_any_file_is_bad_input(mirror, project, capsys):
@@ -325,7 +325,7 @@ def test_make_published_without_one_file_goes_on_with_the_other_models(mirror, p
     lost = files["R-Gem-2B"][1]
     lost.unlink()
     assert reproduce_published(mirror.project / "notebooks") == 0
-    assert project() == ["03_words", "06_items", "09_scorecard"]
+    assert project() == ["03_words", "06_items", "11_scorecard"]
     assert set(WORDS.models) == set(files) - {"R-Gem-2B"}
     told = capsys.readouterr().out
     [line] = [line for line in told.splitlines() if line.startswith("not to be had: R-Gem-2B of published-words: ")]
@@ -361,7 +361,7 @@ def test_make_published_stops_at_a_corrupt_file(mirror, project, capsys):
 
 def test_a_notebook_about_published_scores_only_is_not_reproduced_on_others(mirror, project):
     jobs = plan(mirror.project / "notebooks", EMBEDDED)
-    assert [job.name for job in jobs] == ["02_ends", "03_words", "09_scorecard"]
+    assert [job.name for job in jobs] == ["02_ends", "03_words", "11_scorecard"]
     assert jobs[1].parameters == {"collection": "embedded"}
 
 
