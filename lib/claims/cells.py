@@ -1,6 +1,6 @@
 """A table of the paper beside the same table computed from scores, cell by cell."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -56,15 +56,6 @@ def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             first = f"{cell.row}, {cell.column}: computed {ours}, printed {cell.paper!r}"
         rows[name] = [len(cells), int(cells["agrees"].sum()), cells["agrees"].mean() if len(cells) else np.nan, first]
     return pd.DataFrame.from_dict(rows, orient="index", columns=["cells", "agree", "share", "first"])
-
-
-def cell_claims(claim: str, tables: Mapping[str, pd.DataFrame], prompt: str, own: Iterable[str]) -> list[dict]:
-    """Return one row of claims per table: the share of its cells that agree. The note names the first that does not."""
-    return [
-        claims.row(claim, name, prompt, as_published=float(row["share"]), n=int(row["cells"]), own=frozenset(own),
-                   note=f"share of cells; first that differs: {row['first'] or 'none'}")
-        for name, row in summary(tables).iterrows() if row["cells"]
-    ]  # fmt: skip
 
 
 # --- lists of texts -----------------------------------------------------------------------------------------------

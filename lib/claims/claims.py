@@ -1,163 +1,207 @@
-"""The paper's claims: rows that the notebooks compute, judged in one place and gathered for the scorecard.
+"""The paper's sentences: a notebook states its estimates, one rule per quantity judges them, the scorecard gathers them.
 
-data/paper/claims.csv lists the claims in our words. data/paper/numbers.csv lists their quantities: what the paper
-prints, and the rule that judges our number (see rules.py). A section states rows, and its notebook keeps them:
+data/paper/claims.csv lists the sentences in our words. data/paper/numbers.csv lists their quantities: what the paper
+prints, and the rule that judges our number (rules.py). A notebook ends with
 
-    rows = [claims.row("S2.tau", "mean", prompt, as_published=0.61, corrected=0.58, ci_low=0.55, ci_high=0.61, n=10)]
-    table = claims.keep(study, "03", rows, own=claims.papers_own(study, len(rewards)))
+    claims.state(study, "04", [dict(claim="S3.spread", quantity="ratio", prompt="greatest", corrected=1.5, ...), ...])
 
+The tests of one notebook are one family, corrected by Benjamini and Hochberg (1995). So a sentence has the same word
+in its notebook and in figures/published/claims.csv.
 """
 
 from collections.abc import Iterable, Set
-from dataclasses import fields, replace
-from fnmatch import fnmatchcase
 from functools import cache
 
+import numpy as np
 import pandas as pd
+from scipy.stats import false_discovery_control
 
 from .. import ROOT, InputError
 from ..io import replacing
-from ..tables.collection import EMBEDDED, ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
-from .rules import CENSUS, OURS, UNTESTABLE, Declared, Numbers, p_of_interval, verdict
+from ..tables.collection import ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
+from . import rules
+from .rules import BEYOND, LEVEL, NOT_TESTABLE, Declared, Numbers
 
-A_VOCABULARY = 10_000  # fewer shared texts are somebody's selection, not a vocabulary
-THE_PAPER = frozenset({"models", "vocabulary", "items", "language models"})  # all there is: for its own figures
-
+NAMES = ("claim", "quantity", "prompt", "model")
 NUMBERS = ("as_published", "corrected", "ci_low", "ci_high", "n", "p")
-COLUMNS = ["claim", "quantity", "prompt", "model", "paper", *NUMBERS, "side", "verdict", "role", "evidence",
-           "population", "note"]  # fmt: skip
-FIELDS = (*NUMBERS, "note", "population", "evidence", "own", "judged", "paper", "kind")  # of a row, beyond its names
-
-# What a verdict rests on, the strongest first (sections.MEANS says what each is).
-EVIDENCE = RECOMPUTED, COUNTED, OTHER_TEXTS, PLANTED = ("recomputed", "counted", "other texts", "planted")
-TABLES_OF_THE_PAPER = frozenset({"tables (printed)", "tables (released)", "printed tables", "figures (printed)",
-                                 "printed figures", "vocabulary (released table)"})  # fmt: skip
+COLUMNS = [*NAMES, "paper", *NUMBERS, "p_corrected", "word", "remark", "role", "evidence", "population", "note"]
+STATED = {"prompt": "", "model": "", "remark": "", "evidence": "recomputed", "smallest_p": None}
+STATED |= dict.fromkeys(NUMBERS)  # what an estimate may have beside its claim and quantity
+COUNTED = "counted"  # evidence from the paper's own printed tables and figures, which need no scores
+OTHER_TEXTS = {WORDS: "other texts: 2,260 moral words", ITEMS: "other texts: 7,530 items"}
 
 
-# --- stated and judged --------------------------------------------------------------------------------------------
+def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.DataFrame:
+    """Judge a notebook's estimates, keep them for the scorecard, and return one row per sentence to show.
 
-
-def papers_own(study: Collection, texts: int = 0) -> Set[str]:
-    """Return what of the paper's own data a collection holds (of THE_PAPER), which decides what can be tested there."""
-    models = study.holds_papers_models
-    held = {"models": models, "vocabulary": models and texts >= A_VOCABULARY,
-            "items": study == ITEMS, "language models": study == VOCABULARY}  # fmt: skip
-    return frozenset(name for name, is_held in held.items() if is_held)
-
-
-def row(claim: str, quantity: str, prompt: str = "", model: str = "", **fields) -> dict:
-    """Return one row: a quantity of a claim, for one prompt and model, or for all of them (empty).
-
-    as_published is the number by the authors' recipe. corrected is the statistic that the paper's sentence should mean,
-    to which the interval, p and n belong. population and evidence are given where they do not follow from the
-    collection. Four fields change how the row is judged, and are not kept: `own`, what of the paper's own data it rests
-    on; `judged`, another interval for the rule; `paper`, a printed number that is not in numbers.csv; `kind`, the kind
-    of models.
+    estimates: dicts, or a DataFrame, with `claim, quantity` and any of STATED. `as_published` is the number by the
+    authors' recipe. `corrected` is the statistic that the sentence should mean; the interval, n and p belong to it.
+    `remark` is a note on this number. `smallest_p`: the smallest p that the design allows, where that is a limit.
+    InputError for an estimate that numbers.csv does not declare, and for one that is stated twice.
     """
-    if unknown := sorted(set(fields) - set(FIELDS)):
-        raise TypeError(f"a claim's row has no field '{unknown[0]}'; choose among {', '.join(FIELDS)}")
-    return {"claim": claim, "quantity": quantity, "prompt": prompt, "model": model} | fields
-
-
-def judged(rows: Iterable[dict], own: Set[str] = frozenset(), population: str = "") -> pd.DataFrame:
-    """Return the rows as a table, with what the paper prints, role, side, verdict and evidence.
-
-    own and population are those of rows that name none. A quantity that numbers.csv does not declare has no verdict. A
-    row with an interval and without a p gets the p that the interval implies (rules.p_of_interval).
-    """
-    return pd.DataFrame([_judged(each, own, population) for each in rows], columns=COLUMNS)
-
-
-def _judged(given: dict, own: Set[str], population: str) -> dict:
-
-    stated = {"note": "", "evidence": ""} | dict.fromkeys(NUMBERS) | given
-    stated["population"] = given.get("population") or population
-    own = given.get("own", own)
-    how = declared(stated["claim"], stated["quantity"], stated["prompt"], stated["model"] or given.get("kind", ""))
-    is_own = how is None or not how.needs or how.needs in own
-    known = {EMBEDDED.population: PLANTED} | dict.fromkeys(TABLES_OF_THE_PAPER, COUNTED)
-    of_texts = known.get(stated["population"], RECOMPUTED if is_own else OTHER_TEXTS)
-    stated["evidence"] = stated["evidence"] or of_texts
-    if how is None:
-        decided = OURS if stated["claim"] in _added() else UNTESTABLE
-        return stated | {"paper": None, "role": "sensitivity", "side": "", "verdict": decided}
-    how = how if given.get("paper") is None else replace(how, printed=given["paper"])
-    ours = Numbers(**{field.name: stated[field.name] for field in fields(Numbers)})
-    if how.rule in CENSUS:  # all there is was counted, so nothing was sampled
-        stated |= dict.fromkeys(["ci_low", "ci_high", "p"])
-    elif pd.isna(stated["p"]):
-        stated["p"] = p_of_interval(how, ours)
-    low, high = given.get("judged") or (ours.ci_low, ours.ci_high)
-    side, decided = verdict(how, replace(ours, ci_low=low, ci_high=high), own)
-    return stated | {"paper": _as_number(how.printed), "role": how.role, "side": side, "verdict": decided}
-
-
-def _as_number(printed: str | float) -> str | float | None:
-    """Return the printed number if it reads as printed; `0.80` stays text, as its last digit says how exact it is."""
-    for kind in (int, float):
-        try:
-            if str(kind(printed)) == printed:
-                return kind(printed)
-        except ValueError:
-            pass
-    return printed or None
-
-
-def quantities() -> pd.DataFrame:
-    """Return what the paper prints and how it is judged, a row per quantity (data/paper/numbers.csv, `Declared`)."""
-    table = paper_table("numbers")
-    return table.assign(**{name: pd.to_numeric(table[name]) for name in ("within", "limit")})
-
-
-@cache
-def _declared() -> tuple[Declared, ...]:
-    return tuple(Declared(**row) for row in quantities().to_dict("records"))
-
-
-@cache
-def _added() -> frozenset[str]:
-    """Return the claims that we added: they have numbers, and no verdict on the paper."""
-    says = listed()["says"]
-    return frozenset(says.index[says.str.startswith("Not in the paper")])
-
-
-def declared(claim: str, quantity: str, prompt: str = "", model: str = "") -> Declared | None:
-    """Return how numbers.csv declares this quantity of this claim, or None."""
-    return next((row for row in _declared() if row.is_about(claim, quantity, prompt, model)), None)
-
-
-# --- kept and gathered --------------------------------------------------------------------------------------------
-
-
-def keep(study: Collection, notebook: str, rows: Iterable[dict], own: Set[str] = frozenset()) -> pd.DataFrame:
-    """Judge the rows of a notebook (`03`), write them for the scorecard, and return them as from `judged`.
-
-    InputError for a claim that data/paper/claims.csv does not list, and for two rows of one name and note.
-    """
-    table = judged(rows, own, study.population)
-    if (twice := table.duplicated(["claim", "quantity", "prompt", "model", "note"])).any():
-        raise InputError(f"claim {table.loc[twice, 'claim'].iloc[0]} is stated twice; give each row its own quantity")
-    if unknown := sorted(set(table["claim"]) - set(listed().index)):
-        known = ", ".join(listed().index)
-        raise InputError(f"'{unknown[0]}' is no claim of data/paper/claims.csv; choose one of {known}")
+    if isinstance(estimates, pd.DataFrame):
+        estimates = estimates.to_dict("records")
+    table = judged(study, list(estimates))
     with replacing(study.claims / f"{notebook}.csv") as part:
         table.to_csv(part, index=False)
-    return table
+    return scorecard(table)
 
 
-def undecided_rows(starts: tuple[str, ...], reason: str) -> list[dict]:
-    """Return the primary rows of the claims whose ids begin so, without numbers and with the reason as their note."""
-    return [
-        row(each.claim, each.quantity, prompt, each.model, n=0, note=reason)
-        for each in _declared() if each.role == "primary" and each.claim.startswith(starts)
-        for prompt in each.prompt.split() or [""]
-    ]  # fmt: skip
+def judged(study: Collection, estimates: list[dict]) -> pd.DataFrame:
+    """Return the estimates as a table with COLUMNS; models other than the paper's have no word."""
+    rows, own = [], papers_own(study)
+    for given in estimates:
+        if unknown := sorted(set(given) - {"claim", "quantity", *STATED}):
+            raise InputError(f"an estimate has no field '{unknown[0]}'; choose among {', '.join(STATED)}")
+        one = STATED | {name: None if pd.api.types.is_scalar(value) and pd.isna(value) else value
+                        for name, value in given.items()}  # fmt: skip
+        row = declared(*(one[name] or "" for name in NAMES))
+        ours = Numbers(**{name: one[name] for name in NUMBERS if name != "p"})
+        p = rules.p_of_interval(row, ours) if one["p"] is None else one["p"]
+        has_texts = not row.needs or row.needs in own or one["evidence"] == COUNTED
+        says = rules.judge(row, ours) if has_texts else None
+        rows.append(one | {"paper": row.printed, "role": row.role, "said": row.said, "p": p, "says": says,
+                           "has_texts": has_texts, "note": one["remark"] or "", "population": study.population})  # fmt: skip
+    table = pd.DataFrame(rows, columns=[*dict.fromkeys([*COLUMNS, "said", "says", "has_texts", "smallest_p"])])
+    if (twice := table.duplicated(list(NAMES))).any():
+        first = table.loc[twice].iloc[0]
+        raise InputError(f"{first['quantity']} of {first['claim']} is stated twice; give each row its own quantity")
+    table = table.astype(object).assign(p_corrected=np.nan, word="", remark="")
+    tested = (table["role"] == "primary") & table["p"].notna()
+    if tested.any():
+        table.loc[tested, "p_corrected"] = false_discovery_control(table.loc[tested, "p"].astype(float))
+    for claim, of_claim in table.groupby("claim", sort=False):
+        if study.holds_papers_models or (of_claim["evidence"] == COUNTED).any():
+            table.loc[of_claim.index, ["word", "remark"]] = _verdict(study, claim, of_claim)
+    return table[COLUMNS].astype(dict.fromkeys([*NUMBERS, "p_corrected"], float))
 
 
-def undecided(study: Collection, notebook: str, starts: tuple[str, ...], reason: str, own: Set[str]) -> InputError:
-    """Keep these claims as undecided (see `undecided_rows`), and return the error with which a notebook ends."""
-    keep(study, notebook, undecided_rows(starts, reason), own)
-    return InputError(f"{reason} The sentences of this notebook are kept as undecided.")
+def _verdict(study: Collection, claim: str, rows: pd.DataFrame) -> tuple[str, str]:
+    """Return the word of a sentence and the remark on it."""
+    says = rows["says"].where((rows["p_corrected"].isna()) | (rows["p_corrected"] < LEVEL), False)
+    rows = rows.assign(says=says.where(rows["says"].notna(), None))
+    primary, also, printed = (rows[rows["role"] == role] for role in ("primary", "also", "printed"))
+    notes = [note for note in dict.fromkeys(primary["note"]) if note]
+    if sections()[claim] == BEYOND:
+        return BEYOND, "; ".join(notes)
+    if not primary["has_texts"].all():
+        return NOT_TESTABLE, "; ".join([OTHER_TEXTS.get(study, "other texts"), *notes])
+    smallest = primary["smallest_p"].astype(float).max()
+    if smallest > LEVEL:
+        return NOT_TESTABLE, "; ".join([f"too few models: the smallest possible p is {smallest:.2g}", *notes])
+    if not primary["says"].notna().any():
+        return NOT_TESTABLE, "; ".join(notes or ["no data"])
+    word = rules.word_of(*(part["says"].dropna() for part in (primary, also, printed)))
+    shown = [f"{_label(row)}: {'yes' if row.says else 'no'}" for row in also.itertuples() if row.says is not None]
+    if primary["says"].eq(False).any() and primary["says"].eq(True).any():
+        shown = [f"{_label(row)}: {'yes' if row.says else 'no'}" for row in primary.itertuples()] + shown
+    differ = [f"printed {row.paper}, ours {short(_recipe(row))}" for row in printed.itertuples() if row.says is False]
+    of_words = ["on 2,260 moral words"] if study == WORDS and COUNTED not in set(primary["evidence"]) else []
+    return word, "; ".join([*shown, *differ, *notes, *of_words])
+
+
+def _label(row) -> str:
+    return row.said or " ".join(filter(None, [row.quantity.replace("_", " "), row.prompt, row.model]))
+
+
+def _recipe(row) -> float | None:
+    return row.corrected if pd.isna(row.as_published) else row.as_published
+
+
+def papers_own(study: Collection) -> Set[str]:
+    """Return what of the paper's own data a collection holds: its models, vocabulary, items; nothing for others."""
+    if not study.holds_papers_models:
+        return frozenset()
+    texts = {ITEMS: "items", WORDS: "words"}.get(study, "vocabulary")
+    return frozenset({"models", texts})
+
+
+# --- gathered -----------------------------------------------------------------------------------------------------
+
+
+def gather(collection: Collection) -> pd.DataFrame:
+    """Return the rows of every sentence, in the paper's order, that notebooks kept for this collection.
+
+    `published` gathers all published collections; a sentence has the rows of the first that can test it, whole
+    vocabularies before items and words. A sentence without rows is not testable here, and its remark says what it
+    needs. InputError if no notebook kept any row.
+    """
+    parts = [VOCABULARY, ITEMS, WORDS, PUBLISHED] if collection == PUBLISHED else [collection]
+    kept = [table for part in parts for table in _kept(part)]
+    if not kept:
+        target = "published" if collection.is_published else "reproduce"
+        raise InputError(f"no claims for collection '{collection}' yet; run the notebooks: make {target}")
+    chosen = {}
+    for table in kept:
+        for claim, rows in table.groupby("claim", sort=False):
+            if claim not in chosen or chosen[claim]["word"].iloc[0] == NOT_TESTABLE != rows["word"].iloc[0]:
+                chosen[claim] = rows
+    of_paper = listed()[listed()["section"] != BEYOND]
+    for claim, needs in of_paper.drop(index=[name for name in chosen if name in of_paper.index])["needs"].items():
+        absent = {"claim": claim, "word": NOT_TESTABLE if collection.is_published else "", "remark": f"needs {needs}"}
+        chosen[claim] = pd.DataFrame([absent], columns=COLUMNS)
+    everything = pd.concat([chosen[claim].astype(object) for claim in listed().index if claim in chosen])
+    texts = [name for name in COLUMNS if name not in (*NUMBERS, "p_corrected")]
+    return everything.fillna(dict.fromkeys(texts, "")).astype(
+        dict.fromkeys([*NUMBERS, "p_corrected"], float)
+    ).reset_index(drop=True)  # fmt: skip
+
+
+def _kept(collection: Collection) -> list[pd.DataFrame]:
+    paths = sorted(collection.claims.glob("*.csv"))
+    return [table for path in paths if len(table := read_claims(path))]
+
+
+def read_claims(path) -> pd.DataFrame:
+    """Return a table of claims as it was written. InputError names a file that is none, and how to have it again."""
+    numbers = [*NUMBERS, "p_corrected"]
+    try:
+        table = pd.read_csv(path, keep_default_na=False, na_values=dict.fromkeys(numbers, ""),
+                            dtype=dict.fromkeys(set(COLUMNS) - set(numbers), str))[COLUMNS]  # fmt: skip
+        return table.astype(dict.fromkeys(numbers, float))
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{path} holds no claims; to have them written again, run: make published") from error
+
+
+def scorecard(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per sentence: what it says, the paper's number, both of ours, one word and a remark.
+
+    table: of `judged` or `gather`. Index: claim. A sentence shows its first primary quantity; the paper's number is
+    that of its first quantity that has one.
+    """
+    rows = {}
+    for claim, of_claim in table.groupby("claim", sort=False):
+        ordered = of_claim.sort_values("role", key=lambda role: role.map({"primary": 0, "printed": 1}).fillna(2),
+                                       kind="stable")  # fmt: skip
+        first = ordered.iloc[0]
+        with_print = ordered[ordered["paper"].fillna("") != ""]
+        paper = with_print.iloc[0] if len(with_print) else None
+        recipe = first if paper is None else paper
+        rows[claim] = {
+            "sentence": listed()["says"][claim],
+            "paper": "" if paper is None else str(paper["paper"]),
+            "by the paper's recipe": "" if pd.isna(recipe["as_published"]) else short(recipe["as_published"]),
+            "corrected": number_text(first) if pd.notna(first["corrected"]) else "",
+            "n": "" if pd.isna(first["n"]) else f"{first['n']:.0f}",
+            "word": first["word"], "remark": first["remark"],
+        }  # fmt: skip
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("claim")
+
+
+def number_text(row: pd.Series) -> str:
+    """Return a number with its interval, `-0.02 [-0.05, 0.01]`; '' where nothing was computed."""
+    number = row["as_published"] if pd.isna(row["corrected"]) else row["corrected"]
+    if pd.isna(number):
+        return ""
+    return short(number) + ("" if pd.isna(row["ci_low"]) else f" [{short(row['ci_low'])}, {short(row['ci_high'])}]")
+
+
+def short(number: float) -> str:
+    """Return a number to two digits, a large or whole one without decimals."""
+    return f"{number:.0f}" if float(number).is_integer() or abs(number) >= 100 else f"{number:.2g}"
+
+
+# --- the paper's tables -------------------------------------------------------------------------------------------
 
 
 def listed() -> pd.DataFrame:
@@ -165,76 +209,35 @@ def listed() -> pd.DataFrame:
     return paper_table("claims").set_index("claim")
 
 
-def families() -> pd.Series:
-    """Return the family of tests of each claim, '' for those that we add: data/paper/families.csv, patterns of ids."""
-    family = pd.Series("", listed().index, name="family")
-    for row in paper_table("families").itertuples():
-        family[[any(fnmatchcase(claim, each) for each in row.claims.split()) for claim in family.index]] = row.family
-    return family.where(~family.index.isin(_added()), "")
+@cache
+def sections() -> dict[str, str]:
+    """Return claim -> section of the paper, or `beyond the paper`."""
+    return listed()["section"].to_dict()
 
 
-def gather(collection: Collection) -> pd.DataFrame:
-    """Return the rows of every claim of data/paper/claims.csv, in its order, that notebooks kept for this collection.
+@cache
+def _declared() -> tuple[Declared, ...]:
+    table = paper_table("numbers")
+    table = table.assign(**{name: pd.to_numeric(table[name]) for name in ("within", "limit")})
+    return tuple(Declared(**row) for row in table.to_dict("records"))
 
-    `published` gathers all published collections, and `note` then begins with the collection. A claim without rows gets
-    one without a verdict, whose note says what it needs. InputError if no notebook kept any row.
+
+def declared(claim: str, quantity: str, prompt: str = "", model: str = "") -> Declared:
+    """Return how numbers.csv declares this quantity of this claim. Raise InputError if it does not."""
+    found = next((row for row in _declared() if row.is_about(claim, quantity, prompt, model)), None)
+    if found is None or claim not in sections():
+        name = " ".join(filter(None, [quantity, prompt, model]))
+        raise InputError(f"'{name}' of '{claim}' is not declared; add it to data/paper/numbers.csv and claims.csv")
+    return found
+
+
+def method_check(*claims: str) -> pd.DataFrame:
+    """Return what planted models say about the estimators of these sentences (data/calibration/method.csv).
+
+    Columns: what was planted, what was found, the null band of models without the effect, power at three sizes.
     """
-    target = "published" if collection.is_published else "reproduce"
-    kept = {part.name: _kept(part, target) for part in dict.fromkeys([*collection.parts, collection])}
-    kept = {name: table for name, table in kept.items() if len(table)}
-    if not kept:
-        raise InputError(f"no claims for collection '{collection}' yet; run the notebooks: make {target}")
-    if collection == PUBLISHED:
-        kept = {name: table.assign(note=name + ": " + table["note"]) for name, table in kept.items()}
-    stated = pd.concat(kept.values(), ignore_index=True)
-    absent = listed().drop(index=stated["claim"].unique())["needs"]
-    rows = pd.DataFrame({"claim": absent.index, "note": "needs " + absent.to_numpy()}, columns=COLUMNS)
-    rows["verdict"] = rows["claim"].isin(_added()).map({True: OURS, False: UNTESTABLE})
-    everything = pd.concat([stated, rows.astype(stated.dtypes)], ignore_index=True)
-    everything = everything.fillna(dict.fromkeys(set(COLUMNS) - set(NUMBERS), ""))
-    return everything.sort_values("claim", key=listed().index.get_indexer, kind="stable", ignore_index=True)
-
-
-def _kept(collection: Collection, target: str) -> pd.DataFrame:
-    texts = {column: str for column in COLUMNS if column not in NUMBERS}  # `paper` too: some numbers have a relation
-    tables = []
-    for path in sorted(collection.claims.glob("*.csv")):
-        try:
-            table = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=dict.fromkeys(NUMBERS, ""))[COLUMNS]
-            tables += [table.astype(dict.fromkeys(NUMBERS, float))] if len(table) else []
-        except (OSError, ValueError, KeyError) as error:
-            raise InputError(f"{path} holds no claims; to have them written again, run: make {target}") from error
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=COLUMNS)
-
-
-# --- shown --------------------------------------------------------------------------------------------------------
-
-
-def readable(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with its numbers as text of four significant digits, blank where missing."""
-
-    def as_text(value: float) -> str:
-        return "" if pd.isna(value) else f"{value:.0f}" if float(value).is_integer() else f"{value:.4g}"
-
-    return table.assign(**{column: table[column].map(as_text).astype(object) for column in NUMBERS if column in table})
-
-
-def beside_paper(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that the paper asks or prints as text, with the committed number of the published words.
-
-    table: as from `keep`. The column `published scores` has what we computed from the scores that the authors released.
-    """
-    keys = ["claim", "quantity", "prompt"]
-    rows = table[table["role"].isin(["primary", "printed"]) | table["paper"].notna()]
-    known = published_table("claims").reindex(columns=[*keys, "as_published", "corrected", "note"]).fillna({"note": ""})
-    known = known[known["note"].astype(str).str.startswith(f"{WORDS}: ")].drop_duplicates(keys)
-    known = known[keys].assign(corrected=known["corrected"].fillna(known["as_published"]))
-    published = readable(rows[keys].merge(known, "left", keys))["corrected"].to_numpy()
-    shown = readable(rows)[[*keys, "paper", "as_published", "corrected", "ci_low", "ci_high", "n", "side", "verdict"]]
-    return shown.assign(paper=shown["paper"].fillna("")).assign(**{"published scores": published})
-
-
-# --- the paper's tables ---------------------------------------------------------------------------------------
+    table = pd.read_csv(ROOT / "data" / "calibration" / "method.csv", keep_default_na=False, na_values="")
+    return table[table["claim"].isin(claims)].set_index("claim")
 
 
 def paper_table(name: str) -> pd.DataFrame:
@@ -249,11 +252,11 @@ def paper_table(name: str) -> pd.DataFrame:
 def published_table(name: str, index: str | list[str] | None = None) -> pd.DataFrame:
     """Return a committed table of the published scores, figures/published/<name>.csv, as `words/03_tau` or `claims`.
 
-    index: the columns that become the index. Tokens such as `null` stay strings; blank numbers of claims are NaN. The
-    table is empty if the file is not there.
+    index: the columns that become the index. Tokens such as `null` stay strings. The table is empty if the file is not
+    there.
     """
     path = PUBLISHED.figures / f"{name}.csv"
     if not path.is_file():
         return pd.DataFrame()
-    table = pd.read_csv(path, keep_default_na=False, na_values=dict.fromkeys(NUMBERS, ""))
+    table = read_claims(path) if name == "claims" else pd.read_csv(path, keep_default_na=False)
     return table if index is None else table.set_index(index)

@@ -1,30 +1,27 @@
 """Means over models and words that are both samples: all models read the same words, so their errors are crossed.
 
 A statistic is computed for each model (a slope, a mean, the log of a spread); `influence` is how much each word moves
-it. The variance of the mean over models is V_words + V_models - V_interaction. V_words comes from words that move all
-models alike, V_models from models that differ. Both contain V_interaction, the error of a word in a model (Cameron,
-Gelbach and Miller 2011, Journal of Business & Economic Statistics 29, 238-249; Owen 2007, Annals of Applied Statistics
-1, 386-411).
+it. A model's statistic plus n times the influence of a word is the word's *pseudo-value*. Least squares of all
+pseudo-values on a constant give the mean over models, and errors clustered by word and by model its interval (Cameron,
+Gelbach and Miller 2011, Journal of Business & Economic Statistics 29, 238-249; statsmodels, `cov_type="cluster"`).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
+import statsmodels.api as sm
+from scipy import stats
 
 from .. import InputError
 
 
 @dataclass(frozen=True)
 class Crossed:
-    """A mean over models with 95% intervals; NaN where one model gives no variance between models.
+    """A mean over models with its 95% interval over words and models; NaN where one model gives no variance.
 
-    `ci_low` and `ci_high`: words and models are samples. `these_low` and `these_high`: only words are a sample.
-    `new_low` and `new_high`: a prediction interval for one new model. `p`: two-sided, against `null`. `df`:
-    Satterthwaite's degrees of freedom. `n` and `models`: how many words and models there are.
+    `p`: two-sided, against `null`. `df`: models less one. `n` and `models`: how many words and models there are.
     """
 
     estimate: float
@@ -33,10 +30,6 @@ class Crossed:
     ci_low: float
     ci_high: float
     p: float
-    these_low: float
-    these_high: float
-    new_low: float
-    new_high: float
     n: int
     models: int
 
@@ -81,73 +74,28 @@ class Measured:
 
 
 def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) -> Crossed:
-    """Return the mean of a statistic over models with its crossed interval, in the unit of the estimates.
+    """Return the mean of a statistic over models with its interval over words and models, t with models - 1 degrees.
 
     `estimates` and `influence`: as in Measured. `null`: the value that p is against. The variance is never less than
-    the one over words or over models alone. Raise InputError for an estimate that is missing, or that has no influence.
+    the one over models alone. Raise InputError for an estimate that is missing, or that has no influence.
     """
     values = estimates.astype(float)
     if (absent := values.index.difference(influence.columns)).size or values.isna().any():
         name = absent[0] if absent.size else values.index[values.isna()][0]
         raise InputError(f"{name} has no estimate with its influence of words; leave it out of the mean")
-    moved = influence[values.index].dropna(how="all").fillna(0.0).to_numpy(dtype=float)
+    moved = influence[values.index].dropna(how="all").fillna(0.0).to_numpy(dtype=float)  # (words, models)
     n, models = moved.shape
-    ends = intervals(values.to_numpy(), moved)
-    variance, df, both = _variance(values.to_numpy(), moved)
-    mean, error = float(ends.estimate), float(np.sqrt(variance))
-    between = max(values.var(ddof=1) - both * models, 0.0) if models > 1 else np.nan  # of the models' true values
-    new = _reach(mean, np.sqrt(between + variance), models - 1)
-    p = float(2 * stats.t.sf(abs(mean - null) / error, df)) if error > 0 else np.nan
-    low, high, these_low, these_high = (float(end) for end in ends[1:])
-    return Crossed(mean, error, float(df), low, high, p, these_low, these_high, *map(float, new), n, models)
-
-
-class Intervals(NamedTuple):
-    """Means over models of several statistics with the intervals of Crossed: an array each."""
-
-    estimate: np.ndarray
-    ci_low: np.ndarray
-    ci_high: np.ndarray
-    these_low: np.ndarray
-    these_high: np.ndarray
-
-
-def intervals(values: np.ndarray, moved: np.ndarray) -> Intervals:
-    """Return the means of many statistics over models with their 95% intervals, each as crossed() gives it.
-
-    `values`: (models, ...). `moved` (words, models, ...) is the influence of each word, 0 where a model lacks the word.
-    """
-    variance, df, _ = _variance(values, moved)
-    mean, of_words = values.mean(axis=0), (moved.mean(axis=1) ** 2).sum(axis=0)
-    return Intervals(mean, *_reach(mean, np.sqrt(variance), df), *_reach(mean, np.sqrt(of_words), len(moved) - 1))
-
-
-def _variance(values: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the variance of the mean, its degrees of freedom, and V_interaction."""
-    n, models = moved.shape[:2]
-    of_words = (moved.mean(axis=1) ** 2).sum(axis=0)
-    both = np.einsum("wm...,wm...->...", moved, moved) / models**2
+    mean = float(values.mean())
     if models == 1:
-        return (missing := np.full(of_words.shape, np.nan)), missing, both
-    of_models = values.var(axis=0, ddof=1) / models
-    variance = np.maximum(of_words + of_models - both, np.maximum(of_words, of_models))
-    parts = of_words**2 / (n - 1) + of_models**2 / (models - 1)
-    df = np.divide(variance**2, parts, out=np.full(of_words.shape, np.nan), where=variance > 0)
-    return variance, df, both
-
-
-def _reach(mean, error, df) -> tuple:
-    half = special.stdtrit(df, 0.975) * error  # stats.t.ppf, without the milliseconds that it takes to ask
-    return mean - half, mean + half
-
-
-def satterthwaite(variance: float, parts: Sequence[float], freedom: Sequence[int]) -> tuple[float, float]:
-    """Return half the width of the 95% interval of an estimate, and its degrees of freedom; NaN without variance.
-
-    `parts`: the independent parts of the variance, each with its degrees of freedom (Satterthwaite 1946).
-    """
-    df = variance**2 / sum(part**2 / own for part, own in zip(parts, freedom, strict=True)) if variance else np.nan
-    return float(stats.t.ppf(0.975, df) * np.sqrt(variance)), float(df)
+        return Crossed(mean, *[np.nan] * 5, n, models)
+    pseudo = (values.to_numpy() + n * moved).ravel()
+    groups = np.column_stack([np.repeat(np.arange(n), models), np.tile(np.arange(models), n)])
+    fit = sm.OLS(pseudo, np.ones_like(pseudo)).fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)
+    variance = max(float(fit.cov_params()[0, 0]), values.var(ddof=1) / models)
+    error, df = np.sqrt(variance), models - 1
+    half = stats.t.ppf(0.975, df) * error
+    p = float(2 * stats.t.sf(abs(mean - null) / error, df)) if error > 0 else np.nan
+    return Crossed(mean, float(error), float(df), mean - half, mean + half, p, n, models)
 
 
 # --- how much each word moves a statistic -------------------------------------------------------------------------

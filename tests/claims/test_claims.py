@@ -1,216 +1,205 @@
-"""Claims are kept, gathered and judged; every claim of the paper has a row, whatever the notebooks said."""
-
-import re
+"""A notebook states estimates; rules judge them; sentences get one word; the scorecard gathers them."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from lib import InputError
-from lib.claims import claims
-from lib.claims.claims import row
-from lib.tables.collection import Collection
+from lib.claims import claims, rules
+from lib.claims.rules import Declared, Numbers
+from lib.tables.collection import EMBEDDED, ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
+
+QUANTITIES = pd.DataFrame(
+    [
+        # claim, quantity, prompt, role, printed, rule, within, limit, needs, said
+        ("S1", "gap", "best", "primary", "", "above", None, 0, "", "gap"),
+        ("S1", "gap_by_ranks", "best", "also", "", "above", None, 0, "", "by ranks"),
+        ("S1", "count", "best", "printed", "8", "count", None, None, "vocabulary", "models"),
+        ("S2", "tau", "GE HP", "primary", "0.29", "rounds", 0.005, None, "", "tau"),
+        ("S3", "b", "", "primary", "", "above", None, 0, "", "b"),
+        ("S3", "p", "", "printed", "< .001", "bound", None, None, "", "p"),
+        ("S4", "skew", "", "primary", "", "above", None, 0, "vocabulary", "skew"),
+        ("S5", "x", "", "primary", "", "above", None, 0, "", "first"),
+        ("S5", "y", "", "primary", "", "above", None, 0, "", "second"),
+        ("B1", "z", "", "primary", "", "above", None, 0, "", "ours"),
+    ],
+    columns=["claim", "quantity", "prompt", "role", "printed", "rule", "within", "limit", "needs", "said"],
+)
+LISTED = pd.DataFrame({"claim": ["S1", "S2", "S3", "S4", "S5", "S6", "B1"],
+                       "section": ["1", "1", "2", "2", "2", "3", rules.BEYOND],
+                       "says": "it is so", "needs": "a long wait"})  # fmt: skip
+SURE = {"corrected": 0.5, "ci_low": 0.4, "ci_high": 0.6}
+UNSURE = {"corrected": 0.1, "ci_low": -0.1, "ci_high": 0.3}
 
 
 @pytest.fixture
-def kept(tmp_path, monkeypatch):
-    """The folder below which claims are kept, a temporary one."""
-    monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
-    return tmp_path
+def paper(monkeypatch, tmp_path):
+    """Sentences and quantities of our own, the paper's ten models, and an empty folder for what notebooks keep."""
+    tables = {"claims": LISTED, "numbers": QUANTITIES.assign(model="", where="")}
+    monkeypatch.setattr(claims, "paper_table", tables.__getitem__)
+    for cached in (claims.sections, claims._declared):
+        cached.cache_clear()
+    monkeypatch.setattr(Collection, "holds_papers_models", property(lambda study: study.is_published))
+    monkeypatch.setattr(Collection, "claims", property(lambda study: tmp_path / study.name))
+    yield tmp_path
+    for cached in (claims.sections, claims._declared):
+        cached.cache_clear()
 
 
-# --- the list -----------------------------------------------------------------------------------------------------
+def word(claim, *estimates, study=WORDS):
+    return claims.state(study, "04", [{"claim": claim} | one for one in estimates]).loc[claim, "word"]
 
 
-def test_the_list_is_whole():
-    listed = claims.listed()
-    assert listed.index.is_unique
-    assert 50 <= len(listed) <= 90
-    assert not (listed == "").any(axis=None)
-    assert all(re.fullmatch(r"(S[2-57]|A1|C)\.[a-z._]+", claim) for claim in listed.index)
+def test_a_sentence_holds_if_its_interval_and_its_corrected_p_say_so(paper):
+    gap = {"quantity": "gap", "prompt": "best"}
+    assert word("S1", gap | SURE) == "holds"
+    assert word("S1", gap | UNSURE) == "not shown"
+    assert word("S1", gap | SURE | {"p": 0.2}) == "not shown"  # the p is of a stricter test than the interval
 
 
-# --- rows are judged by what is declared ----------------------------------------------------------------------------
+def test_another_scale_can_weaken_a_sentence_and_not_carry_it(paper):
+    gap, ranks = {"quantity": "gap", "prompt": "best"}, {"quantity": "gap_by_ranks", "prompt": "best"}
+    card = claims.state(WORDS, "04", [{"claim": "S1"} | gap | SURE, {"claim": "S1"} | ranks | UNSURE])
+    assert card.loc["S1", "word"] == "partly"
+    assert "by ranks: no" in card.loc["S1", "remark"]
+    assert word("S1", gap | UNSURE, ranks | SURE) == "not shown"
 
 
-def judged(*names, own=claims.THE_PAPER, **fields) -> pd.Series:
-    return claims.judged([claims.row(*names, **fields)], own).iloc[0]
+def test_a_printed_number_counts_on_the_texts_that_it_is_about(paper):
+    rows = [{"quantity": "gap", "prompt": "best"} | SURE, {"quantity": "count", "prompt": "best", "as_published": 5}]
+    assert word("S1", *rows) == "holds"  # 5 of the models on words say nothing about 8 on the vocabulary
+    assert word("S1", *rows, study=VOCABULARY) == "partly"
+    rows[1]["as_published"] = 8
+    assert word("S1", *rows, study=VOCABULARY) == "holds"
 
 
-def test_a_row_gets_the_papers_number_and_a_verdict_by_its_rule():
-    mean = judged("S4.tau.models", "mean", "GW", as_published=0.554, corrected=0.504, n=45)
-    assert (mean.paper, mean.verdict, mean.n) == (0.55, "only as published", 45)  # .554 rounds to .55, .504 does not
-    assert (mean.side, mean.role) == ("", claims.declared("S4.tau.models", "mean", "GW").role)
-    assert judged("S4.tau.models", "mean", "GW", corrected=0.5549).verdict == "reproduced"
-    assert judged("S4.tau.models", "mean", "GW", corrected=0.5549, paper=0.56).verdict == "not reproduced"
+def test_a_number_that_comes_out_with_an_invalid_test_is_a_number_only(paper):
+    rows = [{"quantity": "b"} | UNSURE, {"quantity": "p", "as_published": 0.0001}]
+    assert word("S3", *rows) == "number only"
+    rows[1]["as_published"] = 0.01
+    assert word("S3", *rows) == "not shown"
 
 
-def test_the_interval_that_is_judged_need_not_be_the_one_that_is_stated():
-    for low, said in ((0.1, "reproduced"), (-0.1, "undecided")):
-        gap = judged("S3.slope.best", "gap", "best", judged=(low, 2.0), corrected=1.0, ci_low=0.5, ci_high=1.5)
-        assert (gap.verdict, gap.ci_low, gap.ci_high) == (said, 0.5, 1.5)
+def test_what_no_data_could_show_is_not_testable(paper):
+    assert word("S4", {"quantity": "skew"} | SURE) == "not testable here"  # it is about the vocabulary
+    assert word("S4", {"quantity": "skew"} | SURE, study=VOCABULARY) == "holds"
+    assert word("S4", {"quantity": "skew", "evidence": "counted"} | SURE) == "holds"  # from the paper's own table
+    assert word("S3", {"quantity": "b", "smallest_p": 0.1} | UNSURE) == "not testable here"
+    assert word("S3", {"quantity": "b", "smallest_p": 0.005} | SURE) == "holds"
+    assert word("S3", {"quantity": "b"}) == "not testable here"  # nothing was computed
+
+
+def test_several_quantities_that_disagree_make_it_partly(paper):
+    assert word("S5", {"quantity": "x"} | SURE, {"quantity": "y"} | UNSURE) == "partly"
+    assert word("S5", {"quantity": "x"} | SURE, {"quantity": "y"} | SURE) == "holds"
+
+
+def test_the_tests_of_a_notebook_are_corrected_together(paper):
+    one = {"claim": "S3", "quantity": "b", "corrected": 1, "ci_low": 0.1, "ci_high": 1.9, "p": 0.04}
+    other = {"claim": "S5", "quantity": "x", "corrected": 1, "ci_low": -1, "ci_high": 3, "p": 0.5}
+    assert claims.state(WORDS, "04", [one]).loc["S3", "word"] == "holds"
+    assert claims.state(WORDS, "04", [one, other]).loc["S3", "word"] == "not shown"  # .04 x 2 tests
+    p = claims.judged(WORDS, [one, other, one | {"claim": "S4", "quantity": "skew", "p": 0.01}])["p_corrected"]
+    assert p.tolist() == pytest.approx([0.06, 0.5, 0.03])  # .04 x 3/2, .5 x 3/3, .01 x 3/1
+
+
+def test_models_other_than_the_papers_have_no_word(paper):
+    assert word("S1", {"quantity": "gap", "prompt": "best"} | SURE, study=EMBEDDED) == ""
+
+
+def test_a_question_of_ours_is_beyond_the_paper(paper):
+    assert word("B1", {"quantity": "z"} | SURE) == rules.BEYOND
 
 
 @pytest.mark.parametrize(
-    "own, said", [("models vocabulary", "not reproduced"), ("models", "on other texts"), ("", "not testable here")]
-)
-def test_there_is_a_side_but_no_verdict_where_the_papers_own_is_missing(own, said):
-    gap = {"corrected": -1.0, "ci_low": -1.5, "ci_high": -0.5}
-    found = judged("S3.slope.best", "gap", "best", own=set(own.split()), **gap)
-    assert (found.side, found.verdict) == ("against", said)
-    stated = claims.row("S3.slope.best", "gap", "best", own=set(own.split()), **gap)
-    assert claims.judged([stated], claims.THE_PAPER)["verdict"].tolist() == [
-        said
-    ]  # the row knows better than its table
-
-
-def test_a_quantity_that_is_not_declared_has_no_verdict():
-    assert judged("C.coverage", "coverage", corrected=0.95).verdict == "not in the paper"
-    assert judged("S2.tau", "of_our_own", corrected=0.95).verdict == "not testable here"
-    assert judged("S4.tau.models", "mean", "other prompt", as_published=0.55).paper is None
-
-
-@pytest.mark.parametrize(
-    "population, own, evidence",
+    ("estimates", "says"),
     [
-        ("vocabulary", "models vocabulary", "recomputed"),
-        ("moral words", "models", "other texts"),
-        ("texts of mine", "", "other texts"),
-        ("figures (printed)", "models vocabulary", "counted"),
-        ("small models", "", "planted"),
+        ([{"claim": "S1", "quantity": "ratio"}], "'ratio' of 'S1' is not declared"),
+        ([{"claim": "S1", "quantity": "gap", "prompt": "worst"}], "'gap worst' of 'S1' is not declared"),
+        ([{"claim": "S3", "quantity": "b", "low": 1}], "no field 'low'"),
+        ([{"claim": "S3", "quantity": "b"}] * 2, "stated twice"),
     ],
 )
-def test_evidence_follows_from_what_a_row_was_computed_on(population, own, evidence):
-    gap = judged("S3.slope.best", "gap", "best", own=set(own.split()), population=population, corrected=1.0)
-    assert gap["evidence"] == evidence
-    assert judged("S3.slope.best", "gap", "best", population=population, evidence="counted")["evidence"] == "counted"
+def test_an_estimate_that_cannot_be_judged_is_refused(paper, estimates, says):
+    with pytest.raises(InputError, match=says):
+        claims.state(WORDS, "04", estimates)
 
 
-def test_an_interval_without_a_p_gets_the_p_that_it_implies():
-    z = 1.959964
-    gap = {"corrected": 1.0, "ci_low": 0.0, "ci_high": 2.0}  # it just reaches the limit of 0: p = .05
-    assert judged("S3.slope.best", "gap", "best", **gap)["p"] == pytest.approx(0.05, abs=1e-6)
-    ratio = judged("S3.spread", "ratio", "greatest", corrected=2.0, ci_low=2 - z / 2, ci_high=2 + z / 2)
-    assert ratio["p"] == pytest.approx(0.0455, abs=1e-4)  # two standard errors above the limit of 1
-    assert judged("S3.slope.best", "gap", "best", p=0.3, **gap)["p"] == 0.3  # its own p is kept
-    nine = {"corrected": 9, "ci_low": 5.55, "ci_high": 9.97, "n": 10}
-    assert judged("S4.holocaust", "models_above_the_lowest", "GE", **nine)["p"] == pytest.approx(22 / 1024)
-    assert judged("S4.tau.human", "mean", "GE", corrected=0.3, ci_low=0.2, ci_high=0.4)["p"] is None
+def test_the_scorecard_takes_each_sentence_from_the_data_that_can_test_it(paper):
+    claims.state(WORDS, "02", [{"claim": "S4", "quantity": "skew"} | SURE, {"claim": "S3", "quantity": "b"} | SURE])
+    claims.state(ITEMS, "06", [{"claim": "S2", "quantity": "tau", "prompt": "GE", "as_published": 0.26}])
+    gathered = claims.gather(PUBLISHED)
+    words = gathered.drop_duplicates("claim").set_index("claim")["word"]
+    # In the paper's order; what nobody stated cannot be tested here, and a question of ours is left out.
+    assert list(words.index) == ["S1", "S2", "S3", "S4", "S5", "S6"]
+    assert words["S2"] == "not shown" and words["S3"] == "holds" and words["S6"] == "not testable here"
+    assert words["S4"] == "not testable here"
+    claims.state(VOCABULARY, "02", [{"claim": "S4", "quantity": "skew"} | SURE])
+    words = claims.gather(PUBLISHED).drop_duplicates("claim").set_index("claim")["word"]
+    assert words["S4"] == "holds" and words["S3"] == "holds"
 
 
-def test_a_census_has_no_interval():
-    share = judged("S2.code", "share_of_code", model="R-Lla-3B", as_published=18 / 22, ci_low=0.6, ci_high=0.95, n=22)
-    assert share[["ci_low", "ci_high", "p"]].isna().all() and share["verdict"] == "reproduced"
-    half = judged("S2.code", "share_of_code", model="R-Lla-3B", as_published=0.5, n=22)
-    assert half["verdict"] == "not reproduced"  # `predominantly` is more than half
+def test_claims_read_back_as_they_were_written(paper):
+    claims.state(WORDS, "02", [{"claim": "S3", "quantity": "b", "remark": "null"} | SURE])
+    [path] = (paper / WORDS.name).glob("*.csv")
+    again = claims.read_claims(path)
+    assert again.loc[0, "note"] == "null" and again.loc[0, "ci_low"] == 0.4 and np.isnan(again.loc[0, "as_published"])
+    path.write_text("no,claims\n1,2\n")
+    with pytest.raises(InputError, match="holds no claims"):
+        claims.gather(WORDS)
 
 
-def test_a_row_has_known_fields_only():
-    with pytest.raises(TypeError, match="no field 'corected'; choose among as_published, corrected"):
-        claims.row("S2.tau", "mean", corected=0.5)
+def test_no_claims_name_the_command_that_writes_them(paper):
+    with pytest.raises(InputError, match="make published"):
+        claims.gather(PUBLISHED)
 
 
-def test_what_a_collection_holds_of_the_paper(monkeypatch):
-    assert claims.papers_own(Collection("mine"), 99_999) == set()
-    monkeypatch.setattr(Collection, "holds_papers_models", True)
-    assert claims.papers_own(Collection("mine"), 9_999) == {"models"}
-    assert claims.papers_own(Collection("mine"), 10_000) == {"models", "vocabulary"}
-    assert claims.papers_own(Collection("published-items")) == {"models", "items"}
-    assert claims.papers_own(Collection("published-vocabulary")) == {"models", "language models"}
+# --- rules --------------------------------------------------------------------------------------------------------
 
 
-# --- kept and gathered --------------------------------------------------------------------------------------------
+def says(rule, printed="", within=None, limit=None, **numbers):
+    row = Declared("S1", "x", "", "", "primary", printed, rule, within, limit, "", "", "")
+    return rules.judge(row, Numbers(**numbers))
 
 
-def test_what_is_kept_comes_back(kept):
-    rows = [
-        row("S4.tops", "n_unconditional_love", "GE", corrected=6, n=10, note="null"),
-        row("S4.tau.human", "mean", "GE", paper=".29", as_published=0.263, ci_low=0.25, ci_high=0.27, p=1e-300),
-    ]
-    shown = claims.keep(Collection("mine"), "06", rows)
-    assert set(shown["population"]) == {"texts of mine"}
-    assert list(shown.columns) == claims.COLUMNS
-    found = claims.gather(Collection("mine")).set_index(["claim", "quantity"])
-    assert found.loc[("S4.tops", "n_unconditional_love"), "note"] == "null"  # a note is never a missing value
-    tau = found.loc[("S4.tau.human", "mean")]
-    assert (tau["as_published"], tau["ci_low"], tau["p"], tau["paper"]) == (0.263, 0.25, 1e-300, ".29")
-    assert np.isnan(tau["corrected"]) and tau["model"] == ""
+@pytest.mark.parametrize(
+    ("expected", "rule", "given"),
+    [
+        (True, "rounds", {"printed": "0.29", "within": 0.005, "as_published": 0.2936, "corrected": 0.9}),
+        (False, "rounds", {"printed": "0.29", "within": 0.005, "as_published": 0.2632}),
+        (True, "rounds", {"printed": "1805124", "within": 0, "corrected": 1804776}),  # 0.02% less: the same number
+        (False, "rounds", {"printed": "1805124", "within": 0, "corrected": 1800000}),
+        (True, "bound", {"printed": "< .05", "as_published": 0.01}),
+        (False, "bound", {"printed": "> .10", "as_published": 0.01}),
+        (False, "above", {"limit": 0.5, "corrected": 0.54, "ci_low": 0.48, "ci_high": 0.61}),
+        (True, "above", {"limit": 0, "corrected": 0.54, "ci_low": 0.48, "ci_high": 0.61}),
+        (True, "below", {"limit": 0, "corrected": -1, "ci_low": -2, "ci_high": -0.1}),
+        (False, "below", {"limit": 0, "corrected": -1, "ci_low": -2, "ci_high": 0.1}),
+        (True, "at least", {"limit": 3, "corrected": 3}),
+        (False, "more than", {"limit": 3, "corrected": 3}),
+        (True, "at most", {"limit": 3, "corrected": 3}),
+        (False, "less than", {"limit": 3, "corrected": 3}),
+        (True, "count", {"printed": "8", "as_published": 8, "corrected": 2}),
+        (False, "count", {"printed": "8", "as_published": 9}),
+        (True, "all", {"corrected": 10, "n": 10}),
+        (False, "most", {"corrected": 5, "n": 10}),
+        (True, "at most half", {"corrected": 5, "n": 10}),
+        (None, "above", {"limit": 0}),
+    ],
+)
+def test_rules(expected, rule, given):
+    assert says(rule, **given) is expected
 
 
-def test_every_claim_of_the_paper_is_gathered_in_its_order(kept):
-    claims.keep(Collection("mine"), "06", [row("S4.tops", "n"), row("S4.data", "items")])
-    claims.keep(Collection("mine"), "03", [row("S2.tau", "mean")])
-    found = claims.gather(Collection("mine"))
-    assert pd.unique(found["claim"]).tolist() == claims.listed().index.tolist()
-    silent = found[~found["claim"].isin(["S4.tops", "S4.data", "S2.tau"])]
-    ours = silent["claim"].map(claims.listed()["says"]).str.startswith("Not in the paper")
-    assert set(silent.loc[~ours, "verdict"]) == {"not testable here"}
-    assert set(silent.loc[ours, "verdict"]) == {"not in the paper"}
-    assert silent["note"].str.startswith("needs ").all()
-    assert len(silent) == len(claims.listed()) - 3
+def test_the_p_that_an_interval_implies():
+    row = Declared("S1", "x", "", "", "primary", "", "above", None, 0.5, "", "", "")
+    low, high = 0.7 - 1.959964 * 0.1, 0.7 + 1.959964 * 0.1  # (.7 - .5) / .1 = 2 standard errors above the limit
+    assert rules.p_of_interval(row, Numbers(None, 0.7, low, high)) == pytest.approx(0.0455, abs=1e-4)
+    assert rules.p_of_interval(row, Numbers(None, 0.7)) is None
 
 
-def test_a_notebook_that_runs_again_replaces_what_it_said(kept):
-    claims.keep(Collection("mine"), "06", [row("S4.data", "items"), row("S4.data", "matches_mean")])
-    claims.keep(Collection("mine"), "06", [row("S4.data", "items", corrected=3)])
-    found = claims.gather(Collection("mine"))
-    assert found.loc[found["claim"] == "S4.data", "corrected"].tolist() == [3]
-
-
-def test_published_gathers_its_collections_and_says_which(kept):
-    claims.keep(Collection("published-items"), "06", [row("S4.data", "items", note="all of them")])
-    claims.keep(Collection("published-words"), "03", [row("S2.tau", "mean")])
-    claims.keep(Collection("embedded"), "03", [row("S2.tau", "mean", note="another")])
-    found = claims.gather(Collection("published")).set_index("claim")["note"]
-    assert found["S4.data"] == "published-items: all of them"
-    assert found["S2.tau"] == "published-words: "
-    assert len(found) == len(claims.listed())
-
-
-def test_a_notebook_that_states_nothing_is_no_harm(kept):
-    claims.keep(Collection("mine"), "05", [])
-    with pytest.raises(InputError, match="no claims for collection 'mine' yet; run the notebooks: make reproduce"):
-        claims.gather(Collection("mine"))
-    with pytest.raises(InputError, match="no claims for collection 'published' yet; run the notebooks: make published"):
-        claims.gather(Collection("published"))
-    claims.keep(Collection("mine"), "06", [row("S4.data", "items", corrected=1)])
-    assert claims.gather(Collection("mine"))["corrected"].sum() == 1
-
-
-def test_two_rows_of_one_name_are_refused(kept):
-    twice = [row("S4.tops", "position", note="mean"), row("S4.tops", "position", note="mean")]
-    with pytest.raises(InputError, match="claim S4.tops is stated twice"):
-        claims.keep(Collection("mine"), "06", twice)
-    with pytest.raises(InputError, match="'S4.tao' is no claim of data/paper/claims.csv"):
-        claims.keep(Collection("mine"), "06", [row("S4.tao", "mean")])
-
-
-# --- shown ----------------------------------------------------------------------------------------------------------
-
-
-def test_numbers_are_shown_at_their_own_size():
-    table = pd.DataFrame(
-        {"n": [7530.0, 10], "p": [0.00004321, np.nan], "corrected": [479.35631, -0.5], "note": ["a", ""]}
-    )
-    shown = claims.readable(table)
-    assert shown["n"].tolist() == ["7530", "10"]
-    assert shown["p"].tolist() == ["4.321e-05", ""]
-    assert shown["corrected"].tolist() == ["479.4", "-0.5"]
-    assert shown["note"].tolist() == ["a", ""]
-
-
-@pytest.mark.parametrize("content", ["", "claim,quantity\nS2.tau,mean\n", "\0", "a,b\n1\n2,3,4\n"])
-def test_a_file_that_holds_no_claims_is_named_with_what_writes_it_again(kept, content):
-    claims.keep(Collection("published-words"), "03", [row("S2.tau", "mean")])
-    (Collection("published-words").claims / "04.csv").write_text(content)
-    with pytest.raises(InputError, match="04.csv holds no claims; .*: make published"):
-        claims.gather(Collection("published-words"))
-
-
-def test_a_collection_that_cannot_be_tested_has_undecided_sentences_and_a_reason(kept):
-    error = claims.undecided(Collection("mine"), "04", ("S3.s",), "one model reads two words.", claims.THE_PAPER)
-    assert str(error) == "one model reads two words. The sentences of this notebook are kept as undecided."
-    found = claims.gather(Collection("mine"))
-    stated = found[found["claim"].str.startswith("S3.slope")]
-    assert set(stated["claim"]) == {"S3.slope.best", "S3.slope.greatest", "S3.slope.worst"}
-    assert (stated["verdict"] == "undecided").all() and (stated["note"] == "one model reads two words.").all()
+def test_every_declared_quantity_has_a_rule_a_role_and_a_sentence():
+    declared = claims._declared()
+    assert {row.rule for row in declared} <= set(rules.RULES)
+    assert {row.role for row in declared} <= {"primary", "also", "printed"}
+    assert {row.claim for row in declared} <= set(claims.listed().index)
