@@ -1,4 +1,4 @@
-"""The paper's sentences: a notebook states its estimates, one rule per quantity judges them, the scorecard gathers them.
+"""The paper's sentences: a notebook states its estimates, one rule per quantity judges them, a scorecard gathers them.
 
 data/paper/claims.csv lists the sentences in our words. data/paper/numbers.csv lists their quantities: what the paper
 prints, and the rule that judges our number (rules.py). A notebook ends with
@@ -60,8 +60,8 @@ def judged(study: Collection, estimates: list[dict]) -> pd.DataFrame:
         p = rules.p_of_interval(row, ours) if one["p"] is None else one["p"]
         has_texts = not row.needs or row.needs in own or one["evidence"] == COUNTED
         says = rules.judge(row, ours) if has_texts else None
-        rows.append(one | {"paper": row.printed, "role": row.role, "said": row.said, "p": p, "says": says,
-                           "has_texts": has_texts, "note": one["remark"] or "", "population": study.population})  # fmt: skip
+        of_row = {"paper": row.printed, "role": row.role, "said": row.said, "population": study.population}
+        rows.append(one | of_row | {"p": p, "says": says, "has_texts": has_texts, "note": one["remark"] or ""})
     table = pd.DataFrame(rows, columns=[*dict.fromkeys([*COLUMNS, "said", "says", "has_texts", "smallest_p"])])
     if (twice := table.duplicated(list(NAMES))).any():
         first = table.loc[twice].iloc[0]

@@ -104,7 +104,7 @@ RULES: dict[str, Callable[[Declared, Numbers], bool]] = {
     "at most": lambda row, ours: bool(ours.main <= row.limit),
     "more than": lambda row, ours: bool(ours.main > row.limit),
     "less than": lambda row, ours: bool(ours.main < row.limit),
-    # A count of models by the paper's recipe equals the printed one; is that of all; of more than half; of at most half.
+    # A count of models by the paper's recipe equals the printed one; a count is all, more than half, or at most half.
     "count": lambda row, ours: bool(ours.recipe == float(row.printed)),
     "all": lambda row, ours: bool(ours.main == ours.n),
     "most": lambda row, ours: bool(ours.main > ours.n / 2),

@@ -77,7 +77,7 @@ def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) ->
     """Return the mean of a statistic over models with its interval over words and models, t with models - 1 degrees.
 
     `estimates` and `influence`: as in Measured. `null`: the value that p is against. The variance is never less than
-    the one over models alone. Raise InputError for an estimate that is missing, or that has no influence.
+    the one over words or over models alone. Raise InputError for an estimate that is missing, or that has no influence.
     """
     values = estimates.astype(float)
     if (absent := values.index.difference(influence.columns)).size or values.isna().any():
@@ -91,11 +91,12 @@ def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) ->
     pseudo = (values.to_numpy() + n * moved).ravel()
     groups = np.column_stack([np.repeat(np.arange(n), models), np.tile(np.arange(models), n)])
     fit = sm.OLS(pseudo, np.ones_like(pseudo)).fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)
-    variance = max(float(fit.cov_params()[0, 0]), values.var(ddof=1) / models)
+    of_words = (moved.mean(axis=1) ** 2).sum()  # the difference of two-way clustering can fall below either part
+    variance = max(float(fit.cov_params()[0, 0]), of_words, values.var(ddof=1) / models)
     error, df = np.sqrt(variance), models - 1
     half = stats.t.ppf(0.975, df) * error
     p = float(2 * stats.t.sf(abs(mean - null) / error, df)) if error > 0 else np.nan
-    return Crossed(mean, float(error), float(df), mean - half, mean + half, p, n, models)
+    return Crossed(mean, float(error), float(df), float(mean - half), float(mean + half), p, n, models)
 
 
 # --- how much each word moves a statistic -------------------------------------------------------------------------
