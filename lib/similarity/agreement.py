@@ -11,11 +11,13 @@ from sklearn.manifold import MDS
 from .. import InputError
 from ..stats import resampling
 from ..stats.crossed import Crossed, crossed
-from ..stats.pair_model import refuse_malformed
-from ..stats.rankings import matrix_of_pairs, refuse_constant
-from ..tables import registry
+from ..stats.rankings import refuse_constant
+from ..stats.relabelling import refuse_malformed
+from ..tables import downloads, registry
 
 MOMENTS = ["mean", "variance", "skewness"]
+PAPER = "brchristian/reward_model_optimal_pessimal_tokens"  # the authors' repository
+TABLE_3 = "tables/output/table_3_distribution_moments.csv"
 
 # --- what can be compared ------------------------------------------------------------------------------------------
 
@@ -87,8 +89,7 @@ def skews(
 
     Both arguments map a prompt to rewards, texts x models. `as_published` has the texts as the paper takes them, where
     ` love` and `love` are two. `distinct` has trimmed texts. The column as_published counts over the first, all others
-    are about the second. n_positive has an interval over texts. mean has one over texts and models, and new_low and
-    new_high are for a new model.
+    are about the second. n_positive has an interval over texts, and mean has one over texts and models.
     """
     rows = {}
     for prompt, rewards in distinct.items():
@@ -99,9 +100,14 @@ def skews(
         others, mean = ", ".join(skewness.index[skewness <= 0]) or "none", mean_skewness(rewards)
         counts = {"as_published": published, "n_positive": int((skewness > 0).sum()), "models": len(skewness)}
         counts |= {"ci_low": int(ends[0]), "ci_high": int(ends[1]), "others": others, "n": mean.n, "p": mean.p}
-        rows[prompt] = counts | {"mean": mean.estimate, "mean_low": mean.ci_low, "mean_high": mean.ci_high,
-                                 "new_low": mean.new_low, "new_high": mean.new_high}  # fmt: skip
+        rows[prompt] = counts | {"mean": mean.estimate, "mean_low": mean.ci_low, "mean_high": mean.ci_high}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("prompt")
+
+
+def released_moments() -> pd.DataFrame:
+    """Return Table 3 as the authors released it, with three decimals."""
+    table = pd.read_csv(downloads.fetch(PAPER, TABLE_3), keep_default_na=False).set_index("Model")
+    return table.rename(columns=str.lower)[MOMENTS].astype(float)
 
 
 def mean_skewness(rewards: pd.DataFrame) -> Crossed:
@@ -128,72 +134,19 @@ def spearman_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
     return rewards.corr(method="spearman")
 
 
-def rbo_matrix(rewards: pd.DataFrame, p: float = 0.98) -> pd.DataFrame:
-    """Return the rank-biased overlap between each two models' rankings, in [0, 1], models x models (Fig A1)."""
-    return matrix_of_pairs(rewards.columns, lambda a, b: rank_biased_overlap(rewards[a], rewards[b], p))
+def mean_over_pairs(matrix: pd.DataFrame) -> tuple[float, float, float]:
+    """Return the mean over pairs of different models, and its 95% interval for other models (NaN for under three).
 
-
-def rank_biased_overlap(first: np.ndarray, second: np.ndarray, p: float = 0.98) -> float:
-    """Return the extrapolated rank-biased overlap of two rankings of the same n items, in [0, 1]; 1 = the same ranking.
-
-    The highest reward is at rank 1, and items are in one order. A reader goes on to the next rank with probability p.
-    The overlap is the agreement that she expects where she stops. With p = .98 the first 50 ranks carry 86% of the
-    weight. S_d holds the items of rank d or better, and tied items share the best rank:
-
-        A_d = 2 |S_d & T_d| / (|S_d| + |T_d|)                                    (their equation 28)
-        RBO_EXT = A_n p^n + (1 - p) / p * (A_1 p + A_2 p^2 + ... + A_n p^n)      (32, for lists of one length)
-
-    Source: Webber, Moffat and Zobel (2010), A similarity measure for indefinite rankings, ACM TOIS 28(4), 20.
+    A model is in many pairs, so the interval is a jackknife over models (Arvesen 1969), t with models - 1 degrees.
     """
-    if not 0 < p < 1:
-        raise InputError(f"p must lie between 0 and 1, not at {p}; the nearer to 1, the deeper the reader goes")
-    first, second = (stats.rankdata(-np.asarray(values, dtype=float), method="min") for values in (first, second))
-    n = len(first)
-    if n == 0 or len(second) != n:
-        raise InputError(f"rankings of {n} and {len(second)} items cannot be compared; rank the same items in both")
-
-    def at_or_above(ranks: np.ndarray) -> np.ndarray:  # (n,) how many items have rank d or better, d = 1 ... n
-        return np.bincount(ranks, minlength=n + 1)[1:].cumsum()
-
-    common = at_or_above(np.maximum(first, second))
-    agreement = 2 * common / (at_or_above(first) + at_or_above(second))
-    weights = (1 - p) * p ** np.arange(n)
-    return float(agreement[-1] * p**n + weights @ agreement)
-
-
-def wordings_against_models(
-    first: pd.DataFrame, second: pd.DataFrame, resamples: int = 200, most: int = 2000, seed: int = 0
-) -> pd.DataFrame:
-    """Return whether another wording or another model changes a ranking more: columns tau, ci_low, ci_high (95%).
-
-    first, second: rewards of the same texts and three or more models under two wordings of one question. `other
-    wording` is the mean tau of a model with itself under the other wording. `other model` is that of two models under
-    the first. The variance is that of the bootstrap over texts (m = most of n, scaled) plus that over models. Their
-    interaction is not subtracted, so intervals are too wide rather than too narrow.
-    """
-    ranks = np.stack([frame.rank(method="dense").to_numpy(dtype=int) for frame in (first, second)])  # (2, texts, k)
-    n, models = ranks.shape[1:]
-    a, b = np.triu_indices(models, 1)
-    random = np.random.default_rng(seed)
-
-    def taus(rows: np.ndarray) -> tuple[list[float], list[float]]:
-        asked, reworded = ranks[:, rows]
-        within = [stats.kendalltau(asked[:, m], reworded[:, m]).statistic for m in range(models)]
-        return within, [stats.kendalltau(asked[:, i], asked[:, j]).statistic for i, j in zip(a, b, strict=True)]
-
-    def means(within, between, times: np.ndarray) -> np.ndarray:  # times: how often each model was drawn
-        wording, model = np.average(within, weights=times), np.average(between, weights=times[a] * times[b])
-        return np.array([wording, model, wording - model])
-
-    once, m = np.ones(models), min(n, most)
-    whole = taus(np.arange(n))
-    of_texts = resampling.bootstrap(lambda rows: means(*taus(rows), once), n, resamples, random, size=m)
-    drawn = resampling.bootstrap(lambda ks: resampling.times_drawn(ks, models), models, 20 * resamples, random)
-    of_models = [means(*whole, times) for times in drawn if np.count_nonzero(times) > 1]  # no model with itself
-    variance = np.var(of_texts, axis=0, ddof=1) * m / n + np.var(of_models, axis=0, ddof=1)
-    tau, reach = means(*whole, once), stats.t.ppf(0.975, models - 1) * np.sqrt(variance)
-    columns = {"tau": tau, "ci_low": tau - reach, "ci_high": tau + reach}
-    return pd.DataFrame(columns, index=["other wording", "other model", "difference"])
+    k, values = len(matrix), matrix.to_numpy(dtype=float)
+    mean = float(values[np.triu_indices(k, 1)].mean())
+    if k < 3:
+        return mean, float("nan"), float("nan")
+    own = (values.sum(axis=1) - values.diagonal()) / (k - 1)  # a model's mean with the others
+    pseudo = mean + 2 * (k - 1) / (k - 2) * (own - mean)
+    half = stats.t.ppf(0.975, k - 1) * pseudo.std(ddof=1) / np.sqrt(k)
+    return mean, float(mean - half), float(mean + half)
 
 
 def correlation(first: pd.DataFrame, second: pd.DataFrame) -> float:
@@ -201,38 +154,6 @@ def correlation(first: pd.DataFrame, second: pd.DataFrame) -> float:
     upper = np.triu_indices(len(first), 1)
     values = [matrix.loc[first.index, first.index].to_numpy(dtype=float)[upper] for matrix in (first, second)]
     return float(np.corrcoef(values)[0, 1]) if len(upper[0]) > 2 else float("nan")
-
-
-# --- the dimension of rewards -----------------------------------------------------------------------------------
-
-
-def dimension(rewards: Mapping[str, pd.DataFrame], components: int = 2, groups: int = 20) -> pd.DataFrame:
-    """Return how much of the variance of rewards the first principal components explain, in [0, 1].
-
-    rewards: model -> texts x prompts. Texts that a model lacks are left out for all. There is a row per model, for `all
-    together` (a column per prompt of a model), and for the `mean of models`. `explained` is by so many components, with
-    a 95% interval by the jackknife over groups of texts. `effective` is 1 / the sum of squared shares.
-    """
-    together = pd.concat(rewards, axis=1).dropna()
-    z, texts = together.to_numpy(dtype=float), np.arange(len(together))
-    blocks = {name: np.flatnonzero(together.columns.get_level_values(0) == name) for name in rewards}
-    blocks["all together"] = np.arange(z.shape[1])
-
-    def explained(rows: np.ndarray) -> pd.DataFrame:
-        correlations, table = np.corrcoef(z[rows], rowvar=False), {}
-        for name, own in blocks.items():
-            values = np.linalg.eigvalsh(correlations[np.ix_(own, own)])[::-1]
-            share = values / values.sum()
-            table[name] = [len(share), share[0], share[:components].sum(), 1 / (share**2).sum()]
-        table["mean of models"] = list(np.mean([table[name] for name in rewards], axis=0))
-        return pd.DataFrame.from_dict(table, orient="index", columns=["prompts", "first", "explained", "effective"])
-
-    table = explained(texts)
-    without = np.array([explained(texts[texts % groups != group])["explained"] for group in range(groups)])
-    reach = stats.t.ppf(0.975, groups - 1) * np.sqrt((groups - 1) * without.var(axis=0))
-    table.insert(3, "ci_low", table["explained"] - reach)
-    table.insert(4, "ci_high", table["explained"] + reach)
-    return table
 
 
 # --- a map of the models ------------------------------------------------------------------------------------------

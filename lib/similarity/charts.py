@@ -13,8 +13,6 @@ from ..claims.cells import below_diagonal
 from ..show import charts
 from ..show.figures import (
     GREY,
-    NEGATIVE,
-    POSITIVE,
     Chart,
     label,
     model_colours,
@@ -23,8 +21,6 @@ from ..show.figures import (
     styled,
     title_lines,
 )
-from ..stats.crossed import Crossed
-from ..tables import prompts
 from . import agreement
 
 PUBLISHED = "#737373"  # the colour of what is as published
@@ -118,64 +114,6 @@ def draw_maps(maps: Mapping[str, agreement.ModelMap], models: pd.DataFrame, *, t
     figure.draw_without_rendering()
     for axes, mapped in zip(panels, maps.values(), strict=True):
         charts.name_points(axes, mapped.positions)
-    return figure
-
-
-@styled
-def draw_coefficients(
-    tables: Mapping[str, pd.DataFrame], *, title: str, xlabel: str = "regression coefficient b"
-) -> Chart:  # fmt: skip
-    """Draw regression coefficients with their 95% intervals, a panel per table, a row per predictor; p at the right.
-
-    tables: panel title -> as from rsa.effects. The published coefficient of rsa.rsa stands above the corrected one, and
-    p_holm of rsa.section_effects below p.
-    """
-    figure = new_chart(12, 2.4 + 0.62 * max(map(len, tables.values())), title)
-    figure.get_layout_engine().set(wspace=0.06)
-    panels = figure.subplots(1, len(tables), sharex=True, squeeze=False)[0]
-    for axes, (name, table) in zip(panels, tables.items(), strict=True):
-        places, twice = -np.arange(len(table), dtype=float), "b_published" in table
-        axes.axvline(0, color=GREY, linewidth=1)
-        if twice:
-            axes.plot(table["b_published"], places + 0.16, "s", color=PUBLISHED, markersize=8, label="as published")
-        reach = [table["b"] - table["ci_low"], table["ci_high"] - table["b"]]
-        middle = places - 0.16 * twice
-        axes.errorbar(table["b"], middle, xerr=reach, fmt="o", color="black", capsize=4, label="corrected")
-        lines = {"p_published": 0.16, "p": -0.16} if twice else {"p": 0.0}
-        lines = {"p": 0.16, "p_holm": -0.16} if "p_holm" in table else lines
-        for column, shift in lines.items():
-            for place, p in zip(places, table[column], strict=True):
-                text = f"Holm {_p_value(p)[2:]}" if column == "p_holm" else _p_value(p)
-                colour = PUBLISHED if column == "p_published" else "black"
-                axes.annotate(text, (1.02, place + shift), va="center", fontsize=12, color=colour,
-                              xycoords=axes.get_yaxis_transform())  # fmt: skip
-        axes.set_yticks(places, table.index)
-        axes.set(title=name, xlabel=xlabel, ylim=(0.5 - len(table), 0.5))
-    if twice:
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
-    return figure
-
-
-def _p_value(p: float) -> str:
-    return "p < .001" if p < 0.001 else f"p = {p:.3f}".replace("0.", ".", 1)
-
-
-@styled
-def draw_wordings(means: Mapping[str, Crossed], *, title: str) -> Chart:
-    """Draw the mean skewness of rewards by wording, from the least to the greatest, good and bad apart."""
-    figure = new_chart(11, 5.2, title)
-    axes = figure.subplots()
-    ordered = sorted(means, key=lambda wording: (prompts.polarity(wording) < 0, means[wording].estimate))
-    for polarity, (colour, name) in {1: (POSITIVE, "asks for good"), -1: (NEGATIVE, "asks for bad")}.items():
-        places = [place for place, wording in enumerate(ordered) if prompts.polarity(wording) == polarity]
-        some = [means[ordered[place]] for place in places]
-        middle = np.array([mean.estimate for mean in some])
-        reach = np.array([[mean.estimate - mean.ci_low, mean.ci_high - mean.estimate] for mean in some]).T
-        axes.errorbar(places, middle, yerr=reach, fmt="o", color=colour, markersize=5, label=f"{name} things")
-    axes.axhline(0, color=GREY, linewidth=1)
-    axes.set(xlabel=f"{len(means)} wordings of the question", ylabel="mean skewness over models", xticks=[])
-    axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
-    figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 

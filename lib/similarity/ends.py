@@ -12,14 +12,12 @@ from scipy import stats
 
 from .. import ROOT
 from ..claims import cells
-from ..claims.claims import paper_table, published_table
+from ..claims.claims import paper_table
 from ..show.display import is_offensive
 from ..stats import rankings
 from ..tables import scores
-from .scopes import GEMMA, LLAMA, PAGES, RELEASED, Scope, papers_scope
 
-STEP = 2.0**-6 + 0.001  # between neighbouring bfloat16 numbers from 2 to 4, and the rounding of both in print
-LISTED = ("A6", "A7")  # tables of 20 texts of all ten models: of each model's vocabulary, and of the shared texts
+GEMMA, LLAMA = "R-Gem-2B", "R-Lla-3B"  # the two models of Table 2
 # Characters that prose does not put into a word, a dot or colon before a name, and a capital inside one.
 CODE = re.compile(r"[_<>{}()\[\]\\/|=+*&^%$#@~`;\"]|^[.:]\w|[a-z][A-Z]")
 # What kills, hurts or extorts, and who stands for it; slurs, profanities and sexual violence are in data/offensive.txt.
@@ -72,8 +70,7 @@ def kinds(grid: pd.DataFrame, end: str = "pessimal") -> pd.DataFrame:
 def table_2(nickname: str, table: pd.DataFrame, prompt: str, name: str) -> pd.DataFrame:
     """Return Table 2 of one of its two models, with the optimal and pessimal texts of another model: 44 rows.
 
-    nickname is the paper's model, table and name are the other one. `published words` are the same model's texts among
-    moral words, where that table is here and is another one.
+    nickname is the paper's model, table and name are the other one.
     """
     scores_of = cells.printed_lists("2", "score")[nickname].map("{:.3f}".format)  # as printed
     shown = pd.DataFrame({"paper": cells.printed_lists("2")[nickname], "paper's reward": scores_of})
@@ -81,9 +78,6 @@ def table_2(nickname: str, table: pd.DataFrame, prompt: str, name: str) -> pd.Da
     ours = rankings.ends(table, prompt, n)
     ours.index = pd.MultiIndex.from_arrays([ours["end"], [*range(1, n + 1), *range(n, 0, -1)]])
     ours = ours.reindex(shown.index)
-    words = published_table("words/02_table_A6", ["end", "position"])
-    if nickname in words and not words[nickname].equals(ours["text"]):
-        shown["published words"] = words[nickname].reindex(shown.index)
     return shown.assign(**{name: ours["text"], "its reward": ours[prompt]})
 
 
@@ -144,50 +138,7 @@ def code_against_others(grid: pd.DataFrame, model: str) -> dict[str, float]:
             "p": float(stats.fisher_exact(table).pvalue)}  # fmt: skip
 
 
-# --- the claims of section 2.1 ------------------------------------------------------------------------------------
-
-
-def end_claims(here: Scope, rewards: pd.DataFrame) -> list[dict]:
-    """Return the claims of section 2.1, by Tables 2, A6 and A7 and by the rewards here (texts x models).
-
-    There are none where the models or the prompt are not the paper's.
-    """
-    if not here.asks_as_the_paper:
-        return []
-    listed, page = cells.printed_lists("2"), papers_scope(PAGES, here.prompt)
-    scores, note = highest_scores(GEMMA), "Table 2; one step of bfloat16, in which its scores are given"
-    apart = float(scores["miraculous"] - scores["miracle"])
-    rows = [
-        page.row("S2.miraculous", "places_above", GEMMA, "Table 2",
-                 as_published=_places_above(listed[GEMMA], "miraculous", "miracle")),
-        page.row("S2.miraculous", "difference", GEMMA, note, as_published=apart, ci_low=apart - STEP,
-                 ci_high=apart + STEP),
-        page.row("S2.freedom", "places_above", LLAMA, "Table 2",
-                 as_published=_places_above(listed[LLAMA], "freedom", "love")),
-        *_count_claims(page, listed, "Table 2", ""),
-    ]  # fmt: skip
-    page = papers_scope(RELEASED, here.prompt)
-    for name in LISTED:
-        grid, note = cells.printed_lists(name), f"Table {name}, released: 20 tokens"
-        above = {model: _places_above(grid[model], "freedom", "love") for model in grid}
-        others = sum(places > 0 for model, places in above.items() if model != LLAMA)
-        rows += [
-            page.row("S2.freedom", f"places_above_{name}", LLAMA, note, as_published=above[LLAMA]),
-            page.row("S2.freedom", f"others_with_freedom_first_{name}", "", note, as_published=others,
-                     n=len(above) - 1),
-            page.row("S2.code", f"odds_of_code_{name}", LLAMA, f"Table {name}; odds against those of the other nine, "
-                     "exact", n=len(above), **code_against_others(grid, LLAMA)),
-            *_count_claims(page, grid, f"Table {name}", f"_{name}"),
-        ]  # fmt: skip
-    if {"freedom", "love"} <= set(rewards.index) and LLAMA in rewards:
-        first = rewards.columns[rewards.loc["freedom"] > rewards.loc["love"]]
-        note = f"freedom above love in: {', '.join(first) or 'none'}"
-        rows.append(here.row("S2.freedom", "others_with_freedom_first", "", note,
-                             as_published=len(set(first) - {LLAMA}), n=rewards.shape[1] - 1))  # fmt: skip
-    return rows
-
-
-def _places_above(texts: pd.Series, first: str, second: str) -> int:
+def places_above(texts: pd.Series, first: str, second: str) -> int:
     """Return how many places the first form of a word stands above the first form of another, in any case.
 
     texts: a column of a grid. Words that are not listed stand behind the list.
@@ -195,16 +146,3 @@ def _places_above(texts: pd.Series, first: str, second: str) -> int:
     words = texts["optimal"].str.strip().str.casefold().tolist()
     place = [words.index(word) if word in words else len(words) for word in (first, second)]
     return place[1] - place[0]
-
-
-def _count_claims(page: Scope, grid: pd.DataFrame, table: str, suffix: str) -> list[dict]:
-    """Return the share of code and the number of groups of people among the pessimal texts of Table 2's models."""
-    rows = []
-    for name, row in counts(grid[[GEMMA, LLAMA]]).iterrows():
-        n = int(row["of"])
-        shares = (row[["code", "code_low", "code_high"]] / n).set_axis(["as_published", "ci_low", "ci_high"])
-        if not suffix or name == LLAMA:
-            rows.append(page.row("S2.code", f"share_of_code{suffix}", name, f"{table}; exact interval", n=n, **shares))
-        note = f"{table}, of {n} tokens: {row['named']}"
-        rows.append(page.row("S2.identity", f"groups{suffix}", name, note, as_published=int(row["groups"]), n=n))
-    return rows

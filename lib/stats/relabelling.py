@@ -11,8 +11,8 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
+from .. import InputError
 from . import resampling
-from .pair_model import observations
 
 EXACT = 10  # models, 3,628,800 relabellings: a tenth of a second
 SLACK = 1e-9  # orders that only swap equal models give the observed value up to rounding
@@ -167,3 +167,49 @@ def as_square(values: np.ndarray) -> np.ndarray:
     square = np.zeros((models, models))
     square[np.triu_indices(models, 1)] = values
     return square + square.T
+
+
+# --- observations -------------------------------------------------------------------------------------------------
+
+
+def observations(
+    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], entries: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the outcome (n,) and the predictors (n, k) of a regression of a matrix.
+
+    `entries`: "pairs" of different models (above the diagonal, row by row) or "all" of the matrix. Raise InputError for
+    a malformed matrix, predictors of other models, or too few models to tell the predictors apart.
+    """
+    if entries not in ("pairs", "all"):
+        raise InputError(f"entries must be 'pairs' or 'all', not {entries!r}")
+    refuse_malformed(matrix)
+    names = matrix.index
+    chosen = np.triu_indices(len(names), 1) if entries == "pairs" else np.indices(matrix.shape).reshape(2, -1)
+    columns = []
+    for trait, theory in predictors.items():
+        if set(theory.index) != set(names):
+            raise InputError(f"the similarity matrix of {trait} is about other models; build it for these models")
+        columns.append(theory.loc[names, names].to_numpy(dtype=float)[tuple(chosen)])
+    outcome = matrix.to_numpy(dtype=float)[tuple(chosen)]
+    design = np.column_stack(columns) if columns else np.empty((len(outcome), 0))
+    whole = np.column_stack([np.ones(len(outcome)), design])
+    if np.linalg.matrix_rank(whole) < whole.shape[1] or len(outcome) <= whole.shape[1]:
+        alike = f"{len(names)} models are too few, or too alike, to tell apart {', '.join(predictors)}"
+        raise InputError(f"{alike}; leave a predictor out")
+    return outcome, design
+
+
+def can_be_told_apart(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]) -> bool:
+    """Return whether this matrix can be regressed on these predictors together."""
+    try:
+        observations(matrix, predictors, "pairs")
+    except InputError:
+        return False
+    return bool(predictors)
+
+
+def refuse_malformed(matrix: pd.DataFrame) -> None:
+    """Raise InputError unless the matrix is symmetric, with the same models on both sides."""
+    values = matrix.to_numpy(dtype=float)
+    if list(matrix.index) != list(matrix.columns) or not np.allclose(values, values.T):  # NaN is not close to NaN
+        raise InputError("a similarity matrix needs the same models on both sides, and equal mirrored entries")

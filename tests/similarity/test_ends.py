@@ -1,16 +1,12 @@
-"""Optimal and pessimal texts: rules by eye, counts by hand, printed tables beside ours, the claims of section 2.1."""
+"""Optimal and pessimal texts: rules by eye, counts by hand, printed tables beside ours."""
 
 import pandas as pd
 import pytest
 from scipy import stats
 
-from lib.claims import cells, claims
+from lib.claims import cells
 from lib.claims.claims import paper_table
 from lib.similarity import ends
-from lib.similarity.claims import page_claims
-from lib.similarity.ends import end_claims
-from lib.similarity.scopes import Scope
-from lib.tables import collection
 
 CODE = [".assertFalse", "_headers", "(struct", "/****************", "${", "setText", " &=", '("[%', "<|end|>", ".life"]
 PROSE = ["love", " LOVE", "-Nazi", "don't", "N.Y.", "Gödel", "...", "اختبار", "well-known", "3.5", "Hitler"]
@@ -51,58 +47,10 @@ def test_odds_of_code_against_all_others():
     assert odds["as_published"] == pytest.approx(stats.contingency.odds_ratio(table).statistic)
 
 
-HERE = Scope("greatest", 2_260, frozenset({"models"}), "words")
-NO_REWARDS = pd.DataFrame()
-
-
-def judged(rewards=NO_REWARDS):
-    rows = end_claims(HERE, rewards)
-    return {(row.claim, row.quantity, row.model): row for row in claims.judged(rows).itertuples()}
-
-
-def test_the_claims_of_section_2_1_by_table_2():
-    rows = judged()
-    assert rows["S2.miraculous", "places_above", "R-Gem-2B"].verdict == "reproduced"
-    step = rows["S2.miraculous", "difference", "R-Gem-2B"]
-    assert step.as_published == pytest.approx(0.016) and step.verdict == "undecided"  # one step of bfloat16: 1 / 64
-    freedom = rows["S2.freedom", "places_above", "R-Lla-3B"]
-    assert freedom.as_published == 3 and freedom.verdict == "reproduced"  # 1st against 4th
-    code = rows["S2.code", "share_of_code", "R-Lla-3B"]
-    assert code.as_published == pytest.approx(18 / 22) and code.role == "primary"
-    assert {row.verdict for key, row in rows.items() if key[:2] == ("S2.identity", "groups")} == {"reproduced"}
-    assert {row.population for row in rows.values()} == {"tables (printed)", "tables (released)"}
-    assert end_claims(Scope("best", 2_260, HERE.own), NO_REWARDS) == []  # section 2 asks for the greatest thing
-
-
-def test_released_tables_set_a_model_against_the_others(monkeypatch):
-    code, words = ["${", "(x", "_y", ".z"], ["rape", "war", "plague", "famine"]
-    table = {name: ["love", "joy", *words] for name in ("R-Gem-2B", "A", "B")}
-    table["R-Lla-3B"] = ["Freedom", "love", *code[:3], "homosexuals"]
-    grid = pd.DataFrame(table, pd.MultiIndex.from_arrays([["optimal"] * 2 + ["pessimal"] * 4, [1, 2, 4, 3, 2, 1]]))
-    printed = cells.printed_lists
-    monkeypatch.setattr(cells, "printed_lists", lambda name, *value: grid if name == "A7" else printed(name, *value))
-    rows = judged()
-    assert rows["S2.freedom", "places_above_A7", "R-Lla-3B"].as_published == 1
-    assert rows["S2.freedom", "others_with_freedom_first_A7", ""].as_published == 0
-    assert rows["S2.code", "odds_of_code_A7", "R-Lla-3B"].p < 0.02
-    assert rows["S2.code", "share_of_code_A7", "R-Lla-3B"].verdict == "reproduced"  # 3 of 4, a census
-    assert ("S2.code", "share_of_code_A7", "R-Gem-2B") not in rows
-    assert rows["S2.identity", "groups_A7", "R-Gem-2B"].verdict == "not reproduced"
-
-
-def test_freedom_against_love_where_both_were_scored():
-    rewards = pd.DataFrame({"R-Lla-3B": [2.0, 1.0], "A": [1.0, 2.0], "B": [0.5, 0.4]}, index=["freedom", "love"])
-    row = judged(rewards)["S2.freedom", "others_with_freedom_first", ""]
-    assert row.as_published == 1 and row.verdict == "not reproduced" and "R-Lla-3B, B" in row.note
-    assert len(judged(rewards)) == len(judged(rewards.drop(index="love"))) + 1
-
-
-def test_table_2_and_figure_2a_as_printed_decide_three_sentences():
-    rows = claims.judged(page_claims("greatest")).set_index("claim")
-    assert rows.loc["S2.sonder", "as_published"] == 2  # in two spellings, by one token id each
-    assert rows.loc["S2.harm", "as_published"] == 19 / 22  # all but a group of people and two professions
-    assert rows.loc["S2.rsa.stepwise", "as_published"] == 1
-    assert set(rows["verdict"]) == {"reproduced"}
+def test_a_word_stands_above_another_by_its_first_form():
+    texts = pd.concat({"optimal": pd.Series(["LOVE", " freedom", "love", "freedom"])})
+    assert ends.places_above(texts, "love", "freedom") == 1  # places 1 and 2
+    assert ends.places_above(texts, "peace", "love") == -4  # not listed: behind the four
 
 
 def test_harm_is_named_by_its_stem_or_by_the_list_of_offensive_words():
@@ -166,21 +114,8 @@ def test_table_2_beside_fewer_tokens_leaves_the_middle_blank(sixty):
     assert shown["mine"].dropna().tolist() == [f"t{i}" for i in range(7, -1, -1)]
 
 
-def test_published_words_stand_beside_table_2_unless_they_are_the_same_or_not_kept(sixty, monkeypatch, tmp_path):
-    rows = "".join(f"{end},{place},w{place}\n" for end, place in ends.table_2("R-Gem-2B", sixty, "greatest", "x").index)
-    kept = tmp_path / "figures" / "published" / "words"
-    kept.mkdir(parents=True)
-    (kept / "02_table_A6.csv").write_text("end,position,R-Gem-2B\n" + rows)
-    monkeypatch.setattr(collection, "ROOT", tmp_path)
-    assert ends.table_2("R-Gem-2B", sixty, "greatest", "mine")["published words"].iloc[-1] == "w1"
-    same = sixty.head(44).assign(text=[f"w{i}" for i in [*range(1, 23), *range(22, 0, -1)]], greatest=range(44, 0, -1))
-    assert "published words" not in ends.table_2("R-Gem-2B", same, "greatest", "R-Gem-2B")
-    monkeypatch.setattr(collection, "ROOT", tmp_path / "nothing")
-    assert "published words" not in ends.table_2("R-Gem-2B", sixty, "greatest", "mine")
-
-
 def test_released_tables_have_20_tokens_at_each_end_of_the_ten_models_and_the_worst_is_last():
-    for name in ends.LISTED:
+    for name in ("A6", "A7"):
         grid = cells.printed_lists(name)
         assert grid.columns.tolist() == paper_table("table_1")["nickname"].tolist() and grid.shape == (40, 10)
         assert grid.map(len).gt(0).all(axis=None)

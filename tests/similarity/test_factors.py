@@ -7,7 +7,7 @@ from matrices import made_up_models, random_matrices
 
 from lib import InputError
 from lib.similarity import agreement, factors, rsa
-from lib.stats import pair_model, relabelling
+from lib.stats import relabelling
 from lib.tables import registry
 
 
@@ -41,24 +41,6 @@ def test_traits_that_are_unknown_or_the_same_for_all_are_left_out():
     assert list(factors.theoretical(models.assign(rewardbench_rank=["", 2, 3]))) == ["developer"]
 
 
-def test_codings_of_a_number_by_hand():
-    numbers = pd.Series([2, 4, 8])
-    assert factors.nearness(numbers, "inverse")[0].tolist() == [1, 1 / 3, 1 / 7]
-    assert factors.nearness(numbers, "linear")[0].tolist() == pytest.approx([1, 1 - 2 / 6, 0])
-    assert factors.nearness(numbers, "log")[0].tolist() == pytest.approx([1, 1 / 2, 0])  # doubles
-    assert factors.nearness(pd.Series([2, 4, 400]), "place")[0].tolist() == pytest.approx([1, 1 / 2, 0])
-    assert factors.nearness(pd.Series([2, 2, 400]), "place")[0].tolist() == pytest.approx([1, 1, 0])
-    assert factors.nearness(pd.Series([2, "", 3])) is None
-
-
-def test_codings_are_chosen_per_trait():
-    models = registry.rows_of(["N-Gem-27B", "S-Gem-27B", "S-Lla-8B-v0.2", "R-Lla-3B"])
-    found = factors.theoretical(models, parameters="log", rank="place")
-    assert found["rank"].loc["N-Gem-27B"].tolist() == pytest.approx([1, 2 / 3, 1 / 3, 0])
-    assert found["parameters"].loc["N-Gem-27B", "R-Lla-3B"] == 0
-    assert found["parameters"].loc["N-Gem-27B", "S-Lla-8B-v0.2"] == pytest.approx(1 - np.log(27 / 8) / np.log(9))
-
-
 def test_matrices_that_cannot_be_compared_are_refused():
     matrix, predictors = random_matrices(5)
     lopsided = matrix.copy()
@@ -86,4 +68,4 @@ def test_too_few_models_are_not_told_apart():
     for count, enough in [(2, False), (3, False), (10, True)]:
         names = matrix.index[:count]
         traits = factors.theoretical(registry.rows_of(names))
-        assert pair_model.can_be_told_apart(matrix.loc[names, names], traits) == enough
+        assert relabelling.can_be_told_apart(matrix.loc[names, names], traits) == enough

@@ -6,9 +6,8 @@ import pytest
 from drawing import TEN, TITLE, outside, overlaps
 
 from lib import InputError
-from lib.similarity import agreement, factors
+from lib.similarity import agreement
 from lib.similarity import charts as similarity_charts
-from lib.stats.crossed import Crossed
 
 pytestmark = pytest.mark.filterwarnings("error")  # matplotlib warns of a missing glyph, a bad formula, a lack of room
 
@@ -85,29 +84,3 @@ def test_the_map_has_one_scale_and_every_model_at_its_place():
     assert {text.get_text(): tuple(text.xy) for text in axes.texts} == {
         name: tuple(point) for name, point in zip(TEN, found.positions.to_numpy(), strict=True)
     }
-
-
-def test_coefficients_show_both_recipes_with_their_p_values():
-    columns = ["b_published", "p_published", "b", "ci_low", "ci_high", "p"]
-    table = pd.DataFrame([[0.7, 1e-9, 0.2, -0.1, 0.5, 0.08], [0.1, 0.2, -0.1, -0.4, 0.2, 1]], ["rank", "base"], columns)
-    figure = similarity_charts.draw_coefficients({"each alone": table, "together": table}, title=TITLE)
-    assert [text.get_text() for text in figure.axes[0].texts] == ["p < .001", "p = .200", "p = .080", "p = 1.000"]
-    assert overlaps(figure) == [] and outside(figure) == []
-
-
-def test_sections_show_every_p_and_neither_overlap_nor_leave_the_figure():
-    numbers = {"p": 0.0004, "p_holm": 0.053, "b": 0.1, "ci_low": -0.1, "ci_high": 0.3}
-    tables = {name: pd.DataFrame(numbers, list(sections)) for name, sections in factors.SECTIONS.items()}
-    figure = similarity_charts.draw_coefficients(tables, title=TITLE, xlabel="gain in tau, farthest to equal scores")
-    assert [len(axes.texts) for axes in figure.axes] == [10, 14]
-    assert [text.get_text() for text in figure.axes[0].texts[4:6]] == ["p < .001", "Holm = .053"]
-    assert overlaps(figure) == [] and outside(figure) == []
-
-
-def test_wordings_are_drawn_from_the_least_to_the_greatest_by_what_they_ask_for():
-    wordings = {"greatest": 0.5, "best": 0.2, "worst": 0.4, "bad_world_one": 0.1}
-    means = {name: Crossed(at, 0.1, 9, at - 0.3, at + 0.3, 0.1, 0, 1, 0, 1, 9, 10) for name, at in wordings.items()}
-    figure = similarity_charts.draw_wordings(means, title=TITLE)
-    good, bad = [container.lines[0].get_xydata().tolist() for container in figure.axes[0].containers]
-    assert good == [[0, 0.2], [1, 0.5]] and bad == [[2, 0.1], [3, 0.4]]
-    assert overlaps(figure) == [] and outside(figure) == []
