@@ -31,12 +31,14 @@ def slopes_with_paper(figure: str, ours: pd.DataFrame) -> pd.DataFrame:
     """Return the slopes of a figure of the paper and of these models, with the column source, for draw_sources.
 
     `figure`: its table in data/paper, whose halfwidths become ci_low and ci_high. `ours`: columns `prompt, model,
-    slope, ci_low, ci_high` and others. Only prompts of ours are shown.
+    slope, ci_low, ci_high` and others. Only prompts of ours are shown, in their order; models are in the paper's order.
     """
     paper = read_off(figure)
     paper = paper.assign(ci_low=paper["slope"] - paper["halfwidth"], ci_high=paper["slope"] + paper["halfwidth"])
-    paper = paper[paper["prompt"].isin(ours["prompt"])]
-    return pd.concat({PAPER: paper, HERE: ours}, names=["source"]).reset_index("source").reset_index(drop=True)
+    order = {name: place for place, name in enumerate(dict.fromkeys([*paper["model"], *ours["model"]]))}
+    rows = pd.concat([paper.assign(source=PAPER), ours.assign(source=HERE)])
+    rows = rows.sort_values("model", key=lambda names: names.map(order), kind="stable").set_index("prompt")
+    return rows.loc[list(ours["prompt"].unique())].reset_index()
 
 
 # --- cells of whole vocabularies ----------------------------------------------------------------------------------

@@ -333,46 +333,6 @@ def test_the_crossed_interval_of_a_log_ratio_of_spreads_holds_what_was_planted(t
     assert 0.92 <= np.mean(held) <= 0.97
 
 
-# --- counts of models ---------------------------------------------------------------------------------------------
-
-
-def measured_of(values, error, words=400):
-    """Statistics with independent errors over words, of this size each."""
-    random = np.random.default_rng(1)
-    influence = random.normal(size=(words, len(values)))
-    influence = (influence - influence.mean(axis=0)) / np.sqrt((influence**2).sum(axis=0)) * error
-    names = [f"M{i}" for i in range(len(values))]
-    return effects.Measured(pd.Series(values, names), pd.DataFrame(influence, columns=names))
-
-
-def test_a_count_by_hand_and_its_interval():
-    sure = effects.count(measured_of([1.0] * 7 + [-1.0] * 3, error=0.01))
-    assert sure == {"count": 7, "ci_low": 7, "ci_high": 7, "models": 10, "p_all": 1.0}  # a hundred errors from zero
-    unequal = effects.count(measured_of([0.3, 0.2], error=0.1))
-    assert unequal["p_all"] == pytest.approx(2 * stats.t.sf(2, 399), rel=0.01)  # that of the weaker model
-    assert effects.count(measured_of([1.0] * 7 + [-1.0] * 3, error=0.01), -1)["count"] == 3
-    edge = effects.count(measured_of([0.1] * 10, error=0.1))  # each above 0 five times in six
-    assert (edge["count"], edge["ci_high"]) == (10, 10) and 5 <= edge["ci_low"] <= 7
-    expected = stats.binom.ppf(0.025, 10, stats.norm.cdf(1))
-    assert edge["ci_low"] == pytest.approx(expected, abs=1)
-    few = effects.count(measured_of([0.1] * 10, error=0.1), significant=True)
-    assert few["count"] == 0 and few["ci_high"] <= 5  # one error from zero is not significant
-
-
-def test_the_interval_of_a_count_holds_the_true_count():
-    random, held = np.random.default_rng(3), []
-    truth = np.linspace(-0.2, 0.6, 10)
-    for _ in range(200):
-        sentiment = random.choice([-2.0, -1, 1, 2], 300)
-        shared = random.normal(0, 0.5, (300, 1))
-        reward = np.outer(sentiment.clip(0), truth) + shared + random.normal(0, 0.7, (300, 10))
-        one = effects.Measured(*(frame(found) for frame, found in zip((pd.Series, pd.DataFrame),
-                               effects.slope_gap(sentiment, reward), strict=True)))  # fmt: skip
-        found = effects.count(one, resamples=400)
-        held.append(found["ci_low"] <= (truth > 0).sum() <= found["ci_high"])
-    assert np.mean(held) > 0.92
-
-
 def ratios_of(rows):
     return interaction.as_ratios(effects.by_words(interaction.spreads(rows)))
 
@@ -394,26 +354,20 @@ def test_spread_by_hand_and_planted():
 # --- prompts against each other -----------------------------------------------------------------------------------
 
 
-def test_agreement_between_prompts(score_table):
+def test_the_correlation_of_two_prompts_by_hand(score_table):
     table = score_table(list("abcd"), greatest=[1, 2, 3, 4], best=[1, 3, 2, 4], worst=[4, 3, 2, 1])
-    found = opposites.prompt_agreement({"M": table, "N": table}, "greatest", "best").set_index("model")
-    assert found.loc["M", "pearson"] == pytest.approx(4 / 5)  # sum of products 4, of squares 5 and 5
-    assert found.loc["M", "tau"] == pytest.approx(4 / 6)  # five concordant pairs, one discordant
-    assert found.loc[effects.ALL, ["pearson", "tau", "n"]].tolist() == pytest.approx([4 / 5, 4 / 6, 4])
-    inverse = opposites.prompt_agreement({"M": table}, "greatest", "worst").iloc[0]
-    assert (inverse["pearson"], inverse["tau"]) == pytest.approx((-1, -1))
-    bent = table.assign(best=np.exp(table["best"]))
-    assert opposites.prompt_agreement({"M": bent}, "greatest", "best")["tau"].iloc[0] == pytest.approx(4 / 6)
+    found = opposites.correlations({"M": table, "N": table}, "greatest", "best")
+    assert found.values.tolist() == pytest.approx([4 / 5, 4 / 5])  # sum of products 4, of squares 5 and 5
+    assert opposites.correlations({"M": table}, "greatest", "worst").values["M"] == pytest.approx(-1)
 
 
 def test_the_error_of_a_correlation_is_as_theory_says(score_table):
     random = np.random.default_rng(2)
     x = random.normal(size=2000)
     table = score_table([f"w{i}" for i in range(2000)], best=x, greatest=0.6 * x + 0.8 * random.normal(size=2000))
-    found = opposites.prompt_agreement({"M": table}, "best", "greatest").iloc[0]
-    assert found["standard_error"] == pytest.approx(
-        (1 - found["pearson"] ** 2) / np.sqrt(2000), rel=0.06
-    )  # bivariate normal
+    found = opposites.correlations({"M": table}, "best", "greatest")
+    theory = (1 - found.values["M"] ** 2) / np.sqrt(2000)  # of a bivariate normal distribution
+    assert found.standard_error["M"] == pytest.approx(theory, rel=0.06)
 
 
 def test_an_exact_inverse_goes_against_a_third_prompt_as_far_as_the_other_goes_with_it(score_table):

@@ -18,25 +18,18 @@ def test_a_corner_names_its_tokens_and_hides_those_of_the_list(score_table):
     texts = [f"w{i}" for i in range(60)] + ["life", "fuck"]
     random = np.random.default_rng(0)
     best, worst = (np.append(random.normal(0, 0.3, 60), ends) for ends in ([5, -5], [5, -5]))
-    tables = {"M": score_table(texts, best=best, worst=worst)}
-    shown = texts_of(framing_charts.draw_density(tables, "best", "worst", title="T", named=1))
+    table = score_table(texts, best=best, worst=worst)
+    shown = texts_of(framing_charts.draw_density(table, "best", "worst", title="T", named=1))
     assert {"rewarded for both:", "life", "for neither:", "▒▒▒⟨4⟩"} <= set(shown) and "fuck" not in shown
-    open_shown = texts_of(framing_charts.draw_density(tables, "best", "worst", title="T", named=1, blur=False))
+    open_shown = texts_of(framing_charts.draw_density(table, "best", "worst", title="T", named=1, blur=False))
     assert "fuck" in open_shown
-
-
-def test_many_models_have_a_panel_each(score_table):
-    tables = {f"M{i}": score_table(list("abcd"), best=[1, 2, 3, 4], worst=[4, 2, 3, 1]) for i in range(7)}
-    figure = framing_charts.draw_density(tables, "best", "worst", title="T")
-    titles = [axes.get_title(loc="left") for axes in figure.axes if axes.axison]
-    assert titles == list(tables)
 
 
 def test_names_of_points_that_lie_together_stand_apart(score_table):
     random = np.random.default_rng(1)
     best, worst = (np.append(random.normal(0, 0.3, 60), 5 + random.normal(0, 0.02, 6)) for _ in range(2))
     table = score_table([f"w{i}" for i in range(66)], best=best, worst=worst)
-    figure = framing_charts.draw_density({"M": table}, "best", "worst", title="T", named=6)
+    figure = framing_charts.draw_density(table, "best", "worst", title="T", named=6)
     figure.draw_without_rendering()
     boxes = [Text.get_window_extent(text) for text in figure.axes[0].texts]
     assert len(boxes) == 4 * (6 + 1)  # six names and a heading in each corner
@@ -65,6 +58,6 @@ def test_slopes_of_the_paper_and_ours_stand_in_rows_of_their_own_scale():
 def test_a_token_of_a_chart_is_no_formula(score_table):
     table = score_table(["$x$", *map(str, range(30))], best=np.arange(31)[::-1], worst=np.arange(31)[::-1])
     scores.validate(table)
-    figure = framing_charts.draw_density({"M": table}, "best", "worst", title="T", named=1)
+    figure = framing_charts.draw_density(table, "best", "worst", title="T", named=1)
     figure.draw_without_rendering()
     assert any(r"\$x\$" in text for text in texts_of(figure))
