@@ -1,1 +1,1 @@
-"""How the framing of a prompt and the frequency of words change rewards (notebooks 04, 04b and 05)."""
+"""How the framing of a prompt and the frequency of words change rewards (notebooks 04 and 05)."""

@@ -17,7 +17,7 @@ from scipy import stats
 
 from .. import InputError
 from ..show import display
-from ..stats import crossed, resampling
+from ..stats import crossed
 from ..stats.crossed import Measured
 
 ALL = "mean of the models"
@@ -93,18 +93,6 @@ def normal_scores(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 # --- slopes and the paper's tests ---------------------------------------------------------------------------------
-
-
-def by_grade(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean reward of each grade, rounded to a whole one, except 0. Each model counts once.
-
-    The index is sentiment. Columns: words (how many have the grade), then the prompts.
-    """
-    rows = rows.assign(sentiment=rows["sentiment"].round()).query("sentiment != 0")
-    means = rows.groupby(["sentiment", "prompt", "model"])["reward"].mean().reset_index()
-    table = means.pivot_table("reward", "sentiment", "prompt")[list(rows["prompt"].unique())]
-    table.insert(0, "words", rows.groupby("sentiment")["word"].nunique())
-    return table.rename_axis(columns=None)
 
 
 def slopes(
@@ -297,31 +285,3 @@ def mean_of(by_word: pd.DataFrame) -> pd.DataFrame:
 def means(rows: pd.DataFrame, statistic: Statistic) -> pd.DataFrame:
     """Return the mean of a statistic over models by prompt: columns of in_rows()."""
     return mean_of(by_words(measured(rows, statistic)))
-
-
-def count(one: Measured, side: int = 1, *, significant: bool = False, resamples: int = 4000, seed: int = 0) -> dict:
-    """Return how many of these models have the statistic above 0 (below 0 for side -1), with a 95% interval over words.
-
-    `significant`: count only models with p < .05 over words. The interval is a bootstrap of words, which are drawn for
-    all models at once. Keys: `count, ci_low, ci_high, models, p_all`. `p_all` tests that all models are on this side.
-    It is the largest p of a model (an intersection-union test), or 1 if a model is on the other side.
-    """
-    least = (stats.t.ppf(0.975, one.words - 1) * one.standard_error if significant else 0 * one.values).to_numpy()
-    words = len(one.influence)
-    resampled = np.random.default_rng(seed).integers(words, size=(resamples, words))
-    times = np.stack([np.bincount(drawn, minlength=words) for drawn in resampled])  # each word is drawn
-    drawn = one.values.to_numpy() + (times - 1) @ one.influence.fillna(0.0).to_numpy()
-    ci_low, ci_high = resampling.interval((side * drawn > least).sum(axis=1))
-    observed = int((side * one.values.to_numpy() > least).sum())
-    p = 2 * stats.t.sf(one.values.abs() / one.standard_error, one.words - 1)
-    # The ends are counts: a quantile between two of them is taken outwards.
-    return {"count": observed, "ci_low": int(np.floor(ci_low)), "ci_high": int(np.ceil(ci_high)),
-            "models": len(one.values), "p_all": float(p.max()) if (side * one.values > 0).all() else 1.0}  # fmt: skip
-
-
-def counts(
-    of_prompts: Mapping[str, Measured], side: Callable[[str], int] = lambda prompt: 1, *, significant: bool = False
-) -> pd.DataFrame:
-    """Return count() of every prompt, its keys as columns. `side`: prompt -> 1 or -1."""
-    rows = {prompt: count(one, side(prompt), significant=significant) for prompt, one in of_prompts.items()}
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("prompt")

@@ -8,23 +8,12 @@ from scipy import stats
 
 from ..claims.cells import printed_lists
 from ..stats.crossed import Measured
-from .effects import ALL, in_rows
 
 TAIL = 0.05  # the share of words that count as the top, or the bottom, of a prompt
 CORNER = ("depends", "impossible", "sonder")  # the words that section 3.2 finds among the best of both
 
 
 # --- correlations -------------------------------------------------------------------------------------------------
-
-
-def prompt_agreement(tables: Mapping[str, pd.DataFrame], first: str, second: str) -> pd.DataFrame:
-    """Return how far rewards for two prompts agree: in_rows() of Pearson's r, and Kendall's tau-b (Fig A2).
-
-    `tables`: score tables with one row per distinct input, since identical inputs agree by construction.
-    """
-    rows = in_rows(correlations(tables, first, second)).rename(columns={"estimate": "pearson"})
-    taus = {name: float(stats.kendalltau(table[first], table[second]).statistic) for name, table in tables.items()}
-    return rows.assign(tau=rows["model"].map(taus | {ALL: np.mean(list(taus.values()))}))
 
 
 def correlations(tables: Mapping[str, pd.DataFrame], first: str, second: str) -> Measured:
@@ -74,25 +63,6 @@ def corners(table: pd.DataFrame, good: str, bad: str, n: int = 3) -> pd.DataFram
     return pd.concat(
         [ordered.loc[way.index[:n]].assign(corner=corner) for corner, way in extreme.items()], ignore_index=True
     )
-
-
-def corner_places(
-    tables: Mapping[str, pd.DataFrame], good: str, bad: str, words: Sequence[str] = CORNER
-) -> pd.DataFrame:
-    """Return where these words stand: a row per word, whatever its capitals and blanks.
-
-    Columns: models (how many have it as a token), both (how many of these reward it above their mean under both
-    prompts), good and bad (the share of tokens below it, in [0, 1], mean over models).
-    """
-    rows = []
-    for table in tables.values():
-        rewards = table[[good, bad]]
-        below = rewards.rank(pct=True).assign(models=1, both=(rewards > rewards.mean()).all(axis=1).astype(int))
-        rows.append(below.groupby(table["text"].str.strip().str.casefold()).max())
-    of_words = pd.concat(rows).groupby(level=0)
-    table = of_words.agg({"models": "sum", "both": "sum", good: "mean", bad: "mean"})
-    table = table.reindex(list(words)).rename_axis("word").fillna({"models": 0, "both": 0})
-    return table.astype({"models": int, "both": int})
 
 
 def listed_models(words: Sequence[str] = CORNER) -> pd.Series:

@@ -12,15 +12,14 @@ import numpy as np
 import pandas as pd
 
 from ..claims import cells
-from ..claims.claims import paper_table, published_table
+from ..claims.claims import paper_table
 from ..tables import lexicons, scores
-from ..tables.collection import WORDS, Collection
 from . import effects, frequency
 from .opposites import both_and_either
 
 ASKED = ("greatest", "best", "worst")
 COMBINED = {"A8": "both", "A9": "either"}  # see opposites.both_and_either
-PAPER, SCORES, HERE = "paper", "published scores", "these models"  # the names of sources in tables and charts
+PAPER, HERE = "paper", "these models"  # the names of sources in tables and charts
 
 
 def read_off(figure: str) -> pd.DataFrame:
@@ -28,27 +27,18 @@ def read_off(figure: str) -> pd.DataFrame:
     return paper_table(figure).astype({"slope": float, "halfwidth": float})
 
 
-def slopes_with_paper(
-    figure: str, published: str, ours: pd.DataFrame, study: Collection, control: str = ""
-) -> pd.DataFrame:
-    """Return the slopes of a figure of the paper, of the published scores and of these models, with the column source.
+def slopes_with_paper(figure: str, ours: pd.DataFrame) -> pd.DataFrame:
+    """Return the slopes of a figure of the paper and of these models, with the column source, for draw_sources.
 
-    `figure`: its table in data/paper, whose halfwidths become ci_low and ci_high. `published`: the name of our
-    committed table on the published moral words. Its rows with this control are used, unless these are the models here.
-    `ours`: columns `prompt, model, slope, ci_low, ci_high` and others. Only prompts of ours are shown.
+    `figure`: its table in data/paper, whose halfwidths become ci_low and ci_high. `ours`: columns `prompt, model,
+    slope, ci_low, ci_high` and others. Only prompts of ours are shown, in their order; models are in the paper's order.
     """
     paper = read_off(figure)
-    ends = {"ci_low": paper["slope"] - paper["halfwidth"], "ci_high": paper["slope"] + paper["halfwidth"]}
-    sources = {PAPER: paper.assign(**ends)}
-    if study != WORDS and len(table := published_table(f"words/{published}")):
-        sources[SCORES] = table[(table["control"] == control) & (table["model"] != "mean")] if control else table
-    rows = pd.concat(sources | {HERE: ours}, names=["source"]).reset_index("source")
-    order = {"source": [*sources, HERE], "prompt": list(ours["prompt"].unique())}
-    rows = rows[rows["prompt"].isin(order["prompt"])]
-    return rows.sort_values(
-        ["source", "prompt", "model"], ignore_index=True,
-        key=lambda column: column.map(order[column.name].index) if column.name in order else column,
-    )  # fmt: skip
+    paper = paper.assign(ci_low=paper["slope"] - paper["halfwidth"], ci_high=paper["slope"] + paper["halfwidth"])
+    order = {name: place for place, name in enumerate(dict.fromkeys([*paper["model"], *ours["model"]]))}
+    rows = pd.concat([paper.assign(source=PAPER), ours.assign(source=HERE)])
+    rows = rows.sort_values("model", key=lambda names: names.map(order), kind="stable").set_index("prompt")
+    return rows.loc[list(ours["prompt"].unique())].reset_index()
 
 
 # --- cells of whole vocabularies ----------------------------------------------------------------------------------

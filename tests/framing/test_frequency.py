@@ -85,14 +85,6 @@ def test_rows_of_one_word_move_a_slope_together():
     assert two.influence.loc["w0", "M0"] == pytest.approx(first["w0"] + first["w1"])
 
 
-def test_letters_are_held_constant_on_demand():
-    rows = planted_frequency(effect=0.0, confounded=0, models=1)
-    letters = np.clip(8 - 2 * rows["log_frequency"], 1, 16).round().astype(int)
-    rows = rows.assign(word=[f"{i:03}" + "x" * n for i, n in enumerate(letters)], reward=letters.astype(float))
-    without, held = (frequency.measured(rows, length=length)["greatest"].values["M0"] for length in (False, True))
-    assert without < -1.5 and held == pytest.approx(0)  # frequent words are short, and that is all there is
-
-
 def test_what_the_control_changes_is_the_difference_with_the_influence_of_both():
     rows = planted_frequency(effect=0.3, confounded=0.4)
     before, after = frequency.measured(rows), frequency.measured(rows, "bent")
@@ -143,13 +135,3 @@ def test_the_interval_of_the_mean_slope_holds_the_truth_and_one_over_models_does
         low, high = stats.ttest_1samp(one["best"].values, 0).confidence_interval()
         over_models += low <= 0.2 <= high
     assert crossed_held / 100 >= 0.88 and over_models / 100 < 0.85
-
-
-def test_a_count_has_an_interval_over_words():
-    rows = study(0)
-    found = effects.counts(frequency.measured(rows), significant=True).loc["best"]
-    slopes = effects.by_words(frequency.measured(rows)).query("model != @effects.ALL")
-    assert found["count"] == ((slopes["estimate"] > 0) & (slopes["p"] < 0.05)).sum()
-    assert found["ci_low"] <= found["count"] <= found["ci_high"] <= found["models"] == 10
-    sure = effects.counts(frequency.measured(study(0, effect=3.0)), significant=True).loc["best"]
-    assert tuple(sure[["count", "ci_low", "ci_high", "models"]]) == (10, 10, 10, 10)

@@ -80,15 +80,6 @@ def test_slopes_on_frequency_come_back_and_follow_rewards_alone(tables):
     assert wrong["as_published"].equals(cells["as_published"]) and not wrong["agrees"].any()
 
 
-def test_the_numbers_of_the_text_are_those_of_the_paired_test_and_of_counts(tables):
-    tables["N"]["best"] = -tables["N"]["best"]  # steeper among negative words now
-    printed = pd.DataFrame({"claim": "S3.slope.best", "quantity": ["t", "n_steeper"], "prompt": "best",
-                            "printed": ["0.3", "1"]})  # fmt: skip
-    cells = recomputed.text_cells(tables, printed)
-    # Gaps 3 and -1.5: mean .75, standard error 4.5 / 2, t = 1/3.
-    assert cells["as_published"].astype(float).tolist() == pytest.approx([1 / 3, 1]) and cells["agrees"].all()
-
-
 def test_lists_of_best_plus_worst_are_read_on_texts_as_they_are_and_ties_may_stand_in_any_order(tables, score_table):
     texts = [f"t{i}" for i in range(50)]
     table = score_table(texts, best=[*range(48), 48, 48], worst=[0.0] * 50)
