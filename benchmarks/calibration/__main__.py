@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks.calibration import measuring, plan, report, specifications
+from benchmarks.calibration import measuring, method, plan, report
 from lib import InputError
 
 
@@ -31,17 +31,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m benchmarks.calibration", description=__doc__.splitlines()[0])
     parser.add_argument("--models", type=int, default=plan.MODELS, help=f"of the plan (default: all {plan.MODELS})")
     parser.add_argument("--folder", type=Path, default=measuring.FOLDER, help="where rewards and report go")
-    parser.add_argument(
-        "--specifications", action="store_true", help="measure the analyses of the multiverses, and stop"
-    )
+    parser.add_argument("--method", action="store_true", help="write method.csv from the committed estimates, and stop")
     parser.add_argument("--page", action="store_true", help="write the page again from the committed tables, and stop")
     parser.add_argument("--publish", action="store_true", help="make it the report that the notebooks read")
     parser.add_argument("--on", metavar="WHERE", help="by Ray (docs/cluster.md): auto, or the address of a head")
     try:
         given = vars(parser.parse_args(arguments))
-        rewrite, shuffle = given.pop("page"), given.pop("specifications")
-        if shuffle:
-            specifications.write()
+        rewrite, method_only = given.pop("page"), given.pop("method")
+        if method_only:
+            method.write()
         elif rewrite:
             report.write_page(report.read())
         else:
