@@ -1,14 +1,13 @@
-"""What the planted models say about the estimator of a sentence: data/calibration/method.csv, from estimates.csv."""
+"""What each estimator finds in models with known values, and what follows for a sentence: null band and power."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 
-from lib import ROOT
-from lib.io import replacing
+from benchmarks.calibration.estimators import ESTIMATORS, estimate, planted, utilities
+from benchmarks.calibration.plan import Measured
 
-TABLES = ROOT / "data" / "calibration"
 BAND = (0.025, 0.975)  # quantiles of the estimates of models without the effect
 SIZES = ("small", "medium", "large")
 SIGNS = "sd per point of sentiment"
@@ -31,8 +30,27 @@ SENTENCES = (
 )  # fmt: skip
 
 
-def table(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per sentence and quantity, from estimates as performance.estimates returns them.
+def estimates(measured: Sequence[Measured], words: pd.DataFrame) -> pd.DataFrame:
+    """Return what every estimator finds in every model: one row per estimator and model.
+
+    Columns: estimator, model, control ('' for a model of the plan), base, level (planted, in utility), planted (in the
+    estimator's unit), estimate, standard_error (over words alone), n (words).
+    """
+    profiles = [one.planned.profile for one in measured]
+    about = {"model": [one.planned.name for one in measured], "control": [one.planned.control for one in measured],
+             "base": [profile.base for profile in profiles]}  # fmt: skip
+    rewards, utility, tables = np.stack([one.rewards for one in measured], axis=-1), utilities(words, profiles), []
+    for estimator in ESTIMATORS:
+        found, moved = estimate(estimator, words, rewards)
+        columns = {"level": [estimator.level(profile) for profile in profiles], "estimate": found,
+                   "planted": planted(estimator, words, profiles, utility),
+                   "standard_error": np.sqrt((moved**2).sum(axis=0)), "n": len(moved)}  # fmt: skip
+        tables.append(pd.DataFrame({"estimator": estimator.name} | about | columns))
+    return pd.concat(tables, ignore_index=True)
+
+
+def by_sentence(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per sentence and quantity, from the result of `estimates`.
 
     `planted`, `found`: means over the models that the effect was planted in. `null_low`, `null_high`: 2.5% and 97.5%
     of the estimates of the `null_models` single models without it. `size_*`: the planted sizes; `power_*`: share of
@@ -61,8 +79,19 @@ def _row(models: pd.DataFrame, in_unit: Callable[[float], float]) -> dict:
     return row | {f"size_{size}": in_unit(planted) for size, planted in of_size["planted"].items()}
 
 
-def write() -> None:
-    """Write data/calibration/method.csv from the committed estimates."""
-    estimates = pd.read_csv(TABLES / "estimates.csv", keep_default_na=False)
-    with replacing(TABLES / "method.csv") as part:
-        table(estimates).to_csv(part, index=False, float_format="%.4g", lineterminator="\n")
+def by_estimator(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Return what each estimator finds where nothing was planted, and the line recovered = a + b planted.
+
+    Columns: null_models, null_mean, null_sd, a, b, seed_ratio (sd between seeds of one control over the standard error
+    over words).
+    """
+    rows = {}
+    for name, some in estimates.groupby("estimator", sort=False):
+        plan, controls = some[some["control"] == ""], some[some["control"] != ""]
+        null = plan.loc[plan["level"] == 0, "estimate"]
+        b, a = np.polyfit(plan["planted"], plan["estimate"], 1)
+        of_seeds = controls.groupby("control")["estimate"].var(ddof=1).mean()
+        ratio = np.sqrt(of_seeds / (controls["standard_error"] ** 2).mean())
+        rows[name] = [len(null), null.mean(), null.std(ddof=1), a, b, ratio]
+    columns = ["null_models", "null_mean", "null_sd", "a", "b", "seed_ratio"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("estimator")

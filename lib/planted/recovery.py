@@ -8,7 +8,6 @@ import statsmodels.api as sm
 from scipy.stats import skew
 
 from .. import ROOT, InputError
-from ..claims.claims import row
 from ..tables.words import is_nonword, is_word
 from . import planting
 from .planting import COMMON_ZIPF, PENALTIES, Profile, planted_utility, sentiment, word_kinds, word_values, zipf
