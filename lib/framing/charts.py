@@ -1,4 +1,4 @@
-"""Charts of section 3: spreads by sign, slopes, densities, beeswarms and the grid of prompts."""
+"""Charts of section 3: spreads by sign, slopes, densities and beeswarms."""
 
 from collections.abc import Mapping
 
@@ -8,44 +8,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from ..show import charts
-from ..show.charts import Forest, Mark
+from ..show.charts import Mark
 from ..show.figures import DENSE_TITLE, GREY, SIDES, Chart, label, model_colours, model_label, new_chart, styled
-from ..tables.prompts import POLARITIES, SUPERLATIVES
-from . import effects, frequency
-from .interaction import as_ratios
+from . import frequency
 from .opposites import corners as corners_of
 
 COUNT_COLOURS = mpl.colors.LinearSegmentedColormap.from_list("counts", ["#9ecae1", "#2171b5", "#08306b", "#000000"])
-LEXICON_MARKS = ("o", "s", "^", "D")  # open without offensive words
-GAPS = Forest(rows="lexicon", marks="words", styles=dict(zip(effects.WORDS, (Mark(), Mark(face="white")), strict=True)))
-ASKS_FOR_ONE_WORD = {"one": "in one word", "single": "in a single word", "please": "one word only, please"}
-TIMES = (0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8, 12, 16)  # ticks of an axis of ratios
-
-
-@styled
-def draw_interaction(over: pd.DataFrame, *, title: str) -> Chart:
-    """Draw the framing interaction as a ratio on a log scale, where 1 means that framing changes nothing.
-
-    `over`: rows of interaction.over_choices. There is a row per model with the mean over models below, and a panel per
-    scale and wording. Each lexicon has a mark with its 95% interval; the mark is open without offensive words.
-    """
-    ratios = as_ratios(over.replace({"model": {effects.ALL: "mean"}}))
-    ratios["panel"] = ratios["scale"] + ", " + ratios["wording"]
-    ratios["choice"] = ratios["lexicon"] + ", " + ratios["words"]
-    ratios = ratios.sort_values("model", key=lambda names: names == "mean", kind="stable")
-    shapes, [first, *_] = dict(zip(ratios["lexicon"].unique(), LEXICON_MARKS, strict=False)), ratios["words"]
-    styles = {choice: Mark(shape=shapes[lexicon], face="" if words == first else "white", size=5)
-              for choice, lexicon, words in ratios[["choice", "lexicon", "words"]].itertuples(index=False)}  # fmt: skip
-    forest = Forest(panels="panel", marks="choice", styles=styles, null=1, heading="{}")
-    figure = charts.draw_forest(ratios, forest, title=title, xlabel="ratio of spreads, times")
-    low, high = ratios["ci_low"].min(), ratios["ci_high"].max()
-    for panel in figure.axes:
-        panel.set(xscale="log", xlim=(min(low, 0.9) / 1.05, max(high, 1.1) * 1.05))
-        panel.axhline(ratios["model"].nunique() - 1.5, color=GREY, linewidth=0.8, linestyle=":")
-        panel.xaxis.set_major_locator(mpl.ticker.FixedLocator(TIMES))
-        panel.xaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:g}"))
-        panel.xaxis.set_minor_locator(mpl.ticker.NullLocator())
-    return figure
 
 
 @styled
@@ -218,29 +186,4 @@ def draw_beeswarm(rows: pd.DataFrame, *, title: str, lexicon: str, most: int = 1
     handles = [mpl.lines.Line2D([], [], color=colour, marker=".", linestyle="", label=f"{sign} words")
                for sign, colour in SIDES.items()]  # fmt: skip
     figure.legend(handles=handles, loc="outside lower center", ncols=2, title=lexicon)
-    return figure
-
-
-@styled
-def draw_prompt_grid(gaps: pd.DataFrame, *, title: str) -> Chart:
-    """Draw the mean gap between slopes for every prompt of the grid, a number per cell, a panel per lexicon.
-
-    `gaps`: wordings.over_prompts of standardised rewards, with the column lexicon. Slopes are steeper for positive
-    words in green cells, and for negative words in purple cells. Bold means p < .05 after Holm's correction.
-    """
-    lexicons, widest = list(gaps["lexicon"].unique()), gaps["gap"].abs().max()
-    figure, panels = charts.row_of_panels(lexicons, height=6.4, title=title, width=5.2, margin=2.6, sharey=True)
-    asked = {(superlative, style): f"{SUPERLATIVES[superlative]}, {asks}"
-             for superlative in SUPERLATIVES for style, asks in ASKS_FOR_ONE_WORD.items()}  # fmt: skip
-    for panel, (_, rows) in zip(panels, gaps.groupby("lexicon", sort=False), strict=True):
-        gap, p = (rows.pivot_table(column, ["superlative", "style"], "adjective") for column in ("gap", "p_holm"))
-        order = (
-            [cell for cell in asked if cell in gap.index],
-            [adjective for adjective in POLARITIES if adjective in gap],
-        )
-        shown = gap.loc[order].set_axis([asked[cell] for cell in order[0]])
-        charts.heat_map(panel, shown, limits=(-widest, widest), colours="PRGn", numbers="+.2f", are_models=False)
-        for text, is_clear in zip(panel.texts, (p.loc[order] < 0.05).to_numpy().ravel(), strict=True):
-            text.set(fontsize=13, fontweight="bold" if is_clear else "normal")
-        panel.tick_params(length=0, labelsize=13)
     return figure

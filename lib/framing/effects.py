@@ -19,8 +19,6 @@ from .. import InputError
 from ..show import display
 from ..stats import crossed, resampling
 from ..stats.crossed import Measured
-from ..tables import lexicons
-from ..tables.prompts import polarity
 
 ALL = "mean of the models"
 FEWEST = 10  # words of a sign; an interval from fewer says little
@@ -88,6 +86,12 @@ def standardised(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(reward=(rows["reward"] - rewards.transform("mean")) / sd)
 
 
+def normal_scores(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the observations with normal quantiles at the ranks of rewards, within model and prompt: order alone."""
+    rewards = rows.groupby(["model", "prompt"], sort=False)["reward"]
+    return rows.assign(reward=stats.norm.ppf((rewards.rank() - 0.5) / rewards.transform("size")))
+
+
 # --- slopes and the paper's tests ---------------------------------------------------------------------------------
 
 
@@ -139,44 +143,16 @@ def slopes_by_sign(rows: pd.DataFrame, *, robust: bool = False) -> pd.DataFrame:
     return slopes(signed, by=("model", "prompt", "sign"), robust=robust).drop(columns="predictor")
 
 
-def gaps(by_sign: pd.DataFrame, *, absolute: bool = False) -> pd.DataFrame:
-    """Return how much steeper rewards follow sentiment on the requested side, by model and prompt.
+def gaps(by_sign: pd.DataFrame) -> pd.DataFrame:
+    """Return the slope among positive words minus that among negative words: `model, prompt, positive, negative, gap`.
 
-    Columns: `model, prompt, positive, negative, gap`, where positive and negative are the slopes.
-
-    A prompt for good things asks for positive words: gap = positive - negative. A prompt for bad things asks for
-    negative words, where rewards should *fall* with sentiment. So its gap is (-negative) - (-positive), the same
-    number. `absolute`: |asked for| - |other| instead, which ignores the sign of slopes. Models with one slope only are
-    left out.
+    A prompt for good things asks for positive words. A prompt for bad things asks for negative words, where rewards
+    should *fall* with sentiment. So the gap of the requested side is (-negative) - (-positive), the same number. Models
+    with one slope only are left out.
     """
     wide = by_sign.pivot_table("slope", ["model", "prompt"], "sign").rename_axis(columns=None)
     wide = wide.loc[by_sign.set_index(["model", "prompt"]).index.unique(), list(SIGNS.values())].dropna()
-    polarities = wide.index.get_level_values("prompt").map(polarity).to_numpy()
-    bend = polarities * (wide["positive"].abs() - wide["negative"].abs())
-    return wide.assign(gap=bend if absolute else wide["positive"] - wide["negative"]).reset_index()
-
-
-def compare(gap_rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the paper's paired t-test over models, and a Wilcoxon signed-rank test: one row per prompt.
-
-    `gap_rows`: as from gaps(). Columns: `models, n_steeper, gap, ci_low, ci_high, t, df, p, cohen_d, w, p_wilcoxon`.
-    The gap is the mean over models, `n_steeper` counts models with gap > 0, and both p are two-sided. Raise InputError
-    for fewer than two models.
-    """
-    rows = {}
-    for prompt, group in gap_rows.groupby("prompt", sort=False):
-        gap = group["gap"].to_numpy()
-        if len(gap) < 2:
-            raise InputError(f"{len(gap)} model gives no paired test; score at least two in this collection")
-        paired = stats.ttest_1samp(gap, 0)
-        w, p_wilcoxon = stats.wilcoxon(gap) if np.any(gap) else (0.0, 1.0)
-        ci_low, ci_high = paired.confidence_interval()
-        rows[prompt] = {
-            "models": len(gap), "n_steeper": int((gap > 0).sum()), "gap": gap.mean(), "ci_low": ci_low,
-            "ci_high": ci_high, "t": paired.statistic, "df": int(paired.df), "p": paired.pvalue,
-            "cohen_d": gap.mean() / gap.std(ddof=1), "w": w, "p_wilcoxon": p_wilcoxon,
-        }  # fmt: skip
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("prompt")
+    return wide.assign(gap=wide["positive"] - wide["negative"]).reset_index()
 
 
 def count_positive(fits: pd.DataFrame) -> pd.DataFrame:
@@ -233,16 +209,6 @@ def log_spread(_: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarra
 def mean(_: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean reward, and its influence."""
     return reward.mean(axis=0), crossed.mean_influence(reward)
-
-
-def size_gap(asked: int) -> Statistic:
-    """Return |slope| on the requested side minus |slope| on the other one. asked: 1 for positive words, -1 negative."""
-
-    def size(sentiment: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        slope, influence = whole_slope(sentiment, reward)
-        return asked * np.abs(slope), asked * np.sign(slope) * influence
-
-    return positive_minus_negative(size)
 
 
 slope_gap = positive_minus_negative(whole_slope)  # see gaps()
@@ -305,8 +271,7 @@ def fitted(words: Sequence, x: np.ndarray, rewards: np.ndarray, fit: Statistic) 
     return values.reshape(shape), of_words.reshape(-1, *shape)
 
 
-IN_ROWS = ["model", "estimate", "standard_error", "ci_low", "ci_high", "p", "these_low", "these_high", "new_low",
-           "new_high", "n"]  # fmt: skip
+IN_ROWS = ["model", "estimate", "standard_error", "ci_low", "ci_high", "p", "n"]
 
 
 def in_rows(one: Measured) -> pd.DataFrame:
@@ -360,62 +325,3 @@ def counts(
     """Return count() of every prompt, its keys as columns. `side`: prompt -> 1 or -1."""
     rows = {prompt: count(one, side(prompt), significant=significant) for prompt, one in of_prompts.items()}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("prompt")
-
-
-def min_f(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:
-    """Return Clark's min F' of the tests over models and over words, by prompt: columns `t_models, t_words, f, df, p`.
-
-    F1 and F2 are the squares of the two t. Min F' = F1 F2 / (F1 + F2) is a lower bound of the F ratio for which models
-    and words are both samples. It has 1 and (F1 + F2)^2 / (F1^2 / df_words + F2^2 / df_models) degrees of freedom
-    (Clark 1973, Journal of Verbal Learning and Verbal Behavior 12, 335-359).
-    """
-    rows = {}
-    for prompt, one in of_prompts.items():
-        of_words = np.sqrt((one.influence.dropna(how="all").fillna(0.0).mean(axis=1) ** 2).sum())
-        t = np.array([stats.ttest_1samp(one.values, 0).statistic, one.values.mean() / of_words])
-        (first, second), n, models = t**2, len(one.influence), len(one.values)
-        f = first * second / (first + second)
-        df = (first + second) ** 2 / (first**2 / (n - 1) + second**2 / (models - 1))
-        rows[prompt] = {"t_models": t[0], "t_words": t[1], "f": f, "df": df, "p": stats.f.sf(f, 1, df)}
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("prompt")
-
-
-def gaps_by_choice(joined: Mapping[str, Mapping[str, pd.DataFrame]], prompts: Sequence[str]) -> pd.DataFrame:
-    """Return means() of the gap between slopes, by lexicon, words and prompt. `joined`: as in word_choices()."""
-    choices = word_choices(joined, prompts)
-    tables = {(lexicon, words): means(standardised(rows), slope_gap) for lexicon, words, rows in choices}
-    return pd.concat(tables, names=["lexicon", "words"]).reset_index()
-
-
-# --- grades with error --------------------------------------------------------------------------------------------
-
-
-def with_error(words: pd.DataFrame) -> pd.DataFrame:
-    """Return the words that VADER has, with grade_error: the standard error of the mean of ten ratings."""
-    ratings = lexicons.vader_ratings()
-    errors = ratings.assign(grade_error=ratings[lexicons.RATERS].sem(axis=1, ddof=1))
-    return words.merge(errors[["word", "grade_error"]], on="word", validate="many_to_one")
-
-
-def reliability(words: pd.DataFrame) -> pd.DataFrame:
-    """Return the reliability of the grades by sign, in (0, 1], with their n, sd and error (root mean square).
-
-    `words`: one row per word, with sentiment and grade_error. Reliability = 1 - mean squared error / variance of the
-    grades. Noise in the grades shrinks a slope by this factor (Fuller 1987, Measurement Error Models, section 1.1). We
-    assume that errors are independent of rewards, and ignore words near 0 whose sign is wrong; VADER has few of them.
-    """
-    squared = words.assign(noise=words["grade_error"] ** 2, sign=np.sign(words["sentiment"]).map(SIGNS))
-    by_sign = squared.groupby("sign")
-    variance, noise = by_sign["sentiment"].var(ddof=1), by_sign["noise"].mean()
-    columns = {"n": by_sign.size(), "sd": np.sqrt(variance), "error": np.sqrt(noise)}
-    return pd.DataFrame(columns).assign(reliability=1 - noise / variance).loc[list(SIGNS.values())]
-
-
-def disattenuated_gap(reliability: pd.Series) -> Statistic:
-    """Return slope_gap with each slope divided by the known reliability of the grades, by sign."""
-
-    def statistic(sentiment: np.ndarray, reward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        shrunk = np.where(sentiment > 0, reliability["positive"], reliability["negative"])
-        return slope_gap(sentiment * shrunk, reward)  # a slope on k x is 1 / k of the slope on x
-
-    return statistic

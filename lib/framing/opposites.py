@@ -1,14 +1,13 @@
 """Rewards under two prompts: do best and greatest agree, and is best the inverse of worst (Fig 4, Tables A8 and A9)?"""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from ..claims.cells import printed_lists
-from ..claims.claims import row
-from ..stats.crossed import Measured, mean_influence
+from ..stats.crossed import Measured
 from .effects import ALL, in_rows
 
 TAIL = 0.05  # the share of words that count as the top, or the bottom, of a prompt
@@ -103,23 +102,6 @@ def listed_models(words: Sequence[str] = CORNER) -> pd.Series:
 
 
 # --- the funnel ---------------------------------------------------------------------------------------------------
-
-
-def funnel_claims(rewards: Mapping[str, pd.DataFrame], own: Set[str], population: str = "") -> list[dict]:
-    """Return the rows of S3.framing.funnel: do best and worst have more of their bottom words in common than top words?
-
-    `rewards`: best and worst -> words x models, both samples.
-    """
-    low, high = (in_both(rewards["best"], rewards["worst"], end) for end in ("low", "high"))
-    note = f"of the {TAIL:.0%} of words at one end for best, the share at that end for worst ({TAIL:.0%} by chance)"
-    rows = []
-    for name, each in {"low_less_high": low - high, "high_for_both": high}.items():
-        mean = Measured(each.mean(), mean_influence(each)).mean
-        rows.append(
-            row("S3.framing.funnel", name, own=own, corrected=mean.estimate, ci_low=mean.ci_low, ci_high=mean.ci_high,
-                  n=mean.n, note=note, population=population, p=mean.p if name == "low_less_high" else None)
-        )  # fmt: skip
-    return rows
 
 
 def in_both(best: pd.DataFrame, worst: pd.DataFrame, end: str) -> pd.DataFrame:
