@@ -100,9 +100,8 @@ def of_model(
     if study == EMBEDDED:
         others.plant()  # the planted models are measured again if they were trained again
     fed = scores.what_was_fed(table)
-    nouns = None if study == EMBEDDED else measures.nouns()  # nothing was planted about agency and communion
-    measured = measures.of_model(words, ranked, fed["itself"] / fed["tokens"], nouns)
-    measured, compared = placed(measured.join(random_heads.band(rewards, nouns)), study, model.nickname)
+    measured = measures.of_model(words, ranked, fed["itself"] / fed["tokens"])
+    measured, compared = placed(measured.join(random_heads.band(rewards)), study, model.nickname)
     own = {} if lists is None else {"lists": replies.own_lists(wide, rewards[measures.PROMPTS[0]], lists, bos)}
     return Card(
         model.nickname, what_to_name(model), study, settings_of(model, table), ends(table),
@@ -119,7 +118,7 @@ def of_table(name: str, table: pd.DataFrame, study: Collection) -> Card:
     """
     rewards = table.set_index("text")[list(measures.PROMPTS)].astype(float)
     words, ranked = rewards.loc[measures.words()], rewards.loc[measures.items().index, measures.PROMPTS[0]]
-    measured = measures.of_model(words, ranked, float("nan"), measures.nouns()).drop(index="read_as_itself")
+    measured = measures.of_model(words, ranked, float("nan")).drop(index="read_as_itself")
     measured, compared = placed(measured.assign(**dict.fromkeys(random_heads.BAND, float("nan"))), study, name)
     unknown = dict.fromkeys(("revision", "head", "dtype", "attention", "read_at", "closing", "bos"))
     settings = unknown | {"hub_id": name, "reply_mode": "text", "prompts": measures.prompts(), "tokens": len(table)}

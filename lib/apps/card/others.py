@@ -12,7 +12,7 @@ from ... import ROOT
 from ...models import checkpoints, reward_models
 from ...models.conversations import vocabulary
 from ...scoring import tokenizers
-from ...tables import lexicons, registry, score_files, scores
+from ...tables import registry, score_files, scores
 from ...tables.collection import EMBEDDED, ITEMS, WORDS
 from ...tables.exports import write_csv
 from ...tables.words import is_word
@@ -63,8 +63,7 @@ def publish() -> Path:
     for name in WORDS.models:
         of_words = scores.read(scores.path_of(WORDS, name)).set_index("text").loc[words["word"], list(measures.PROMPTS)]
         of_items = scores.read(scores.path_of(ITEMS, name)).set_index("text")[ITEM_PROMPT]
-        nouns = lexicons.word_lists("big two")
-        table = measures.of_model(of_words.astype(float), of_items.astype(float), shares[name], nouns)
+        table = measures.of_model(of_words.astype(float), of_items.astype(float), shares[name])
         rows.append(table.assign(model=name, revision="").reset_index())
     return _write_measured("published", rows)
 
@@ -75,7 +74,7 @@ def publish() -> Path:
 def plant() -> Path:
     """Measure the small models that were trained again; return the path of the table of all small models.
 
-    The committed numbers of models that are not trained here stay. Nouns are left out: nothing was planted about them.
+    The committed numbers of models that are not trained here stay.
     """
     held = measures.read_table("planted")
     rows, changed = [], False
