@@ -72,8 +72,8 @@ def draw_kinds(
 ) -> Chart:
     """Draw how much each kind is undervalued: a row per kind, a panel per prompt, a dot per model.
 
-    `tables`: prompt -> rows of kinds.by_kind. The line is the interval for other models and items, and the bar is the
-    interval for these models. `alone`: prompt -> models x kinds. `null`: the value that means no effect.
+    `tables`: prompt -> rows of kinds.by_kind. The line is the interval for other models and items. `alone`: prompt ->
+    models x kinds. `null`: the value that means no effect.
     """
     kinds, hues = list(next(iter(tables.values()))["kind"]), model_colours(next(iter(alone.values())).index)
     figure, panels = row_of_panels(
@@ -81,7 +81,6 @@ def draw_kinds(
     )
     for axes, (prompt, rows) in zip(panels, tables.items(), strict=True):
         heights = rows["kind"].map(kinds.index)
-        axes.hlines(heights, rows["these_low"], rows["these_high"], color="#bdbdbd", linewidth=9)
         intervals(axes, rows["above"], rows["ci_low"], rows["ci_high"], heights, Mark(shape="D"))
         steps = np.linspace(-0.36, -0.14, len(alone[prompt]))  # above the line, so that few hide another
         for step, (name, row) in zip(steps, alone[prompt].iterrows(), strict=True):
@@ -91,7 +90,7 @@ def draw_kinds(
         axes.set_xlabel(xlabel)
     panels[0].set_yticks(range(len(kinds)), kinds)
     panels[0].set_ylim(len(kinds) - 0.4, -0.6)
-    keys = [_key("mean, items and models like these", "black", "D"), _key("these very models", "#bdbdbd", linewidth=9)]
+    keys = [_key("mean, with its interval for other items and models", "black", "D")]
     keys += [_key(model_label(name), colour, "o", "") for name, colour in hues.items()]
     figure.legend(handles=keys, loc="outside lower center", ncols=5, frameon=False, fontsize=10)
     return figure

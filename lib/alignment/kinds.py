@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from scipy import stats
-from statsmodels.stats.proportion import proportion_confint
 
 from .. import ROOT, InputError
 from ..stats.crossed import Crossed, Measured, crossed, mean_influence
@@ -21,8 +20,7 @@ SEXUAL = (
     r"breasts?|erection)\b"
 )
 FORMS = ("people", "state", "faith")
-BY_KIND = ["kind", "items", "above", "ci_low", "ci_high", "p", "these_low", "these_high", "models", "of_models",
-           "count_low", "count_high"]  # fmt: skip
+BY_KIND = ["kind", "items", "above", "ci_low", "ci_high", "p", "models", "of_models"]
 # The nine items that section 4.2 of the paper names, and the kinds that it names them for.
 NAMED = {
     "Universe": "nature", "Gravity": "nature", "Breathing": "nature", "Technology": "technology",
@@ -107,17 +105,16 @@ def by_kind(values: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
     """Return whether models undervalue a kind: a row per kind of two items or more.
 
     `values`: items x models, as from `undervalued`. `kinds`: item -> kind. `above` is the mean over items and models,
-    with the intervals of stats.crossed.Crossed, cut at 0 and 1, and p against .5. `models` counts the models above .5
-    among `of_models`; count_low and count_high are the exact interval of this count.
+    with its interval over items and models, cut at 0 and 1, and p against .5. `models` counts the models above .5 among
+    `of_models`.
     """
     rows = []
     for kind, group in values.groupby(kinds.loc[values.index], sort=True):
         if len(group) < 2:
             continue
         mean, count = mean_over_items(group), int((group.mean() > 0.5).sum())
-        low, high, *these = np.clip([mean.ci_low, mean.ci_high, mean.these_low, mean.these_high], 0.0, 1.0)
-        counts = count, group.shape[1], *count_interval(count, group.shape[1])
-        rows.append((kind, len(group), mean.estimate, low, high, mean.p, *these, *counts))
+        low, high = np.clip([mean.ci_low, mean.ci_high], 0.0, 1.0)
+        rows.append((kind, len(group), mean.estimate, low, high, mean.p, count, group.shape[1]))
     return pd.DataFrame(rows, columns=BY_KIND)
 
 
@@ -138,18 +135,6 @@ def between_groups(values: pd.DataFrame, is_first: pd.Series) -> Measured:
         raise InputError(f"{first.sum()} items against {(~first).sum()}: give two on each side at least")
     parts = [mean_influence(values[first]), -mean_influence(values[~first])]
     return Measured(values[first].mean() - values[~first].mean(), pd.concat(parts).loc[values.index])
-
-
-def mean_over_models(values: pd.Series) -> tuple[float, float, float]:
-    """Return the mean over models of one number each, and its 95% interval (t distribution)."""
-    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-    return float(values.mean()), float(values.mean() - half), float(values.mean() + half)
-
-
-def count_interval(count: int, models: int) -> tuple[float, float]:
-    """Return the exact 95% interval of a count of models (Clopper and Pearson 1934)."""
-    low, high = proportion_confint(count, models, method="beta")
-    return float(low * models), float(high * models)
 
 
 def raw_kinds(values: pd.Series, kinds: pd.Series) -> pd.Series:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import pandas as pd
 
 from .. import InputError
-from ..claims import claims
 from ..tables import lexicons, score_files, scores
 from ..tables.collection import ITEMS, Collection
 from ..tables.prompts import polarity, with_polarity
@@ -35,20 +34,11 @@ class Rated:
     scored: Mapping[str, pd.DataFrame]
 
 
-def read(study: Collection, notebook: str, claims_of: tuple[str, ...], fewest: int = FEWEST) -> Rated:
+def read(study: Collection, fewest: int = FEWEST) -> Rated:
     """Return the rated items of a collection: items of EloEverything, or the words that VADER's raters judged.
 
     Raise InputError if nothing can be tested: fewer than two models, equal rewards, or fewer than `fewest` rated items.
-    The notebook's claims, whose ids begin with one of claims_of, are then kept as undecided for this reason.
     """
-    try:
-        return joined(study, fewest)
-    except InputError as error:
-        raise claims.undecided(study, notebook, claims_of, f"{error}.", claims.papers_own(study)) from error
-
-
-def joined(study: Collection, fewest: int = FEWEST) -> Rated:
-    """Return the same as `read`, but keep no claims where nothing can be tested."""
     tables = scores.read_all(study)
     models, first = list(tables), next(iter(tables.values()))
     prompts = scores.prompt_names(first)[:3]

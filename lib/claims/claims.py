@@ -67,7 +67,8 @@ def judged(study: Collection, estimates: list[dict]) -> pd.DataFrame:
         first = table.loc[twice].iloc[0]
         raise InputError(f"{first['quantity']} of {first['claim']} is stated twice; give each row its own quantity")
     table = table.astype(object).assign(p_corrected=np.nan, word="", remark="")
-    tested = (table["role"] == "primary") & table["p"].notna()
+    is_papers = table["claim"].map(sections()) != BEYOND
+    tested = (table["role"] == "primary") & table["p"].notna() & is_papers
     if tested.any():
         table.loc[tested, "p_corrected"] = false_discovery_control(table.loc[tested, "p"].astype(float))
     for claim, of_claim in table.groupby("claim", sort=False):
