@@ -198,38 +198,6 @@ def test_the_published_values_are_there_for_ten_models_and_are_plausible():
     assert planted.loc["bend_best"].idxmin() == planted.loc["framing"].idxmin() == "F-Lla-64"
 
 
-def test_small_models_are_measured_again_once_they_are_trained_again(monkeypatch, tmp_path):
-    names, measured = list(planting.profiles().index), []
-    rows = pd.DataFrame([(name, f"{name}-1", "framing", 1.0, 0.5, 1.5, 9) for name in names])
-    rows.columns = ["model", "revision", "measure", *measures.COLUMNS]
-    rows.to_csv(tmp_path / "planted.csv", index=False)
-    monkeypatch.setattr(measures, "FOLDER", tmp_path)
-    monkeypatch.setattr(others, "ROOT", tmp_path)
-    monkeypatch.setattr(
-        others.reward_models, "load", lambda name: measured.append(name) or SimpleNamespace(revision="new")
-    )
-    monkeypatch.setattr(measures, "type_texts", lambda model: None)
-    monkeypatch.setattr(measures, "of_own_head", lambda rewards: (None, None))
-    monkeypatch.setattr(others, "share_read_as_itself", lambda model: 0.5)
-    again = pd.DataFrame([[2.0, 1.0, 3.0, 9]], pd.Index(["framing"], name="measure"), measures.COLUMNS)
-    monkeypatch.setattr(measures, "of_model", lambda *given: again)
-    others.plant()
-    assert measured == []  # no model is here, so the committed numbers stand
-    for name in names:
-        (tmp_path / "data" / "models" / name).mkdir(parents=True)
-    version = {name: f"{name}-1" for name in names} | {"B-Gem-64": "new"}
-    monkeypatch.setattr(
-        others.checkpoints,
-        "open_files",
-        lambda place, revision: SimpleNamespace(revision=version[place.split("/")[-1]]),
-    )
-    others.plant()
-    assert measured == ["B-Gem-64"]
-    assert others.read("planted").loc["framing"].to_dict() == dict.fromkeys(names, 1.0) | {"B-Gem-64": 2.0}
-    others.plant()
-    assert measured == ["B-Gem-64"]
-
-
 # --- replies ------------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from ...scoring import engine, implicit
 from ...scoring.implicit import ImplicitRewardModel
 from ...stats import rankings
 from ...tables import registry, scores
-from ...tables.collection import EMBEDDED, Collection
+from ...tables.collection import Collection
 from ...tables.words import is_word
 from ..check import checking
 from ..check.report import Report
@@ -97,8 +97,6 @@ def of_model(
     rewards = measures.type_texts(wide, bos)
     words, ranked = measures.of_own_head(rewards)
     read = model.inputs_for(measures.prompts()[measures.PROMPTS[0]], list(words.index))
-    if study == EMBEDDED:
-        others.plant()  # the planted models are measured again if they were trained again
     fed = scores.what_was_fed(table)
     measured = measures.of_model(words, ranked, fed["itself"] / fed["tokens"])
     measured, compared = placed(measured.join(random_heads.band(rewards)), study, model.nickname)
