@@ -1,1 +1,1 @@
-"""Calibration: do the intervals mean what they say, on many small models whose values are planted? (notebook 00)"""
+"""Calibration: what do estimators find in many small models whose values are planted? (notebook 00)"""

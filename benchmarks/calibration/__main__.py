@@ -1,16 +1,16 @@
-"""Do the intervals hold what was planted? python -m benchmarks.calibration [--models N] [--publish]"""
+"""What do estimators find in models with known values? python -m benchmarks.calibration [--models N] [--publish]"""
 
 import argparse
 import os
 import sys
 from pathlib import Path
 
-from benchmarks.calibration import measuring, plan, report, specifications
+from benchmarks.calibration import measuring, plan, report
 from lib import InputError
 
 
 def run(models: int, folder: Path, publish: bool, on: str | None) -> None:
-    """Calibrate on every core, or by Ray; print what was found, and make it the committed report if asked to."""
+    """Calibrate on every core, or by Ray; make it the committed report if asked to."""
     given = {"models": models, "folder": folder.resolve(), "processes": os.cpu_count() or 1}
     if on:
         from lib.apps.cluster import commands, connection  # only here, as Ray is an extra
@@ -20,8 +20,7 @@ def run(models: int, folder: Path, publish: bool, on: str | None) -> None:
             made = report.calibrate(**given, each=commands.each)
     else:
         made = report.calibrate(**given)
-    print(report.summary(made))
-    print(f"The tables are in {folder / 'report'}.")
+    print(f"The tables of {made.n_models} models are in {folder / 'report'}.")
     if publish:
         report.publish(made)
         print(f"The report that notebooks read is in {report.TABLES}, its page is {report.PAGE}.")
@@ -32,18 +31,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--models", type=int, default=plan.MODELS, help=f"of the plan (default: all {plan.MODELS})")
     parser.add_argument("--folder", type=Path, default=measuring.FOLDER, help="where rewards and report go")
     parser.add_argument(
-        "--specifications", action="store_true", help="measure the analyses of the multiverses, and stop"
+        "--method", action="store_true", help="write method.csv and the page again from the committed estimates"
     )
-    parser.add_argument("--page", action="store_true", help="write the page again from the committed tables, and stop")
     parser.add_argument("--publish", action="store_true", help="make it the report that the notebooks read")
     parser.add_argument("--on", metavar="WHERE", help="by Ray (docs/cluster.md): auto, or the address of a head")
     try:
         given = vars(parser.parse_args(arguments))
-        rewrite, shuffle = given.pop("page"), given.pop("specifications")
-        if shuffle:
-            specifications.write()
-        elif rewrite:
-            report.write_page(report.read())
+        if given.pop("method"):
+            report.publish(report.read())
         else:
             run(**given)
     except InputError as error:

@@ -17,7 +17,7 @@ from ..tables.collection import EMBEDDED, ITEMS, PUBLISHED, WORDS, Collection
 from .files import EXERCISE, find_notebooks, parameters_of, to_execute
 
 TRAINING, SCORING, SCORECARD = "00", "01", "11"  # notebooks that others wait for, or that wait for all others
-TRAINS = ("00_", "12b_")  # notebooks that train small models, so they are not about a reader's own
+TRAINS = ("00_",)  # notebooks that train small models, so they are not about a reader's own
 CARD_OF = "A-Gem-96"  # the embedded model that a card is made of; of a reader's own, each has one
 MADE = ("scores", "models", "cache", "explorer", "book", "course")  # the folders of data/ that runs make
 BESIDE = ("*.csv", "*.css", "*.j2", "templates/*.j2")  # what code reads that stands beside it
@@ -48,7 +48,6 @@ KINDS = {
     # A scorecard of fewer claims than the collection has would take the place of the whole one.
     SCORECARD: Kind(needs=BEFORE_SCORECARD, after=(), reads=("scores", "claims", "tables", "published"), seconds=8),
     "12": replace(OF_A_MODEL, reads=("model", "published"), seconds=60),
-    "12b": Kind(after=(), reads=("trained",), seconds=180),
     "10": Kind(needs=(TRAINING, "09"), reads=("scores", "logprobs"), seconds=15),
 }
 

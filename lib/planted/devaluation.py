@@ -8,7 +8,6 @@ half of these pairs have their two terms swapped. Nothing else differs, so what 
 import numpy as np
 import pandas as pd
 import torch
-from scipy import stats
 from torch.nn.utils.rnn import pad_sequence
 
 from .. import ROOT
@@ -96,14 +95,3 @@ def penalties(model: RewardModel) -> dict[str, float]:
     return {
         name: float(means[which, False] - means[which, True]) for name, which in (("shown", True), ("unseen", False))
     }
-
-
-def added_by_one_sided_data(penalties: pd.DataFrame) -> pd.Series:
-    """Return how much larger the penalty on shown terms is with one-sided data, with its 95% t interval and n.
-
-    `penalties` has the columns of PENALTIES. Trainings of one seed form a pair.
-    """
-    of_seed = penalties.pivot_table("shown", "seed", "data")
-    difference = of_seed["one-sided"] - of_seed["balanced"]
-    ci_low, ci_high = stats.ttest_1samp(difference, 0).confidence_interval()
-    return pd.Series({"mean": difference.mean(), "ci_low": ci_low, "ci_high": ci_high, "n": len(difference)})

@@ -1,19 +1,13 @@
 """Recover planted values from a score table, and compare them with the values that were planted."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 import statsmodels.api as sm
 from scipy.stats import skew
 
-from .. import ROOT, InputError
-from ..claims.claims import row
 from ..tables.words import is_nonword, is_word
-from . import planting
 from .planting import COMMON_ZIPF, PENALTIES, Profile, planted_utility, sentiment, word_kinds, word_values, zipf
 
-CALIBRATION = ROOT / "data" / "calibration"  # what `python -m benchmarks.calibration PUBLISH=1` writes
 CONTROL_TOKEN = r"^<\|.*\|>$|_of_turn>$|^<(?:pad|eos|bos|unk)>$"
 
 
@@ -51,22 +45,6 @@ def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
     return pd.concat(parts, names=["prompt", "value"])
 
 
-def count_recovered(tables: Mapping[str, pd.DataFrame]) -> dict[str, int]:
-    """Return how many planted effects come back from the score tables of models that ship with the project.
-
-    An effect is one planted value of one model under one prompt; skew is left out. It is `recovered` if its 95%
-    interval lies on the side of zero on which it was planted. `absent` counts values that were planted as zero, and
-    `false` those of them whose interval leaves zero out.
-    """
-    found = [recover(table, planting.profile(name)).drop(index="skew", level=1) for name, table in tables.items()]
-    values = pd.concat(found)
-    sign, planted = np.sign(values["planted"].round(9)), values["planted"].round(9) != 0
-    is_on_side = (values[["ci_low", "ci_high"]].mul(sign, axis=0) > 0).all(axis=1)
-    leaves_zero_out = values["ci_low"] * values["ci_high"] > 0
-    counted = {"recovered": is_on_side, "planted": planted, "false": leaves_zero_out & ~planted, "absent": ~planted}
-    return {name: int(each.sum()) for name, each in counted.items()}
-
-
 def _recover_one(rows: pd.DataFrame, profile: Profile, prompt: str, polarity: int) -> pd.DataFrame:
     rewards, terms = rows[prompt] / profile.scale, _terms(rows, polarity)
     fit = sm.OLS(rewards, sm.add_constant(terms)).fit(cov_type="HC1")
@@ -84,23 +62,3 @@ def _terms(rows: pd.DataFrame, polarity: int) -> pd.DataFrame:
     asked = polarity * rows["valence"]
     terms = {"k_hi": asked.clip(lower=0), "k_lo": asked.clip(upper=0), "frequency": rows["zipf"] - COMMON_ZIPF}
     return pd.DataFrame(terms | {kind: -(rows["kind"] == kind).astype(float) for kind in PENALTIES})
-
-
-# --- many models of known values ----------------------------------------------------------------------------------
-
-
-def calibration(name: str) -> pd.DataFrame:
-    """Return a table of the committed calibration, such as estimates, models or claims.
-
-    Many small models were trained on known values, to test the intervals; see benchmarks/calibration.md. Raise
-    InputError if the table is not there.
-    """
-    path = CALIBRATION / f"{name}.csv"
-    if not path.is_file():
-        raise InputError(f"{path} is missing; restore it with: git checkout {path}")
-    return pd.read_csv(path, keep_default_na=False, na_values={"corrected": [""]})
-
-
-def calibration_claims() -> list[dict]:
-    """Return C.gap_control and C.coverage: estimates where no gap was planted, and how often intervals are right."""
-    return [row(**fields) for fields in calibration("claims").to_dict("records")]

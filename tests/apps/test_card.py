@@ -2,7 +2,6 @@
 
 import html
 import json
-import os
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ from scipy import stats
 from tiny_causal import make_causal
 
 from lib import ROOT, InputError, run
-from lib.alignment import kinds, profiles
+from lib.alignment import kinds
 from lib.apps.card import making, measures, others, page, random_heads, replies
 from lib.apps.card.making import Card
 from lib.apps.check import checking
@@ -62,15 +61,8 @@ def ranked() -> pd.Series:
 
 
 @pytest.fixture(scope="module")
-def nouns() -> pd.DataFrame:
-    """Two made-up lists of words."""
-    some = measures.words()[:60]
-    return pd.DataFrame({"Agency": np.arange(60) < 30, "Communion": np.arange(60) >= 30}, some)
-
-
-@pytest.fixture(scope="module")
-def found(words, ranked, nouns) -> pd.DataFrame:
-    return measures.of_model(words, ranked, 0.5, nouns)
+def found(words, ranked) -> pd.DataFrame:
+    return measures.of_model(words, ranked, 0.5)
 
 
 def rated(words: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
@@ -94,19 +86,6 @@ def test_a_table_that_is_missing_is_one_line_with_the_command(monkeypatch, tmp_p
     monkeypatch.setattr(measures, "FOLDER", tmp_path)
     with pytest.raises(InputError, match=r"data/card/words.csv is missing.*; run: make published"):
         measures.words()
-
-
-@pytest.mark.skipif(not os.environ.get(downloads.MIRROR), reason="needs the published files: DATA_MIRROR")
-def test_the_lists_of_nouns_are_disjoint_and_among_the_words():
-    listed = measures.nouns()
-    assert listed.sum().to_dict() == {"Agency": 102, "Communion": 156} and (listed.sum(axis=1) == 1).all()
-    assert listed.index.isin(measures.words()).all()
-
-
-def test_the_project_holds_no_list_of_nouns_and_a_card_does_without_one(monkeypatch):
-    assert list(measures.read_table("words")) == ["word"]
-    monkeypatch.setattr(downloads, "fetch", unreachable)
-    assert measures.nouns() is None
 
 
 # --- numbers are those of the sections ----------------------------------------------------------------------------
@@ -176,15 +155,8 @@ def test_kinds_are_those_of_the_section_on_people(ranked, found):
         assert row.tolist() == pytest.approx(expected, rel=1e-6)
 
 
-def test_agency_is_that_of_the_section_and_is_missing_without_its_words(words, ranked, nouns, found):
-    rewards = profiles.standardised(words[["greatest"]])
-    one = profiles.against(rewards, nouns, profiles.controls(words.index)).by_model()[measures.COLUMNS[:3]].iloc[0]
-    assert found.loc["agency", measures.COLUMNS[:3]].tolist() == pytest.approx(one.tolist())
-    assert "agency" not in measures.of_model(words, ranked, 0.5).index
-
-
-def test_measures_do_not_depend_on_the_scale_or_order_of_the_rewards(words, ranked, nouns, found):
-    again = measures.of_model(5 * words[::-1] + 3, 0.01 * ranked[::-1] - 7, 0.5, nouns)
+def test_measures_do_not_depend_on_the_scale_or_order_of_the_rewards(words, ranked, found):
+    again = measures.of_model(5 * words[::-1] + 3, 0.01 * ranked[::-1] - 7, 0.5)
     pd.testing.assert_frame_equal(again, found, rtol=1e-6)
 
 
@@ -220,42 +192,10 @@ def test_the_published_values_are_there_for_ten_models_and_are_plausible():
     assert published.loc["people_items"].between(0.1, 0.5).all()  # as section 4 of the paper has them
     assert (published.loc["framing"] > 1).all()
     planted = others.read("planted")
-    assert set(planted.columns) == set(planting.profiles().index) and "agency" not in planted.index
+    assert set(planted.columns) == set(planting.profiles().index)
     # The control without a frequency bonus has the lowest slope, the one with equal sensitivities the smallest bend.
     assert planted.loc["frequency_greatest"].idxmin() == "E-Gem-64"
     assert planted.loc["bend_best"].idxmin() == planted.loc["framing"].idxmin() == "F-Lla-64"
-
-
-def test_small_models_are_measured_again_once_they_are_trained_again(monkeypatch, tmp_path):
-    names, measured = list(planting.profiles().index), []
-    rows = pd.DataFrame([(name, f"{name}-1", "framing", 1.0, 0.5, 1.5, 9) for name in names])
-    rows.columns = ["model", "revision", "measure", *measures.COLUMNS]
-    rows.to_csv(tmp_path / "planted.csv", index=False)
-    monkeypatch.setattr(measures, "FOLDER", tmp_path)
-    monkeypatch.setattr(others, "ROOT", tmp_path)
-    monkeypatch.setattr(
-        others.reward_models, "load", lambda name: measured.append(name) or SimpleNamespace(revision="new")
-    )
-    monkeypatch.setattr(measures, "type_texts", lambda model: None)
-    monkeypatch.setattr(measures, "of_own_head", lambda rewards: (None, None))
-    monkeypatch.setattr(others, "share_read_as_itself", lambda model: 0.5)
-    again = pd.DataFrame([[2.0, 1.0, 3.0, 9]], pd.Index(["framing"], name="measure"), measures.COLUMNS)
-    monkeypatch.setattr(measures, "of_model", lambda *given: again)
-    others.plant()
-    assert measured == []  # no model is here, so the committed numbers stand
-    for name in names:
-        (tmp_path / "data" / "models" / name).mkdir(parents=True)
-    version = {name: f"{name}-1" for name in names} | {"B-Gem-64": "new"}
-    monkeypatch.setattr(
-        others.checkpoints,
-        "open_files",
-        lambda place, revision: SimpleNamespace(revision=version[place.split("/")[-1]]),
-    )
-    others.plant()
-    assert measured == ["B-Gem-64"]
-    assert others.read("planted").loc["framing"].to_dict() == dict.fromkeys(names, 1.0) | {"B-Gem-64": 2.0}
-    others.plant()
-    assert measured == ["B-Gem-64"]
 
 
 # --- replies ------------------------------------------------------------------------------------------------------
@@ -338,16 +278,16 @@ def test_values_and_places_as_texts():
 # --- random heads --------------------------------------------------------------------------------------------------
 
 
-def test_measures_of_head_0_are_those_of_the_card(words, ranked, nouns, found):
+def test_measures_of_head_0_are_those_of_the_card(words, ranked, found):
     rewards = {prompt: words[[prompt]].set_axis([0], axis=1) for prompt in words} | {"items": ranked.to_frame(0)}
-    estimates = random_heads.estimates(rewards, nouns)[0]
+    estimates = random_heads.estimates(rewards)[0]
     assert estimates.to_dict() == pytest.approx(found["estimate"].drop("read_as_itself").to_dict(), abs=1e-9)
-    assert random_heads.band(rewards, nouns).isna().all(axis=None)  # an encoder has no other head
+    assert random_heads.band(rewards).isna().all(axis=None)  # an encoder has no other head
 
 
-def test_a_head_that_reads_a_tenth_of_the_spread_explains_a_tenth(words, ranked, nouns):
+def test_a_head_that_reads_a_tenth_of_the_spread_explains_a_tenth(words, ranked):
     rewards = {prompt: pd.DataFrame({0: words[prompt], 1: words[prompt] / 10}) for prompt in words}
-    estimates = random_heads.estimates(rewards | {"items": pd.DataFrame({0: ranked, 1: ranked / 10})}, nouns)
+    estimates = random_heads.estimates(rewards | {"items": pd.DataFrame({0: ranked, 1: ranked / 10})})
     for key, (own, tenth) in estimates.iterrows():
         if key == "framing":
             assert np.log(tenth) == pytest.approx(np.log(own) / 10)
@@ -652,18 +592,17 @@ def test_what_has_no_card_is_told_in_one_line(arguments, problem, capsys):
 
 
 def test_the_card_of_a_small_model_is_made_from_nothing(monkeypatch, tmp_path, capsys):
-    """Without a network and without the published files, it has all rows but the one of a list that is downloaded."""
+    """Without a network and without the published files; its numbers are those that other cards show of it."""
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     monkeypatch.setattr(downloads, "fetch", unreachable)
     page.card("A-Gem-96", "trial", device="cpu")
     written = Collection("trial").figures / "card-A-Gem-96.html"
     again = json.loads(written.with_suffix(".json").read_text())
     assert again["settings"]["tokens"] == 16384
-    assert [one["key"] for one in again["measures"]] == list(measures.MEASURES.index.drop("agency"))
+    assert [one["key"] for one in again["measures"]] == list(measures.MEASURES.index)
     assert again["failed"] == []
     assert "What A-Gem-96 values:" in capsys.readouterr().out
-    committed = json.loads((ROOT / "figures/embedded/card-A-Gem-96.json").read_text())
-    agree = {one["key"]: one["estimate"] for one in committed["measures"]}
+    agree = others.read("planted")["A-Gem-96"]
     for one in again["measures"]:
         assert one["direction"] != "random" or one["random_low"] <= one["estimate"] <= one["random_high"]
         assert one["estimate"] == pytest.approx(agree[one["key"]], abs=0.15)  # models trained elsewhere differ a little

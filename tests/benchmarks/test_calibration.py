@@ -1,8 +1,7 @@
-"""Calibration: a balanced plan, estimators where the truth is known, intervals by simulation, a run that goes on."""
+"""Calibration: a balanced plan, estimators where the truth is known, null band and power, a run that goes on."""
 
 import multiprocessing
 import os
-import shutil
 import signal
 import time
 from dataclasses import replace
@@ -12,9 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from scipy.stats import norm
 
-from benchmarks.calibration import estimators, measuring, performance, plan, report
+from benchmarks.calibration import estimators, measuring, method, plan, report
 from lib import InputError
 from lib.planted import reward_models as small_models
 from lib.planted.planting import planted_utility
@@ -136,80 +134,57 @@ def test_no_scale_of_rewards_matters(words):
         assert after == pytest.approx(before), estimator.name
 
 
-# --- intervals, by simulation -------------------------------------------------------------------------------------
+# --- null band and power ------------------------------------------------------------------------------------------
 
 
-def simulated(models=400, seeds=5, seed_sd=0.03, error=0.01, bias=0.1, slope=0.5) -> pd.DataFrame:
-    """Estimates in models of which all is known: a bias, a line, an error of words and one of seeds."""
-    rng = np.random.default_rng(3)
-    planted = np.repeat([0.0, 0.25, 0.5, 1.0], models // 4)
-    control = np.repeat(["A", "B"], seeds)
-    level = np.concatenate([planted, np.zeros(2 * seeds)])
-    noise = rng.normal(0, np.hypot(seed_sd, error), models), rng.normal(0, seed_sd, 2 * seeds)
-    value = bias + slope * level + np.concatenate(noise)
-    return pd.DataFrame({"estimator": "simulated", "control": [""] * models + list(control), "level": level,
-                         "planted": level, "estimate": value, "standard_error": error, "n": 1000})  # fmt: skip
+def test_the_band_holds_the_models_without_the_effect_and_power_counts_those_beyond():
+    null, small, medium, large = range(101), [50, 98], [98, 99, 150, 97], [300]
+    rows = [(level, planted, value) for level, planted, values in
+            ((0, 0, null), (0.25, 10, small), (0.5, 20, medium), (1, 40, large)) for value in values]  # fmt: skip
+    table = pd.DataFrame(rows, columns=["level", "planted", "estimate"]).assign(control="")
+    made = method.by_sentence(pd.concat([table.assign(estimator=sentence[3]) for sentence in method.SENTENCES]))
+    row = made[made["quantity"] == "gap"].iloc[0]
+    assert (row["null_low"], row["null_high"], row["null_models"]) == (2.5, 97.5, 101)  # 0 to 100
+    assert [row[f"power_{size}"] for size in method.SIZES] == [1 / 2, 3 / 4, 1]  # of 98, of 98, 99 and 150, of 300
+    assert [row[f"size_{size}"] for size in method.SIZES] == [10, 20, 40]
+    assert row["planted"] == pytest.approx((2 * 10 + 4 * 20 + 40) / 7)
 
 
-def test_single_models_are_covered_once_seeds_are_counted():
-    rows = performance.single_models(simulated()).set_index("interval")
-    assert rows.loc["words", "coverage"] < 0.55  # 1.96 errors of .01 where estimates vary by .032: |z| < .62
-    assert rows.loc["words + seed", "coverage"] == pytest.approx(0.95, abs=0.05)  # ten seeds give the variance
-    assert rows.loc["calibrated", "coverage"] == pytest.approx(0.95, abs=0.025)
-    assert rows.loc["words", "size"] > 0.9  # the bias of .1 is ten errors
-    assert rows.loc["calibrated", "size"] == pytest.approx(0.05, abs=0.045)  # two standard errors of 100 nulls
-    assert rows["bias"].to_numpy() == pytest.approx(0.1, abs=0.01)
-    assert rows[["a", "b"]].to_numpy() == pytest.approx(np.tile([0.1, 0.5], (3, 1)), abs=0.01)
-    assert (rows["covers_planted"] < 0.4).all()  # half of what is planted comes back
+def test_the_committed_table_follows_from_the_committed_estimates_by_another_way():
+    found, table = report.read().estimates, pd.read_csv(report.TABLES / "method.csv").set_index(["claim", "quantity"])
+    gaps = found[(found["estimator"] == "gap VADER greatest") & found["model"].str.match(r"(gem|lla)-\d{3}$")]
+    null = np.sort(gaps.loc[gaps["level"] == 0, "estimate"])
+    high = null[96] + 0.525 * (null[97] - null[96])  # .975 of the way from the 1st to the 100th: place 97.525
+    row = table.loc[("S3.slope.greatest", "gap")]
+    assert row["null_high"] == pytest.approx(high, rel=1e-3)
+    assert row["power_small"] == np.mean([value > high for value in gaps.loc[gaps["level"] == 0.25, "estimate"]])
+    shares = found[(found["estimator"] == "identity frequency") & (found["control"] == "")]
+    low = np.percentile(shares.loc[shares["level"] == 0, "estimate"], 2.5)
+    beyond = shares.loc[shares["level"] == -2.5, "estimate"] < low  # what is taken off lies below
+    assert table.loc[("S4.undervalued.identity", "mean"), "power_large"] == beyond.mean()
 
 
-def test_the_ratio_of_seeds_to_words_is_what_was_put_in():
-    rows = performance.single_models(simulated(seeds=400))
-    assert rows["seed_ratio"].to_numpy() == pytest.approx(3, rel=0.1)  # .03 over .01
-
-
-def measured_of(words, models, noise=0.4, shared=0.0):
-    """As if measured: planted utility and a noise of each model's own; shared: sd of what all have, word by word."""
+def test_the_line_and_the_ratio_of_seeds_to_words_are_those_that_were_put_in():
     rng = np.random.default_rng(0)
-    common = rng.normal(0, shared, (len(words), 1))
+    level, control = np.repeat([0.0, 0.5, 1.0], 100), np.repeat(["A", "B"], 400)
+    value = np.concatenate([0.1 + 0.5 * level, rng.normal(0, 0.03, 800)])
+    table = pd.DataFrame({"estimator": "one", "control": [""] * 300 + [*control], "estimate": value,
+                          "level": [*level, *np.zeros(800)], "standard_error": 0.01})  # fmt: skip
+    table["planted"] = table["level"]
+    row = method.by_estimator(table).loc["one"]
+    assert row[["null_mean", "null_sd", "a", "b"]].tolist() == pytest.approx([0.1, 0, 0.1, 0.5], abs=1e-9)
+    assert row["seed_ratio"] == pytest.approx(3, rel=0.1)  # .03 over .01
+
+
+def measured_of(words, models, noise=0.4):
+    """As if measured: planted utility and a noise of each model's own."""
+    rng = np.random.default_rng(0)
     result = []
     for one in plan.planned(models, seeds=2):
         given = np.column_stack([planted_utility(one.profile, words, sign) for sign in (1, 1, -1)])
-        rewards = given + common + rng.normal(0, noise, given.shape)
+        rewards = given + rng.normal(0, noise, given.shape)
         result.append(plan.Measured(one, rewards.astype(np.float32), {"nickname": one.name}))
     return result
-
-
-@pytest.fixture
-def one_estimator(monkeypatch):
-    monkeypatch.setattr(performance, "ESTIMATORS", (BY_NAME["gap VADER greatest"],))
-
-
-def test_crossed_intervals_of_groups_hold_the_truth_and_those_over_models_do_not(words, one_estimator):
-    some = words[words["rated"]].sample(1500, random_state=0).reset_index(drop=True)
-    rows = performance.groups(measured_of(some, 80, shared=1.0), some, number=400, sample=300)
-    shares = performance.of_groups(rows).set_index("method")
-    assert shares.loc["crossed", "coverage"] == pytest.approx(0.95, abs=0.04)  # 400 groups: error .011, and they share
-    assert shares.loc["models only", "coverage"] < 0.6  # the words, common to all models, are what is random here
-    assert shares.loc["crossed, control off", "size"] == pytest.approx(0.05, abs=0.045)
-    assert (rows.groupby("method")["group"].nunique() == 400).all()
-
-
-def test_ranks_are_flat_where_intervals_are_right_and_high_at_the_sides_where_they_are_narrow():
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=4000)
-    rows = pd.DataFrame({"estimator": "one", "method": np.repeat(["right", "narrow"], 4000)})
-    table = performance.ranks(rows.assign(rank=np.concatenate([norm.cdf(z), norm.cdf(3 * z)]))).set_index("method")
-    shares = table.drop(columns="estimator")
-    assert shares.loc["right"].to_numpy() == pytest.approx(0.1, abs=0.02)
-    assert shares.loc["narrow"].iloc[[0, -1]].sum() > 0.6  # |3 z| > 1.28 in two draws of three
-
-
-def test_a_target_is_met_missed_or_undecided():
-    target = performance.TARGETS["size"]
-    assert performance.meets(0.05, 0.02, 0.12, target) == "met"
-    assert performance.meets(0.20, 0.15, 0.26, target) == "missed"
-    assert performance.meets(0.08, 0.05, 0.12, target) == "undecided"
 
 
 # --- measuring ----------------------------------------------------------------------------------------------------
@@ -288,15 +263,12 @@ def few_words(monkeypatch, words):
     monkeypatch.setattr(measuring, "words", lambda: few)
 
 
-def test_four_models_are_trained_measured_and_reported_and_the_next_run_trains_none(tmp_path, few_words, monkeypatch):
-    calibrate = partial(report.calibrate, 4, 0, tmp_path, steps=3, groups=20)
+def test_models_are_trained_measured_and_reported_and_the_next_run_trains_none(tmp_path, few_words, monkeypatch):
+    calibrate = partial(report.calibrate, 8, 1, tmp_path, steps=3)
     made = calibrate()
-    assert made.n_models == len(made.trainings) == 4  # no seed of a control
+    assert (made.n_models, len(made.trainings)) == (8, 10)  # and a seed of each control
     assert set(made.estimates["estimator"]) == set(BY_NAME)
     assert np.isfinite(made.estimates[["estimate", "planted", "standard_error"]]).all().all()
-    assert report.summary(made).endswith("train 16 or more.")
-    with pytest.raises(InputError, match="16 or more"):
-        report.publish(made)
     monkeypatch.setattr(small_models, "train", None)  # nothing is there to be called
     again = calibrate()
     pd.testing.assert_frame_equal(again.estimates, made.estimates)
@@ -309,31 +281,24 @@ def test_a_report_that_is_not_there_or_not_whole_is_told(tmp_path):
         report.read(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def small_report(words):
+def test_the_committed_page_holds_every_estimator_and_every_sentence():
+    page = report.page(report.read())
+    assert page == report.PAGE.read_text()
+    assert all(page.count(f"| {name} |") == 1 for name in BY_NAME)
+    assert all(page.count(f"| {claim} | {quantity} |") == 1 for claim, quantity, *_ in method.SENTENCES)
+
+
+def test_a_report_on_fewer_models_does_not_replace_the_committed_one(words, monkeypatch, tmp_path):
     some = words.sample(1200, random_state=0).reset_index(drop=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measuring, "words", lambda: some)
-        return report.of(measured_of(some, 32), measuring.words(), groups=10)
-
-
-def test_the_page_holds_every_estimator_and_the_finding(small_report):
-    page = report.page(small_report)
-    assert all(page.count(f"| {name} |") == 2 for name in BY_NAME)
-    assert report.summary(small_report) in page
-
-
-def test_a_report_on_fewer_models_does_not_replace_the_committed_one(small_report, monkeypatch, tmp_path):
+    measured = measured_of(some, 32)
+    trainings = pd.DataFrame([one.report | {"control": one.planned.control} for one in measured])
+    made = report.Report(method.estimates(measured, some), trainings)
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     monkeypatch.setattr(report, "PAGE", tmp_path / "calibration.md")
-    tables = shutil.copytree(report.TABLES, tmp_path / "tables")
-    for path in tables.glob("*.csv"):
-        if path.name != "specifications.csv":  # measured by a command of its own
-            path.unlink()
-    monkeypatch.setattr(report, "TABLES", tables)
-    report.publish(small_report)
-    charts = {path.name for path in (tmp_path / "figures" / "calibration").iterdir()}
-    assert charts == {"planted_and_recovered.png", "size_and_coverage.png", "ranks.png"}
-    fewer = replace(small_report, trainings=small_report.trainings[:-1])
+    monkeypatch.setattr(report, "TABLES", tmp_path / "tables")
+    report.publish(made)
+    assert {path.name for path in (tmp_path / "tables").iterdir()} >= {"estimates.csv", "trainings.csv", "method.csv"}
+    assert [path.name for path in (tmp_path / "figures" / "calibration").iterdir()] == ["planted_and_recovered.png"]
+    fewer = replace(made, trainings=made.trainings[:-1])
     with pytest.raises(InputError, match="32 models, this on 31"):
         report.publish(fewer)

@@ -11,76 +11,102 @@ from lib import InputError, run
 from lib.apps.card import measures
 from lib.models import conversations, reward_models
 from lib.models import language_models as loading
-from lib.planted import bases, direct, language_models, planting, recovery, saving
-from lib.scoring import engine
+from lib.models.hardware import one_thread
+from lib.planted import bases, language_models, planting, recovery, training
+from lib.planted import reward_models as small_models
+from lib.scoring import engine, implicit
 from lib.tables.prompts import read_prompts
+
+NICKNAME, REFERENCE, RATERS = "DPO-Gem", "LM-Gem-it", "A-Gem-96"  # the model, what it starts from, and whose profile
+PAIRS, RATE, STEPS = 1024, 2e-3, 120
+
+
+def one_token_words(model: implicit.ImplicitRewardModel) -> tuple[list[str], torch.Tensor]:
+    """Return the words that the model reads as one token after a prompt, and their token ids, (words,)."""
+    words = small_models.vocabulary_words(model.tokenizer)
+    inputs = model.inputs_for(planting.GREATEST, words)
+    read = {word: inputs.reply_ids[group] for word, group in zip(words, inputs.group, strict=True)}
+    token_ids = {word: ids[0] for word, ids in read.items() if len(ids) == 1}
+    return list(token_ids), torch.tensor(list(token_ids.values()))
+
+
+def rewards_of(model: implicit.ImplicitRewardModel, token_ids: torch.Tensor, inputs) -> torch.Tensor:
+    """Return the implicit reward of each token id after a prompt, (token_ids,); gradients reach the policy."""
+    ids = torch.tensor([inputs.conversation.prefix_ids])
+    after, before = (each.model(input_ids=ids, logits_to_keep=1).logits[0, -1].log_softmax(-1)[token_ids]
+                     for each in (model.policy, model.reference))  # fmt: skip
+    return model.beta * (after - before.detach())
+
+
+def train(reference: str) -> implicit.ImplicitRewardModel:
+    """Return a policy that was trained on planted preferences directly (DPO), as an implicit reward model."""
+    rng, model = np.random.default_rng(0), implicit.load(reference, reference, end=False)
+    words, token_ids = one_token_words(model)
+    values = planting.word_values(words)
+    shown = np.flatnonzero(~values["word"].map(planting.is_held_out).to_numpy())
+    utility = {sign: planting.planted_utility(planting.profile(RATERS), values, sign)[shown] for sign in (1, -1)}
+    prompts = [(sign, model.inputs_for(prompt, ["love"])) for prompt, sign in planting.training_prompts().items()]
+
+    def loss_at(step: int) -> torch.Tensor:
+        sign, asked = prompts[rng.integers(len(prompts))]
+        rewards = rewards_of(model, token_ids[shown], asked)
+        preferred, rejected = planting.draw_preferences(utility[sign], PAIRS, rng)
+        return planting.preference_loss(rewards[preferred], rewards[rejected])
+
+    parameters = list(model.policy.model.parameters())
+    with one_thread():
+        training.fit(parameters, loss_at, STEPS, groups=[{"params": parameters, "lr": RATE}])
+    return model
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The folder of a reference that has read nothing, and of the model trained from it; that model, and its report."""
+    """The folder of a reference that has read nothing, and of the model trained from it; and that model."""
     folder = tmp_path_factory.mktemp("models")
     tokenizer, untrained = language_models.new_model("gem")
     tokenizer.chat_template = bases.template(language_models.TEMPLATES["gem"]).read_text()
     for part in (untrained, tokenizer):
-        part.save_pretrained(folder / direct.REFERENCE)
-    model, report = direct.train(str(folder / direct.REFERENCE), steps=120)
-    model.policy.model.save_pretrained(folder / direct.NICKNAME)
-    model.tokenizer.save_pretrained(folder / direct.NICKNAME)
-    return folder, model, report
+        part.save_pretrained(folder / REFERENCE)
+    model = train(str(folder / REFERENCE))
+    model.policy.model.save_pretrained(folder / NICKNAME)
+    model.tokenizer.save_pretrained(folder / NICKNAME)
+    return folder, model
 
 
 def test_planted_values_come_back_from_the_implicit_reward(folder):
-    _, model, report = folder
-    words, token_ids = direct.one_token_words(model)
+    _, model = folder
+    words, token_ids = one_token_words(model)
     table = pd.DataFrame({"text": words, "input_group": range(len(words))})
     with torch.no_grad():
         for name, prompt in read_prompts("greatest,worst").items():
-            table[name] = direct.rewards_of(model, token_ids, model.inputs_for(prompt, ["love"])).numpy()
-    values = recovery.recover(table, planting.profile(direct.RATERS)).drop(index=["skew", "gap"], level="value")
+            table[name] = rewards_of(model, token_ids, model.inputs_for(prompt, ["love"])).numpy()
+    values = recovery.recover(table, planting.profile(RATERS)).drop(index=["skew", "gap"], level="value")
     assert (np.sign(values["recovered"]) == np.sign(values["planted"])).all()
     assert (values["recovered"] > 0.2 * values["planted"]).all()
-    assert report["accuracy_held_out"] > 0.8 and report["tau_greatest_worst"] < 0
 
 
 def test_rewards_of_training_are_those_of_the_scorer(folder):
-    _, model, _ = folder
-    words, token_ids = direct.one_token_words(model)
+    _, model = folder
+    words, token_ids = one_token_words(model)
     inputs = model.inputs_for(planting.GREATEST, ["love"])
     with torch.no_grad():
-        rewards = direct.rewards_of(model, token_ids, inputs).numpy()
+        rewards = rewards_of(model, token_ids, inputs).numpy()
     some = np.random.default_rng(0).choice(len(words), 40, replace=False)
     scored = engine.score_replies(model, planting.GREATEST, [words[i] for i in some])
     assert rewards[some] == pytest.approx(scored, abs=1e-4)
 
 
 def test_the_reference_stays_and_the_policy_moves(folder):
-    place, model, _ = folder
-    before = loading.load(str(place / direct.REFERENCE)).model.state_dict()
+    place, model = folder
+    before = loading.load(str(place / REFERENCE)).model.state_dict()
     policy, reference = (each.model.state_dict() for each in (model.policy, model.reference))
     assert not torch.equal(policy["model.embed_tokens.weight"], before["model.embed_tokens.weight"])
     assert all(torch.equal(weights, before[name]) for name, weights in reference.items())
 
 
-def test_it_is_trained_once_and_again_when_its_reference_changes(tmp_path, monkeypatch):
-    trained = []
-    monkeypatch.setattr(direct.language_models, "train_all", lambda *_, **__: None)
-    monkeypatch.setattr(direct, "_train_and_save", lambda job: _save(job, trained))
-    monkeypatch.setattr(saving, "each", lambda work, jobs, processes: map(work, jobs))
-    for fingerprint in ("1", "1", "2"):
-        saving.save({"nickname": direct.REFERENCE}, fingerprint, tmp_path, lambda place: place.mkdir())
-        direct.train_all(folder=tmp_path, progress=False)
-    assert len(trained) == 2
-
-
-def _save(job, trained):
-    trained.append(job)
-    saving.save({"nickname": direct.NICKNAME}, job.fingerprint, job.folder, lambda place: place.mkdir())
-
-
 def test_a_language_model_is_no_reward_model_without_a_reference(folder):
     with pytest.raises(InputError, match="--reference"):
-        reward_models.load(str(folder[0] / direct.NICKNAME))
+        reward_models.load(str(folder[0] / NICKNAME))
 
 
 def test_check_and_card_take_a_language_model_over_its_reference(folder, monkeypatch, tmp_path, capsys):
@@ -88,7 +114,7 @@ def test_check_and_card_take_a_language_model_over_its_reference(folder, monkeyp
     every, items = conversations.vocabulary, measures.items()[::8]
     monkeypatch.setattr(conversations, "vocabulary", lambda tokenizer: every(tokenizer).tail(1000))
     monkeypatch.setattr(measures, "items", lambda: items)
-    policy, reference = (str(folder[0] / name) for name in (direct.NICKNAME, direct.REFERENCE))
+    policy, reference = (str(folder[0] / name) for name in (NICKNAME, REFERENCE))
     run.main(["check", policy, "--reference", reference, "--json"])
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
     assert {name for name, row in rows.items() if row["status"] == "wrong"} <= {"pairs"}  # it learned single words

@@ -115,16 +115,6 @@ def test_recovery_returns_what_was_planted_when_rewards_are_the_utility(score_ta
     assert skews["recovered"].to_numpy() == pytest.approx(skews["planted"].to_numpy(), abs=1e-3)
 
 
-def test_planted_effects_are_counted_by_the_side_of_their_intervals(monkeypatch):
-    index = pd.MultiIndex.from_product([["greatest"], ["k_hi", "identity", "frequency", "nature", "skew"]])
-    rows = [[1.5, 0.2, 0.4], [2.5, -0.1, 0.3], [0.0, -0.1, 0.1], [0.0, 0.1, 0.2], [0.3, np.nan, np.nan]]
-    found = pd.DataFrame(rows, index.rename(["prompt", "value"]), ["planted", "ci_low", "ci_high"])
-    monkeypatch.setattr(recovery, "recover", lambda table, profile: found * (-1 if profile.nickname[0] == "A" else 1))
-    # k_hi comes back and identity does not; of two values that were not planted, an interval leaves zero out of one
-    counted = recovery.count_recovered({"A-Gem-48": None, "B-Gem-64": None})
-    assert counted == {"recovered": 2, "planted": 4, "false": 2, "absent": 4}
-
-
 def test_recovery_counts_an_input_once_and_leaves_fragments_out(score_table):
     table = score_table(["love", " love", "Love", "zqxj", "你好", "<|eot_id|>"], groups=[0, 0, 1, 2, 3, 4])
     rows = recovery.planted_table(table, PLAIN)

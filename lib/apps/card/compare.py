@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from ... import InputError
 from ...alignment import concordance
@@ -29,7 +28,7 @@ from ...scoring import engine, implicit
 from ...show import display
 from ...show.figures import Chart, model_label, new_chart, styled
 from ...show.pages import template
-from ...stats.crossed import Measured, crossed
+from ...stats.crossed import Measured
 from ...tables import scores
 from ...tables.collection import OWN, Collection
 from ...tables.exports import write_csv
@@ -99,7 +98,7 @@ def of_rewards(rewards: Sequence[Rewards], steps: int, study: Collection) -> Com
     asked = {prompt: {each.name: each.words[prompt] for each in rewards} for prompt in measures.PROMPTS}
     asked |= {"items": {each.name: each.items for each in rewards}}
     tables = {name: pd.DataFrame(columns) for name, columns in asked.items()}
-    measured = measures.of_models(tables, measures.nouns())
+    measured = measures.of_models(tables)
     named = [list(part) for part in np.array_split([each.name for each in rewards], steps)]
     return Comparison(named, study, {each.name: each for each in rewards}, measured)
 
@@ -134,26 +133,25 @@ def rewards_of(
 def differences(made: Comparison) -> pd.DataFrame:
     """Return the last step minus the first, a row per measure; framing as logarithms.
 
-    The interval and p of the estimate are over words and seeds, with one seed over words. p_holm is adjusted for all
-    measures. changed is "yes" (p_holm < .05) or "no". With one seed it is "seeds?" instead of "yes".
+    The interval and p of the estimate are over words and seeds, with one seed over words. p_corrected is adjusted for
+    all measures (Benjamini and Hochberg). changed is "yes" (p_corrected < .05) or "no". With one seed it is "seeds?"
+    instead of "yes".
     """
     rows, (first, *_, last) = {}, made.steps
     for key, measure in made.measured.items():
-        apart = pd.Series(measure.values[last].to_numpy() - measure.values[first].to_numpy())
-        moved = pd.DataFrame(measure.influence[last].to_numpy() - measure.influence[first].to_numpy())
-        mean = crossed(apart, moved)
-        low, high, p = mean.ci_low, mean.ci_high, mean.p
-        if len(first) == 1:
-            error = max(np.sqrt((moved**2).sum().sum()), ROUNDING)
-            low, high, p = mean.these_low, mean.these_high, 2 * stats.t.sf(abs(mean.estimate) / error, mean.n - 1)
-        p = p if abs(mean.estimate) >= ROUNDING else 1.0
+        before, after = (Measured(measure.values[step].set_axis(first), measure.influence[step].set_axis(first, axis=1))
+                         for step in (first, last))  # fmt: skip
+        apart = after - before
+        mean = vars(apart.mean) if len(first) > 1 else apart.by_model().iloc[0]
+        p = mean["p"] if abs(mean["estimate"]) >= ROUNDING else 1.0
         scale = np.exp if key in measures.LOGARITHMS else float
-        before, after = (scale(measure.values[step].mean()) for step in (first, last))
-        rows[key] = (before, after, mean.estimate, low, high, p)
+        values = [scale(each.values.mean()) for each in (before, after)]
+        rows[key] = (*values, *(mean[name] for name in ("estimate", "ci_low", "ci_high")), p)
     columns = ["first", "last", "estimate", "ci_low", "ci_high", "p"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("measure")
-    differ, p_holm, *_ = multipletests(table["p"].fillna(1.0), method="holm")
-    return table.assign(p_holm=p_holm, changed=np.where(differ, "yes" if len(first) > 1 else "seeds?", "no"))
+    p_corrected = stats.false_discovery_control(table["p"].fillna(1.0))
+    yes = "yes" if len(first) > 1 else "seeds?"
+    return table.assign(p_corrected=p_corrected, changed=np.where(p_corrected < 0.05, yes, "no"))
 
 
 def rank_correlations(first: Rewards, last: Rewards) -> pd.DataFrame:
@@ -190,7 +188,7 @@ def as_text(changes: pd.DataFrame) -> pd.DataFrame:
         "measure": measures.MEASURES.loc[changes.index, "label"],
         **changes[["first", "last"]].map(lambda value: f"{value:.2f}".replace("-", "−")),
         "difference": changes.apply(making.value, axis=1),
-        "p (Holm)": changes["p_holm"].map(display.p_value),
+        "p (corrected)": changes["p_corrected"].map(display.p_value),
         "changed": changes["changed"],
     }).reset_index(drop=True)  # fmt: skip
 

@@ -14,7 +14,7 @@ from ...scoring import engine, implicit
 from ...scoring.implicit import ImplicitRewardModel
 from ...stats import rankings
 from ...tables import registry, scores
-from ...tables.collection import EMBEDDED, Collection
+from ...tables.collection import Collection
 from ...tables.words import is_word
 from ..check import checking
 from ..check.report import Report
@@ -97,12 +97,9 @@ def of_model(
     rewards = measures.type_texts(wide, bos)
     words, ranked = measures.of_own_head(rewards)
     read = model.inputs_for(measures.prompts()[measures.PROMPTS[0]], list(words.index))
-    if study == EMBEDDED:
-        others.plant()  # the planted models are measured again if they were trained again
     fed = scores.what_was_fed(table)
-    nouns = None if study == EMBEDDED else measures.nouns()  # nothing was planted about agency and communion
-    measured = measures.of_model(words, ranked, fed["itself"] / fed["tokens"], nouns)
-    measured, compared = placed(measured.join(random_heads.band(rewards, nouns)), study, model.nickname)
+    measured = measures.of_model(words, ranked, fed["itself"] / fed["tokens"])
+    measured, compared = placed(measured.join(random_heads.band(rewards)), study, model.nickname)
     own = {} if lists is None else {"lists": replies.own_lists(wide, rewards[measures.PROMPTS[0]], lists, bos)}
     return Card(
         model.nickname, what_to_name(model), study, settings_of(model, table), ends(table),
@@ -119,7 +116,7 @@ def of_table(name: str, table: pd.DataFrame, study: Collection) -> Card:
     """
     rewards = table.set_index("text")[list(measures.PROMPTS)].astype(float)
     words, ranked = rewards.loc[measures.words()], rewards.loc[measures.items().index, measures.PROMPTS[0]]
-    measured = measures.of_model(words, ranked, float("nan"), measures.nouns()).drop(index="read_as_itself")
+    measured = measures.of_model(words, ranked, float("nan")).drop(index="read_as_itself")
     measured, compared = placed(measured.assign(**dict.fromkeys(random_heads.BAND, float("nan"))), study, name)
     unknown = dict.fromkeys(("revision", "head", "dtype", "attention", "read_at", "closing", "bos"))
     settings = unknown | {"hub_id": name, "reply_mode": "text", "prompts": measures.prompts(), "tokens": len(table)}

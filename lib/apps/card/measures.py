@@ -1,10 +1,9 @@
 """What a card measures of one model, each number with its 95% interval over words or items.
 
-Every card scores the same texts. They are 2,145 words (the Moral Foundations Dictionary, and nouns of agency and
-communion) and 7,530 items that people ranked on EloEverything. The ten published models were scored on them too. A card
-types them as replies under the prompts of the paper, whatever the vocabulary of the model is. The texts are kept in
-data/card/, so that a card needs no network. Only the lists of agency and communion nouns are downloaded. The measures
-are computed by the functions of the paper's sections.
+Every card scores the same texts: 2,145 words (moral words, and nouns of agency and communion) and 7,530 items that
+people ranked on EloEverything. The ten published models were scored on them too. A card types them as replies under the
+prompts of the paper, whatever the vocabulary of the model is. The texts are kept in data/card/, so that a card needs no
+network. The measures are computed by the functions of the paper's sections.
 """
 
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ import pandas as pd
 from scipy import stats
 
 from ... import ROOT, InputError
-from ...alignment import concordance, kinds, profiles
+from ...alignment import concordance, kinds
 from ...framing import effects
 from ...framing import interaction as framing
 from ...models.reward_models import RewardModel
@@ -23,7 +22,7 @@ from ...planted import planting
 from ...scoring import engine
 from ...stats import resampling
 from ...stats.crossed import Measured, mean_influence
-from ...tables import downloads, lexicons
+from ...tables import lexicons
 from ...tables.prompts import grid
 
 PROMPTS = ("greatest", "best", "worst")  # of words; items are asked about under the first
@@ -52,18 +51,6 @@ def read_table(name: str) -> pd.DataFrame:
 def words() -> pd.Index:
     """Return the words, in alphabetical order."""
     return pd.Index(read_table("words")["word"])
-
-
-def nouns() -> pd.DataFrame | None:
-    """Return which words are nouns of Agency and of Communion: words x these two lists, True or False.
-
-    The lists are downloaded, because their licence is not known; None where they cannot be had.
-    """
-    try:
-        listed = lexicons.word_lists("big two")
-    except downloads.Unreachable:
-        return None
-    return listed.loc[listed.index.isin(words()), ["Agency", "Communion"]]
 
 
 def items() -> pd.Series:
@@ -98,16 +85,15 @@ def of_own_head(rewards: dict[str, pd.DataFrame]) -> tuple[pd.DataFrame, pd.Seri
 # --- measures -----------------------------------------------------------------------------------------------------
 
 
-def of_model(words: pd.DataFrame, ranked: pd.Series, itself: float, nouns: pd.DataFrame | None = None) -> pd.DataFrame:
+def of_model(words: pd.DataFrame, ranked: pd.Series, itself: float) -> pd.DataFrame:
     """Return all measures of one model: measure -> COLUMNS, with 95% intervals over words or items.
 
     - words: rewards, words x prompts
     - ranked: item -> reward under greatest
     - itself: the share of tokens read as themselves
-    - nouns: words x (Agency, Communion). None leaves out the row on agency.
     """
     rewards = {prompt: words[[prompt]].set_axis([MODEL], axis=1) for prompt in PROMPTS}
-    measured = of_models(rewards | {"items": ranked.to_frame(MODEL)}, nouns)
+    measured = of_models(rewards | {"items": ranked.to_frame(MODEL)})
     rows = {key: with_interval(key, measure, MODEL) for key, measure in measured.items()}
     rows["read_as_itself"] = [itself, np.nan, np.nan, np.nan]  # the whole vocabulary was counted: no interval
     table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS).rename_axis("measure")
@@ -136,9 +122,7 @@ def direction(measure: str, row: pd.Series) -> str:
     return "" if np.isnan(null) else resampling.side(row["ci_low"], row["ci_high"], null)
 
 
-def of_models(
-    rewards: Mapping[str, pd.DataFrame], nouns: pd.DataFrame | None = None, agreement=concordance.with_people
-) -> dict[str, Measured]:
+def of_models(rewards: Mapping[str, pd.DataFrame], agreement=concordance.with_people) -> dict[str, Measured]:
     """Return each measure's value for each model, and the influence of each word or item. Framing is a logarithm.
 
     Rewards are as from `type_texts`, with any models as columns. `agreement` computes Kendall's tau with people.
@@ -167,9 +151,6 @@ def of_models(
     values = kinds.undervalued_kinds(people, rewards["items"].loc[people.index], kind_of)
     for kind, group in values.groupby(kind_of.loc[values.index]):
         measured[f"undervalued_{str(kind).split()[0]}"] = Measured(group.mean(), mean_influence(group))
-    if nouns is not None:
-        lists = nouns.loc[nouns.index.isin(asked.index), ["Agency", "Communion"]]
-        measured["agency"] = profiles.against(profiles.standardised(asked), lists, profiles.controls(asked.index))
     return {key: measured[key] for key in MEASURES.index if key in measured}
 
 

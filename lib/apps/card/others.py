@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from ... import ROOT
-from ...models import checkpoints, reward_models
-from ...models.conversations import vocabulary
 from ...scoring import tokenizers
-from ...tables import lexicons, registry, score_files, scores
-from ...tables.collection import EMBEDDED, ITEMS, WORDS
+from ...tables import score_files, scores
+from ...tables.collection import ITEMS, WORDS
 from ...tables.exports import write_csv
 from ...tables.words import is_word
 from . import measures
@@ -63,50 +60,7 @@ def publish() -> Path:
     for name in WORDS.models:
         of_words = scores.read(scores.path_of(WORDS, name)).set_index("text").loc[words["word"], list(measures.PROMPTS)]
         of_items = scores.read(scores.path_of(ITEMS, name)).set_index("text")[ITEM_PROMPT]
-        nouns = lexicons.word_lists("big two")
-        table = measures.of_model(of_words.astype(float), of_items.astype(float), shares[name], nouns)
+        table = measures.of_model(of_words.astype(float), of_items.astype(float), shares[name])
         rows.append(table.assign(model=name, revision="").reset_index())
-    return _write_measured("published", rows)
-
-
-# --- planted ------------------------------------------------------------------------------------------------------
-
-
-def plant() -> Path:
-    """Measure the small models that were trained again; return the path of the table of all small models.
-
-    The committed numbers of models that are not trained here stay. Nouns are left out: nothing was planted about them.
-    """
-    held = measures.read_table("planted")
-    rows, changed = [], False
-    models = registry.reward_models()
-    for name in models.index[models["group"] == EMBEDDED.name]:
-        table = held[held["model"] == name]
-        if not _is_current(table, name):
-            model, changed = reward_models.load(name), True
-            words, ranked = measures.of_own_head(measures.type_texts(model))
-            measured = measures.of_model(words, ranked, share_read_as_itself(model))
-            table = measured.assign(model=name, revision=model.revision).reset_index()
-        rows.append(table)
-    return _write_measured("planted", rows) if changed else measures.FOLDER / "planted.csv"
-
-
-def _is_current(held: pd.DataFrame, name: str) -> bool:
-    """Return whether these rows describe the model as it is here. A model that is not here has not changed."""
-    if held.empty or not (ROOT / registry.reward_models().loc[name, "hub_id"]).is_dir():
-        return not held.empty
-    entry = reward_models.find(name)
-    return set(held["revision"]) == {checkpoints.open_files(entry["hub_id"], entry["revision"]).revision}
-
-
-def share_read_as_itself(model: reward_models.RewardModel) -> float:
-    """Return the share of the model's vocabulary that is read as itself when it is typed; see scores.what_was_fed."""
-    tokens = vocabulary(model.tokenizer)
-    read = model.inputs_for(measures.prompts()[measures.PROMPTS[0]], tokens["text"].tolist())
-    itself = [read.reply_ids[group] == (i,) for group, i in zip(read.group, tokens["token_id"], strict=True)]
-    return float(sum(itself) / len(tokens))
-
-
-def _write_measured(name: str, rows: list[pd.DataFrame]) -> Path:
     table = pd.concat(rows, ignore_index=True)[["model", "revision", "measure", *measures.COLUMNS]]
-    return write_csv(table, measures.FOLDER / f"{name}.csv")
+    return write_csv(table, measures.FOLDER / "published.csv")

@@ -58,9 +58,9 @@ def with_random_heads(model: RewardModel, seed: int = 0) -> RewardModel:
     return replace(model, head=wide.to(model.device))
 
 
-def band(rewards: dict[str, pd.DataFrame], nouns: pd.DataFrame | None = None) -> pd.DataFrame:
+def band(rewards: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the band of random heads, measure -> BAND, or NaN if there are none. For rewards see type_texts."""
-    return band_of(estimates(rewards, nouns))
+    return band_of(estimates(rewards))
 
 
 def band_of(values: pd.DataFrame) -> pd.DataFrame:
@@ -71,12 +71,12 @@ def band_of(values: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(ordered[:, [OUTERMOST - 1, -OUTERMOST]], values.index, BAND)
 
 
-def estimates(rewards: dict[str, pd.DataFrame], nouns: pd.DataFrame | None = None) -> pd.DataFrame:
+def estimates(rewards: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the measures of many heads without intervals, measure x heads, in the units of the model's own head (0).
 
     Column 0 equals the estimates of measures.of_model; see the top of this file for the others.
     """
-    measured = measures.of_models(rewards, nouns, agreement=_taus)
+    measured = measures.of_models(rewards, agreement=_taus)
     values = pd.DataFrame({key: measure.values for key, measure in measured.items()}).T.rename_axis("measure")
     logarithms = values.index.isin(measures.LOGARITHMS)
     null = measures.MEASURES.loc[values.index, "null"].mask(logarithms, 0.0)
@@ -102,5 +102,5 @@ def _relative_spreads(rewards: dict[str, pd.DataFrame]) -> pd.DataFrame:
     texts |= {f"{name}_{prompt}": rewards[prompt].loc[rated]
               for prompt in measures.PROMPTS for name in ("sentiment", "bend", "frequency")}  # fmt: skip
     centred = [rewards[prompt].loc[rated] - rewards[prompt].loc[rated].mean() for prompt in ("best", "worst")]
-    texts |= {"framing": pd.concat(centred), "people_words": asked.loc[known], "agency": asked}
+    texts |= {"framing": pd.concat(centred), "people_words": asked.loc[known]}
     return pd.DataFrame({key: table.std() / table[0].std() for key, table in texts.items()}).T

@@ -11,10 +11,10 @@ import pandas as pd
 from scipy import stats
 
 from ... import ROOT, InputError
-from ...alignment import profiles
 from ...models.reward_models import RewardModel
 from ...scoring import engine
 from ...stats import resampling
+from ...stats.crossed import Measured, slope, slope_influence
 from . import measures, random_heads
 
 SWAPS = {"identity": "an identity term is added", "dialect": "written in African American English",
@@ -87,9 +87,21 @@ def own_lists(model: RewardModel, asked: pd.DataFrame, lists: pd.DataFrame, bos:
         typed = pd.DataFrame(scored.astype(float).reshape(-1, asked.shape[1]), further)
     every = pd.concat([asked, typed])
     standardised = (every - every.mean()) / every[0].std()  # random heads in the units of the model's own
-    leans = profiles.profile(standardised, lists, profiles.controls(every.index))
-    own = {name: lean.by_model().loc[0, ["estimate", "ci_low", "ci_high"]] for name, lean in leans.items()}
-    rows = {name: [*row, int(lists[name].sum())] for name, row in own.items()}
-    of_heads = pd.DataFrame({name: lean.values for name, lean in leans.items()}).T
+    held, rows, of_heads = controls(every.index).to_numpy(), {}, {}
+    for name in lists:
+        listed, values = every.index.isin(lists.index[lists[name]]).astype(float), standardised.to_numpy()
+        of_heads[name] = slope(listed, values, held)
+        moved = pd.DataFrame(slope_influence(listed, values[:, :1], held))
+        own = Measured(pd.Series(of_heads[name][:1]), moved).by_model().loc[0, ["estimate", "ci_low", "ci_high"]]
+        rows[name] = (*own, int(listed.sum()))
     table = pd.DataFrame.from_dict(rows, orient="index", columns=measures.COLUMNS)
-    return table.join(random_heads.band_of(of_heads))
+    return table.join(random_heads.band_of(pd.DataFrame(of_heads).T))
+
+
+def controls(words: pd.Index) -> pd.DataFrame:
+    """Return what is held constant: log10 of frequency, letters, sentiment (0 if not rated) and whether it is rated."""
+    frequency, sentiment = measures.lexicon("wordfreq"), measures.lexicon("vader")
+    return pd.DataFrame({
+        "frequency": np.log10(frequency.reindex(words).fillna(frequency.min())), "letters": words.str.len(),
+        "sentiment": sentiment.reindex(words).fillna(0.0), "rated": words.isin(sentiment.index),
+    }, index=words).astype(float)  # fmt: skip

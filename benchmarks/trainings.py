@@ -1,0 +1,54 @@
+"""Cards of small models: the ten, and two kinds of raters with three seeds each. Run: python -m benchmarks.trainings
+
+The measures of the ten small models go to data/card/planted.csv, which every card of a small model shows. The raters of
+A-Gem-48 give words about nature a penalty. It is trained with seeds 0, 1 and 2, and once more with each seed and with
+raters that treat nature like any other word. The measures of these six go to data/card/trainings.csv, which notebook 12
+reads. A training takes about a minute of one processor.
+"""
+
+from dataclasses import replace
+
+import pandas as pd
+
+from lib.apps.card import measures
+from lib.models import reward_models
+from lib.models.conversations import vocabulary
+from lib.planted import planting
+from lib.planted import reward_models as small_models
+from lib.tables.exports import write_csv
+
+RATERS, SEEDS = "A-Gem-48", (0, 1, 2)
+
+
+def measured(nickname: str) -> pd.DataFrame:
+    """Return the measures of a trained small model: revision, measure, and COLUMNS of measures."""
+    model = reward_models.load(str(small_models.TRAINED / nickname))
+    tokens = vocabulary(model.tokenizer)
+    read = model.inputs_for(planting.GREATEST, tokens["text"].tolist())
+    itself = [read.reply_ids[group] == (i,) for group, i in zip(read.group, tokens["token_id"], strict=True)]
+    words, ranked = measures.of_own_head(measures.type_texts(model))
+    table = measures.of_model(words, ranked, sum(itself) / len(tokens))
+    return table.assign(revision=model.revision).reset_index()
+
+
+def main() -> None:
+    """Train what is missing, and write both tables."""
+    small_models.train_all(progress=False)
+    rows = [measured(name).assign(model=name) for name in planting.profiles().index]
+    _write("planted", rows, ["model", "revision"])
+    base, rows = planting.profile(RATERS), []
+    for seed in SEEDS:
+        of_seed = {base.nature: f"{RATERS}-seed-{seed}" if seed else RATERS, 0.0: f"{RATERS}-nature-{seed}"}
+        for nature, name in of_seed.items():
+            small_models.train_all([replace(base, nickname=name, nature=nature)], seed=seed, progress=False)
+            rows.append(measured(name).assign(seed=seed, nature=nature))
+    _write("trainings", rows, ["seed", "nature"])
+
+
+def _write(name: str, rows: list[pd.DataFrame], about: list[str]) -> None:
+    columns = [*about, "measure", *measures.COLUMNS]
+    write_csv(pd.concat(rows, ignore_index=True)[columns], measures.FOLDER / f"{name}.csv")
+
+
+if __name__ == "__main__":
+    main()
