@@ -106,7 +106,7 @@ def test_code_links_headings_formulas_and_captions_are_left_alone(kind):
 
 
 def test_every_term_of_the_glossary_is_explained_once_and_leads_to_a_notebook_that_is_there():
-    text = (ROOT / "GLOSSARY.md").read_text()
+    text = (ROOT / "docs" / "GLOSSARY.md").read_text()
     sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
     headings = [section.partition("\n")[0] for section in sections]
     assert headings == sorted(headings, key=str.lower) and len(set(headings)) == len(headings) >= 40
@@ -115,7 +115,7 @@ def test_every_term_of_the_glossary_is_explained_once_and_leads_to_a_notebook_th
     assert sorted({form for form in forms if forms.count(form) > 1}) == []  # one form, one term
     for section in sections:
         links = re.findall(r"\]\(([^)#]+)\)", section)
-        assert links and all((ROOT / link).is_file() for link in links), section
+        assert links and all((ROOT / "docs" / link).is_file() for link in links), section
 
 
 def read_plan() -> tuple[str, dict[str, int], dict[str, float]]:
@@ -128,7 +128,7 @@ def read_plan() -> tuple[str, dict[str, int], dict[str, float]]:
         tasks = [cell for cell in prose if "exercise" in cell.metadata.get("tags", [])]
         titles = [cell.source.partition("\n")[0].removeprefix("### Exercise: ").strip(" .?") for cell in tasks]
         minutes |= dict(zip(titles, [cell.metadata["exercise"]["minutes"] for cell in tasks], strict=True))
-    return (ROOT / "TEACHING.md").read_text(), minutes, reading
+    return (ROOT / "docs" / "TEACHING.md").read_text(), minutes, reading
 
 
 def exercises_in(text: str) -> list[str]:

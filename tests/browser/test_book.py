@@ -14,8 +14,8 @@ from lib.apps.course.exercises import read_section
 pytestmark = pytest.mark.slow
 FORMULAS, TOKENS, SCORECARD = "00_small_reward_models", "02_optimal_and_pessimal_tokens", "11_scorecard"
 CLEAR = "rgba(0, 0, 0, 0)"
-PAGES = ["index", f"notebooks/{FORMULAS}", f"notebooks/{TOKENS}", f"notebooks/{SCORECARD}", "notebooks", "GLOSSARY",
-         "TEACHING", "downloads", "benchmarks/calibration", "search"]  # fmt: skip
+PAGES = ["index", f"notebooks/{FORMULAS}", f"notebooks/{TOKENS}", f"notebooks/{SCORECARD}", "notebooks", "docs/GLOSSARY",
+         "docs/TEACHING", "downloads", "benchmarks/calibration", "search"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_no_page_is_wider_than_its_window_or_asks_for_anything(opened, book, wro
 
 
 def test_the_content_warning_comes_once_on_whichever_page_one_enters_and_goes_by_keyboard(open_page, book):
-    page = open_page(book / "GLOSSARY.html")
+    page = open_page(book / "docs/GLOSSARY.html")
     assert page.locator("#content-warning").is_visible()
     page.keyboard.press("Enter")  # its button has the focus
     page.wait_for_selector("#content-warning", state="detached")  # the browser closes a dialog in its own time

@@ -20,7 +20,7 @@ from ..course.exercises import read_section
 from ..course.students import COURSE, STUDENTS
 from ..explorer import page as explorer
 
-DOCUMENTS = ("GLOSSARY.md", "TEACHING.md", "benchmarks/calibration.md")
+DOCUMENTS = ("docs/GLOSSARY.md", "docs/TEACHING.md", "benchmarks/calibration.md")
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 NAMES = {EMBEDDED: "small models, planted values", PUBLISHED: "published scores",
          WORDS: "published scores of words", ITEMS: "published scores of items"}  # fmt: skip
