@@ -39,10 +39,21 @@ def page() -> str:
                  for path in find_notebooks(NOTEBOOKS)]  # fmt: skip
     return template("front").render(
         title="Seeing what reward models value", columns=columns(), reading=reading_text(),
-        statements=scorecard.statements(gathered).to_dict("records"), notebooks=notebooks,
-        file_of={one["number"]: one["file"] for one in notebooks},
+        groups=groups_text(gathered), statements=scorecard.statements(gathered).to_dict("records"),
+        notebooks=notebooks, file_of={one["number"]: one["file"] for one in notebooks},
         commands=COMMAND.findall((ROOT / "README.md").read_text(encoding="utf-8")),
     )  # fmt: skip
+
+
+def groups_text(gathered: pd.DataFrame) -> str:
+    """Return the sentence on groups of people, with the intervals that the claims hold."""
+    rows = gathered[gathered["claim"] == "S4.minorities"]
+    shares = "; ".join(f"{row['prompt']}: {claims.number_text(row)}" for _, row in rows.iterrows())
+    return (
+        "People rank Black people 202nd of 7,530 items; ten models rank it about 6,600th. Its place among the most "
+        "undervalued items is uncertain, from 2nd to 410th. But models undervalue twelve marginalised groups under every wording "
+        f"of the question ({shares}; 0.5 means no difference). We chose this split after seeing the scores."
+    )
 
 
 # --- ten columns of tokens ----------------------------------------------------------------------------------------
@@ -106,12 +117,12 @@ def draw_reading() -> figures.Chart:
     steps = (("the token", [display.show_token(token["text"])]),
              ("the chat template trims it", [token["text"].strip()]),
              ("the tokenizer reads it again", token["pieces"].split("|")))  # fmt: skip
-    figure = figures.new_chart(9, 3.4, "R-Lla-3B's most rewarded token was never read as this word")
+    figure = figures.new_chart(9, 2.2, "R-Lla-3B's most rewarded token was never read as this word")
     axes = figure.subplots()
     axes.set(xlim=(0, len(steps)), ylim=(0, 1))
     axes.set_axis_off()
     for place, (step, texts) in enumerate(steps):
-        axes.text(place + 0.5, 0.82, step, ha="center")
+        axes.text(place + 0.5, 0.9, step, ha="center")
         for part, text in enumerate(texts):
             x = place + (part + 1) / (len(texts) + 1)
             axes.text(x, 0.45, text, ha="center", va="center", fontsize=20, family="monospace",
