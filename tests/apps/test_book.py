@@ -45,10 +45,9 @@ def test_a_solution_is_folded_and_of_a_check_only_what_it_prints(notebook):
     assert "hide-output" in check.metadata.tags and "hide-input" not in check.metadata.tags
 
 
-def test_other_versions_stand_below_the_page_and_are_told_in_its_title(notebook):
-    first = for_book(notebook, "on words", "The same elsewhere.", ["On items </items/00>"]).cells[0].source
-    assert first.splitlines() == ["# Title: on words", "", "The same elsewhere.", "", "What?"]
-    assert "On items </items/00>" in for_book(notebook, others=["On items </items/00>"]).cells[-1].source
+def test_below_its_title_a_page_says_on_which_scores_it_was_executed(notebook):
+    first = for_book(notebook, "*On words.*").cells[0].source
+    assert first.splitlines() == ["# Title", "", "*On words.*", "", "What?"]
 
 
 def test_what_a_notebook_keeps_for_programs_is_left_out_and_pictures_have_their_texts():
@@ -158,7 +157,7 @@ def test_exercises_that_the_plan_names_are_there_and_its_sessions_fit_their_minu
 def two_notebooks(tmp_path):
     folder = tmp_path / "notebooks"
     folder.mkdir()
-    for number in ("02", "09"):
+    for number in ("02", "11"):
         [path] = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
         shutil.copyfile(path, folder / path.name)
     return folder
@@ -169,7 +168,7 @@ def test_a_book_of_two_notebooks_is_built_without_a_warning_and_without_executin
     assert f"Open {page}" in capsys.readouterr().out
     html = {path.stem: path.read_text() for path in tmp_path.glob("html/**/*.html")}
     [of_02] = [text for stem, text in html.items() if stem.startswith("02_")]
-    assert '<details class="offensive"' in of_02 and "GLOSSARY.html#" in of_02 and '<img alt="' in of_02
+    assert '<details class="offensive"' in of_02 and "docs/GLOSSARY.html#" in of_02 and '<img alt="' in of_02
     assert "cdn" not in " ".join(re.findall(r'(?:src|href)="([^"]+)"', of_02))
     assert not list(tmp_path.glob("html/_sources/*")) and not list(tmp_path.glob(".building"))
 
