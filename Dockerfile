@@ -6,6 +6,6 @@ RUN apt-get update && apt-get install --yes --no-install-recommends git make && 
 WORKDIR /project
 COPY . .
 # An editable installation has no hash, so the packages come first, each by the hash of its wheel
-RUN python -m venv .venv && .venv/bin/pip install --no-deps --require-hashes -r container.lock \
+RUN python -m venv .venv && .venv/bin/pip install --no-deps --require-hashes -r docs/container.lock \
     && .venv/bin/pip install --no-deps --no-build-isolation -e . && touch .venv/.installed
 CMD ["make", "reproduce"]

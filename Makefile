@@ -11,14 +11,14 @@ TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --di
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce published score check card compare slides lab quick test lint same times drills gate
+.PHONY: help install reproduce published score check card compare lab quick test lint same times drills gate
 .DELETE_ON_ERROR:
 
 help: ## show this list
 	@echo "See what reward models value. Targets:"
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "Every target installs what it needs into .venv first. Another Python: make PYTHON=python3.12 install"
-	@echo "Other commands (explore, book, students, class, verify, ls, notebooks): $(PY) -m lib.run --help"
+	@echo "Other commands (explore, book, course, verify, ls, notebooks): $(PY) -m lib.run --help"
 
 install: $(INSTALLED) ## make .venv with the pinned versions (about 2 minutes, 2 GB)
 
@@ -71,9 +71,6 @@ compare: $(INSTALLED) ## what changed between two checkpoints: make compare MODE
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run compare $(MODELS) $(LOADING) \
 		$(if $(COLLECTION),--collection $(COLLECTION))
 
-slides: $(INSTALLED) ## a slide per notebook for a lecture: its question, picture and answer
-	@$(PY) -m lib.run slides
-
 figure: $(INSTALLED) ## where a figure or table of the paper is computed again: make figure FIG=3C
 	@$(PY) -m lib.run figure "$(FIG)"
 
@@ -94,7 +91,7 @@ times: $(INSTALLED) ## measure the tests, and write the list of the slow ones th
 # Lint and tests come once: make test includes what make quick runs. The tests come last: they read what these runs
 # executed, and execute only what these did not. DATA_MIRROR names a folder with the published files, where there is one.
 gate: lint reproduce $(if $(wildcard $(DATA_MIRROR)),published) ## all that has to pass before a change is kept: .ci/run
-	@for app in explore students book slides class; do $(PY) -m lib.run $$app || exit; done
+	@for app in explore course book; do $(PY) -m lib.run $$app || exit; done
 	@$(MAKE) test
 
 # The stamp is newer than both lists of versions, or the environment is brought up to date.

@@ -143,7 +143,7 @@ COMMANDS = {
     )),
     "notebooks": Command("execute the committed notebooks again, without run-time metadata", ".notebooks.runs:refresh",
                          (argument("names", nargs="*", metavar="NAME", help="how their names start (default: all)"),)),
-    "numbers": Command("write figures/index.html and the numbers in README.md and docs/, from the committed claims",
+    "numbers": Command("write figures/index.html and its pictures, from the committed claims",
                        ".notebooks.front:write"),
     "ls": Command("list what there is", ".notebooks.listing:ls", (
         argument("what", nargs="?", choices=["models", "collections", "prompts", "notebooks"], help="default: all"),
@@ -185,19 +185,13 @@ COMMANDS = {
     )),
     "explore": Command("write the page on which a collection's rewards can be searched",
                        ".apps.explorer.page:explore", (
-        argument("--collection", default="embedded", help="which scores (default: embedded)"),
+        argument("--collection", default="published", help="which scores (default: published)"),
     )),
     "book": Command("write the executed notebooks as pages that open from a folder", ".apps.book.building:make"),
-    "students": Command("write copies of the notebooks with stubs, and the answer key", ".apps.course.students:make", (
+    "course": Command("write students' copies, the answer key, slides and a folder for a class",
+                      ".apps.course.making:make", (
         argument("folder", nargs="?", type=Path, default=ROOT / "data" / "course",
-                 help="where students/ and answers/ go (default: data/course)"),
-    )),
-    "slides": Command("write a slide per notebook: its question, picture and answer", ".notebooks.front:write_slides"),
-    "class": Command("write a folder with all that a laptop needs in a class, without torch",
-                     ".apps.course.classroom:make", (
-        argument("folder", nargs="?", type=Path, default=ROOT / "data" / "course" / "class",
-                 help="where it goes (default: data/course/class)"),
-        argument("--wheels", action="store_true", help="with the packages, for laptops like this machine"),
+                 help="where they go (default: data/course)"),
     )),
 }  # fmt: skip
 

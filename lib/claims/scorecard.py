@@ -1,9 +1,9 @@
-"""The scorecard's counts: how many sentences of the paper have each word, and how many of its numbers come out."""
+"""The scorecard's summaries: sentences by word, printed numbers that come out, and the paper in eight statements."""
 
 import pandas as pd
 
-from . import rules
-from .rules import BEYOND, WORDS
+from . import claims, rules
+from .rules import BEYOND, HOLDS, NOT_SHOWN, NOT_TESTABLE, PARTLY, WORDS
 
 
 def counts(gathered: pd.DataFrame) -> pd.Series:
@@ -17,9 +17,43 @@ def printed_numbers(gathered: pd.DataFrame) -> pd.DataFrame:
 
     Columns: `printed` (how many numbers), `come_out` (how many of them, by the paper's own recipe).
     """
-    from .claims import declared  # noqa: PLC0415
-
     rows = gathered[(gathered["paper"] != "") & gathered["as_published"].notna()]
-    says = [rules.judge(declared(row.claim, row.quantity, row.prompt, row.model), rules.Numbers(row.as_published))
-            for row in rows.itertuples()]  # fmt: skip
+    says = []
+    for row in rows.itertuples():
+        printed = claims.declared(row.claim, row.quantity, row.prompt, row.model)
+        says.append(rules.judge(printed, rules.Numbers(row.as_published)))
     return rows.assign(says=says).groupby("claim", sort=False)["says"].agg(printed="size", come_out="sum")
+
+
+def statements(gathered: pd.DataFrame) -> pd.DataFrame:
+    """Return the paper in eight statements (data/paper/statements.csv) with our word and one number of each.
+
+    Columns: `statement`, `word`, `number` (with its interval), `what` (the number in words), `picture` (relative to
+    figures/), `notebooks` (their numbers).
+    """
+    rows = []
+    for row in claims.paper_table("statements").itertuples():
+        words = gathered[gathered["claim"].isin(row.claims.split())].drop_duplicates("claim")["word"]
+        given = (gathered["claim"] == row.claim) & (gathered["quantity"] == row.quantity)
+        first = gathered[given & (gathered["prompt"] == row.prompt)].head(1)
+        number, what = "", ""
+        if len(first):
+            found = first.iloc[0]
+            number = claims.number_text(found)
+            what = claims.declared(row.claim, row.quantity, row.prompt, found["model"]).said
+        shown = {"word": _word_of(words), "number": number, "what": what}
+        rows.append({"statement": row.statement, **shown, "picture": row.picture, "notebooks": row.notebooks})
+    return pd.DataFrame(rows)
+
+
+def _word_of(words: pd.Series) -> str:
+    """Return one word for several sentences: their common word, else `partly` where a part of them holds.
+
+    Sentences that cannot be tested here are left out where another one can.
+    """
+    told = set(words[words != NOT_TESTABLE])
+    if len(told) == 1:
+        return told.pop()
+    if not told:
+        return NOT_TESTABLE
+    return PARTLY if told & {HOLDS, PARTLY} else NOT_SHOWN

@@ -1,93 +1,132 @@
-"""The front page of the project, its picture, the numbers in README.md and docs/, and slides for a lecture.
+"""The front page of the project and its pictures, made from committed tables alone: python -m lib.run numbers."""
 
-All are made from committed tables and notebooks alone, so that a fresh clone can make and open them.
-"""
-
-import html
 import re
-from pathlib import Path
 
-from nbformat import NotebookNode, v4
+import pandas as pd
+from markupsafe import Markup
 
-from .. import ROOT
-from ..claims import cells, claims, scorecard, sections
+from .. import ROOT, InputError
+from ..claims import cells, claims, scorecard
 from ..io import replacing
-from ..show import figures
-from ..show.pages import TEMPLATES, template
+from ..show import display, figures
+from ..show.pages import template
 from ..show.token_charts import draw_token_grid
 from ..tables.collection import PUBLISHED
-from .files import find_notebooks, opening, read
-from .pages import highlights_of, shown_path, without_folders
+from .files import find_notebooks, opening
 
 FIGURES, NOTEBOOKS = ROOT / "figures", ROOT / "notebooks"
-PICTURE = "front"
-LISTED = 4  # tokens of each end in the picture
+LISTED = 4  # tokens of each end
 TITLE = "What ten real reward models reward most and least"
 COMMAND = re.compile(r"^\| `(make .+?)` \| (.+?) \|$", re.MULTILINE)  # a row of README's table of commands
 
 
 def write() -> None:
-    """Write the numbers of README.md and docs/, the front picture and the front page again."""
-    sections.write()
-    draw_picture()
+    """Write the front page and its pictures again."""
+    figures.style()
+    ends, _ = listed_tokens()
+    figures.save(draw_token_grid(ends, title=TITLE), PUBLISHED, "front", alt_text())
+    figures.save(draw_reading(), PUBLISHED, "freedom", reading_text())
     with replacing(FIGURES / "index.html") as part:
         part.write_text(page(), encoding="utf-8")
 
 
-def draw_picture() -> Path:
-    """Draw the most and least rewarded tokens of the paper's ten models from its Table A6, offensive ones hidden."""
-    figures.style()
-    listed = cells.printed_lists("A6")
-    ends = listed[listed.index.get_level_values("position") <= LISTED]
-    return figures.save(draw_token_grid(ends, title=TITLE), PUBLISHED, PICTURE, alt_text())
-
-
 def page() -> str:
     """Return the front page as HTML."""
-    gathered = sections.committed()
-    findings = sections.findings(scorecard.scorecard(gathered), gathered)
-    notebooks = [dict(zip(("title", "question"), opening(path), strict=True), file=path.name)
+    gathered = claims.published_table("claims")
+    if gathered.empty:
+        raise InputError("figures/published/claims.csv is missing; run: make published")
+    notebooks = [dict(zip(("title", "question"), opening(path), strict=True), file=path.name, number=path.name[:2])
                  for path in find_notebooks(NOTEBOOKS)]  # fmt: skip
     return template("front").render(
-        title="Seeing what reward models value", front=f"published/{PICTURE}.png", front_alt=alt_text(),
-        findings=findings.to_dict("records"), notebooks=notebooks,
+        title="Seeing what reward models value", columns=columns(), reading=reading_text(),
+        groups=groups_text(gathered), statements=scorecard.statements(gathered).to_dict("records"),
+        notebooks=notebooks, file_of={one["number"]: one["file"] for one in notebooks},
         commands=COMMAND.findall((ROOT / "README.md").read_text(encoding="utf-8")),
     )  # fmt: skip
 
 
+def groups_text(gathered: pd.DataFrame) -> str:
+    """Return the sentence on groups of people, with the intervals that the claims hold."""
+    rows = gathered[gathered["claim"] == "S4.minorities"]
+    shares = "; ".join(f"{row['prompt']}: {claims.number_text(row)}" for _, row in rows.iterrows())
+    return (
+        "People rank Black people 202nd of 7,530 items; ten models rank it about 6,600th. Its place among the most "
+        "undervalued items is uncertain, from 2nd to 410th. But models undervalue twelve marginalised groups under every "
+        f"wording of it ({shares}; 0.5 means no difference). We chose this split after seeing the scores."
+    )
+
+
+# --- ten columns of tokens ----------------------------------------------------------------------------------------
+
+
+def listed_tokens() -> tuple[pd.DataFrame, pd.Series]:
+    """Return the best and worst tokens of Table A6 that can be shown, and how many worse ones are hidden, by model.
+
+    The tokens stand in the form of rankings.side_by_side: the lowest one last.
+    """
+    printed = cells.printed_lists("A6")
+    best = printed.loc["optimal"].head(LISTED)
+    worst, hidden = {}, {}
+    for model, lowest_last in printed.loc["pessimal"].items():
+        upward = lowest_last.iloc[::-1]
+        is_hidden = upward.map(display.is_offensive)
+        shown = upward[~is_hidden].head(LISTED)
+        hidden[model] = int(is_hidden.loc[: shown.index[-1]].sum())
+        worst[model] = shown.to_numpy()[::-1]
+    ends = pd.concat({"optimal": best, "pessimal": pd.DataFrame(worst, index=range(len(shown), 0, -1))})
+    return ends, pd.Series(hidden)
+
+
+def columns() -> list[dict]:
+    """Return what the page shows of each model: its name, colour and tokens, and how many are hidden."""
+    ends, hidden = listed_tokens()
+    colours = figures.model_colours(ends.columns)
+
+    def shown(model: str, end: str) -> list[Markup]:
+        return [Markup(display.token_html(text, 16)) for text in ends.loc[end, model]]
+
+    return [{"model": model, "colour": colours[model], "best": shown(model, "optimal"),
+             "worst": shown(model, "pessimal"), "hidden": hidden[model]} for model in ends]  # fmt: skip
+
+
 def alt_text() -> str:
-    """Return what the front picture shows, for those who cannot see it."""
-    first = claims.paper_table("tables_a6_a7").query("table == 'A6' and end == 'optimal' and position == 1")
-    tokens = ", ".join(first["text"].str.strip())
-    return f"{TITLE}: a column of tokens for each model. The most rewarded tokens are {tokens}."
+    """Return what the picture of tokens shows, for those who cannot see it."""
+    first = ", ".join(cells.printed_lists("A6").loc[("optimal", 1)].str.strip())
+    return f"{TITLE}: a column of tokens for each model. The most rewarded tokens are {first}."
 
 
-# --- slides -------------------------------------------------------------------------------------------------------
+# --- a token in pieces --------------------------------------------------------------------------------------------
 
 
-def write_slides(path: Path = ROOT / "data" / "course" / "slides.html") -> None:
-    """Write a slide per notebook into one page, and print where it is. Space or Page Down shows the next slide."""
-    import nbconvert  # here, because it takes a second to load
-
-    cells = [slide_of(notebook) for notebook in find_notebooks(NOTEBOOKS)]
-    exporter = nbconvert.HTMLExporter(extra_template_paths=[str(TEMPLATES)], template_file="slides.html.j2")
-    metadata = {"metadata": {"name": "What do reward models value?"}}
-    slides, _ = exporter.from_notebook_node(v4.new_notebook(cells=cells), metadata)
-    with replacing(path) as part:
-        part.write_text(slides, encoding="utf-8")
-    print(f"Open {shown_path(path)} by double click: {len(cells)} slides, no network.")
+def first_token() -> pd.Series:
+    """Return how R-Lla-3B read its most rewarded token of Table 2, a row of data/tokenizers/printed_tokens.csv."""
+    printed = pd.read_csv(ROOT / "data" / "tokenizers" / "printed_tokens.csv", keep_default_na=False, dtype=str)
+    return printed.query("table == '2' and nickname == 'R-Lla-3B' and end == 'optimal' and position == '1'").iloc[0]
 
 
-def slide_of(notebook: Path) -> NotebookNode:
-    """Return the slide of an executed notebook: a Markdown cell with its question, its picture and its answer."""
-    title, question = opening(notebook)
-    highlights, attachments = highlights_of(notebook), {}
-    parts = [f"# {notebook.name.partition('_')[0]} {title}", f"**{question}**" if question else ""]
-    for output in [output for cell in read(notebook).cells for output in cell.get("outputs", [])]:
-        about = output.get("metadata", {}).get("image/png", {})
-        if highlights.hero and about.get("file") == highlights.hero:
-            attachments = {"picture.png": {"image/png": output.data["image/png"]}}
-            parts.append(f"![{about['alt'].replace('[', '(').replace(']', ')')}](attachment:picture.png)")
-    if highlights.answer:
-        parts.append(f"<p>{html.escape(without_folders(highlights.answer))}</p>")
-    return v4.new_markdown_cell("\n\n".join(filter(None, parts)), attachments=attachments)
+def reading_text() -> str:
+    """Return what the picture of the token in pieces shows, as a sentence."""
+    token = first_token()
+    before, after, pieces = display.show_token(token["text"]), token["text"].strip(), token["pieces"].split("|")
+    return f"The token “{before}” became “{after}”, and was read as “{'” and “'.join(pieces)}”."
+
+
+def draw_reading() -> figures.Chart:
+    """Draw what became of R-Lla-3B's most rewarded token before the model read it."""
+    token = first_token()
+    steps = (("the token", [display.show_token(token["text"])]),
+             ("the chat template trims it", [token["text"].strip()]),
+             ("the tokenizer reads it again", token["pieces"].split("|")))  # fmt: skip
+    figure = figures.new_chart(9, 2.2, "R-Lla-3B's most rewarded token was never read as this word")
+    axes = figure.subplots()
+    axes.set(xlim=(0, len(steps)), ylim=(0, 1))
+    axes.set_axis_off()
+    for place, (step, texts) in enumerate(steps):
+        axes.text(place + 0.5, 0.9, step, ha="center")
+        for part, text in enumerate(texts):
+            x = place + (part + 1) / (len(texts) + 1)
+            axes.text(x, 0.45, text, ha="center", va="center", fontsize=20, family="monospace",
+                      bbox={"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": figures.GREY})  # fmt: skip
+        if place:
+            axes.annotate("", (place + 0.06, 0.45), (place - 0.06, 0.45), arrowprops={"arrowstyle": "->"})
+    return figure

@@ -45,10 +45,9 @@ def test_a_solution_is_folded_and_of_a_check_only_what_it_prints(notebook):
     assert "hide-output" in check.metadata.tags and "hide-input" not in check.metadata.tags
 
 
-def test_other_versions_stand_below_the_page_and_are_told_in_its_title(notebook):
-    first = for_book(notebook, "on words", "The same elsewhere.", ["On items </items/00>"]).cells[0].source
-    assert first.splitlines() == ["# Title: on words", "", "The same elsewhere.", "", "What?"]
-    assert "On items </items/00>" in for_book(notebook, others=["On items </items/00>"]).cells[-1].source
+def test_below_its_title_a_page_says_on_which_scores_it_was_executed(notebook):
+    first = for_book(notebook, "*On words.*").cells[0].source
+    assert first.splitlines() == ["# Title", "", "*On words.*", "", "What?"]
 
 
 def test_what_a_notebook_keeps_for_programs_is_left_out_and_pictures_have_their_texts():
@@ -106,7 +105,7 @@ def test_code_links_headings_formulas_and_captions_are_left_alone(kind):
 
 
 def test_every_term_of_the_glossary_is_explained_once_and_leads_to_a_notebook_that_is_there():
-    text = (ROOT / "GLOSSARY.md").read_text()
+    text = (ROOT / "docs" / "GLOSSARY.md").read_text()
     sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
     headings = [section.partition("\n")[0] for section in sections]
     assert headings == sorted(headings, key=str.lower) and len(set(headings)) == len(headings) >= 40
@@ -115,7 +114,7 @@ def test_every_term_of_the_glossary_is_explained_once_and_leads_to_a_notebook_th
     assert sorted({form for form in forms if forms.count(form) > 1}) == []  # one form, one term
     for section in sections:
         links = re.findall(r"\]\(([^)#]+)\)", section)
-        assert links and all((ROOT / link).is_file() for link in links), section
+        assert links and all((ROOT / "docs" / link).is_file() for link in links), section
 
 
 def read_plan() -> tuple[str, dict[str, int], dict[str, float]]:
@@ -128,7 +127,7 @@ def read_plan() -> tuple[str, dict[str, int], dict[str, float]]:
         tasks = [cell for cell in prose if "exercise" in cell.metadata.get("tags", [])]
         titles = [cell.source.partition("\n")[0].removeprefix("### Exercise: ").strip(" .?") for cell in tasks]
         minutes |= dict(zip(titles, [cell.metadata["exercise"]["minutes"] for cell in tasks], strict=True))
-    return (ROOT / "TEACHING.md").read_text(), minutes, reading
+    return (ROOT / "docs" / "TEACHING.md").read_text(), minutes, reading
 
 
 def exercises_in(text: str) -> list[str]:
@@ -158,7 +157,7 @@ def test_exercises_that_the_plan_names_are_there_and_its_sessions_fit_their_minu
 def two_notebooks(tmp_path):
     folder = tmp_path / "notebooks"
     folder.mkdir()
-    for number in ("02", "09"):
+    for number in ("02", "11"):
         [path] = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
         shutil.copyfile(path, folder / path.name)
     return folder
@@ -169,7 +168,7 @@ def test_a_book_of_two_notebooks_is_built_without_a_warning_and_without_executin
     assert f"Open {page}" in capsys.readouterr().out
     html = {path.stem: path.read_text() for path in tmp_path.glob("html/**/*.html")}
     [of_02] = [text for stem, text in html.items() if stem.startswith("02_")]
-    assert '<details class="offensive"' in of_02 and "GLOSSARY.html#" in of_02 and '<img alt="' in of_02
+    assert '<details class="offensive"' in of_02 and "docs/GLOSSARY.html#" in of_02 and '<img alt="' in of_02
     assert "cdn" not in " ".join(re.findall(r'(?:src|href)="([^"]+)"', of_02))
     assert not list(tmp_path.glob("html/_sources/*")) and not list(tmp_path.glob(".building"))
 

@@ -13,12 +13,13 @@ import pytest
 
 from lib import ROOT, InputError
 from lib.apps.book import building
-from lib.apps.course import classroom
+from lib.apps.course import making
 from lib.apps.course.exercises import read_section
+from lib.notebooks.files import find_notebooks
 from lib.tables.collection import EMBEDDED
 from lib.tables.registry import LOADERS
 
-LIGHT = ("02_", "03_", "03b_", "03c_", "04_", "04b_", "05_", "06_", "06b_", "07b_", "08_", "09_")  # they load no model
+LIGHT = ("02_", "03_", "04_", "05_", "06_", "07_", "09_", "10_", "11_")  # they load no model
 NOTEBOOKS = [path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if path.name.startswith(LIGHT)]
 LONGEST = 200  # characters of a path; Windows takes 260 from the drive on
 RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*[ .]|.*[<>:\"|?*\\\x00-\x1f].*")
@@ -29,7 +30,7 @@ def folder(tmp_path_factory) -> Path:
     if not (EMBEDDED.models and EMBEDDED.logprobs.models):
         pytest.skip("the small models are not scored yet: make reproduce")
     folder = tmp_path_factory.mktemp("course") / "class"
-    classroom.make(folder)
+    making.fill_class(folder, {path.name: making.student_copy(path) for path in find_notebooks(ROOT / "notebooks")})
     return folder
 
 
@@ -64,11 +65,10 @@ def test_names_and_paths_can_be_had_on_windows_and_nothing_is_a_link(folder):
     assert len({str(path).lower() for path in paths}) == len(paths)  # no two that differ by case alone
 
 
-def test_it_holds_students_copies_the_page_of_rewards_and_no_answers(folder):
+def test_it_holds_students_copies_and_no_answers(folder):
     assert {path.name for path in folder.glob("*.ipynb")} == {
         path.name for path in (ROOT / "notebooks").glob("*.ipynb")
     }
-    assert (folder / "explorer.html").stat().st_size > 1e6
     assert '"wrong"' not in "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.ipynb"))
     assert not (folder / "answers").exists() and (folder.parent / "class.zip").is_file()
 
@@ -85,36 +85,19 @@ def test_what_is_to_be_installed_is_pinned_and_loads_no_models(folder):
 def test_the_first_page_fits_a_screen_and_names_files_that_are_there(folder):
     told = (folder / "START.md").read_text(encoding="utf-8")
     assert len(told.splitlines()) <= 50 and "{" not in told
-    named = [name for name in re.findall(r"`([\w./]+\.(?:ipynb|html|txt))`", told) if "book" not in name]
+    named = [name for name in re.findall(r"`([\w./]+\.(?:ipynb|txt))`", told)]
     assert named and all((folder / name).is_file() for name in named)
 
 
 def test_another_folder_is_not_replaced(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(InputError, match="holds something else; name an empty folder"):
-        classroom.make(tmp_path)
+    with pytest.raises(InputError, match="holds something else; name another folder"):
+        making.fill_class(tmp_path, {})
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
-def test_packages_are_taken_along_with_their_pinned_versions_and_a_failure_is_told(tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr(classroom, "_fill", lambda folder, notebooks: folder.mkdir(parents=True))
-    monkeypatch.setattr(classroom.subprocess, "run", lambda command, **options: seen.append((command, options["cwd"])))
-    classroom.make(tmp_path / "class", wheels=True)
-    [(command, place)] = seen
-    assert command[1:4] == ["-m", "pip", "wheel"] and command[-6:-4] == ["-c", "requirements.lock"]
-    assert place == tmp_path / ".class.part"
-
-    def fails(command, **options):
-        raise subprocess.CalledProcessError(1, command)
-
-    monkeypatch.setattr(classroom.subprocess, "run", fails)
-    with pytest.raises(InputError, match="pip could not get all packages"):
-        classroom.make(tmp_path / "other", wheels=True)
-
-
 def test_the_book_is_taken_from_where_it_is_built():
-    assert classroom.BOOK == building.HTML
+    assert making.BOOK == building.HTML
 
 
 # --- without torch ------------------------------------------------------------------------------------------------

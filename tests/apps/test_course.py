@@ -8,9 +8,8 @@ import nbformat
 import pytest
 
 from lib import ROOT, run
-from lib.apps.course import classroom, students
+from lib.apps.course import making
 from lib.apps.course.exercises import read_section, stub_of
-from lib.notebooks import front
 from lib.notebooks.files import find_notebooks, opening
 from lib.notebooks.pages import highlights_of
 
@@ -31,18 +30,18 @@ def source_of(cells) -> str:
 
 
 def test_a_students_copy_has_stubs_and_no_outputs(notebook):
-    copy, section = students.student_copy(notebook), read_section(notebook)
+    copy, section = making.student_copy(notebook), read_section(notebook)
     nbformat.validate(copy)
     assert [cell.outputs + [cell.execution_count] for cell in copy.cells if cell.cell_type == "code"] == [
         [None] for cell in copy.cells if cell.cell_type == "code"
     ]
-    stubs = [cell.source for cell in copy.cells if students.STUB in cell.metadata.get("tags", [])]
+    stubs = [cell.source for cell in copy.cells if making.STUB in cell.metadata.get("tags", [])]
     assert stubs == [stub_of(one.solution) for one in section.exercises]
     assert all("...  # your turn" in stub for stub in stubs)
 
 
 def test_a_students_copy_has_no_trace_of_an_answer(notebook):
-    copy, section = students.student_copy(notebook), read_section(notebook)
+    copy, section = making.student_copy(notebook), read_section(notebook)
     cells = [cell for cell in copy.cells if "exercise" in cell.metadata]
     written, shown = json.dumps(copy, ensure_ascii=False), source_of(cells)
     assert '"wrong"' not in written and "solution" not in {tag for cell in cells for tag in cell.metadata["tags"]}
@@ -56,9 +55,11 @@ def test_a_students_copy_has_no_trace_of_an_answer(notebook):
 
 
 def test_the_rest_of_a_students_copy_is_the_notebook(notebook):
-    copy = students.student_copy(notebook)
-    before = [cell.source for cell in nbformat.read(notebook, 4).cells if "exercise" not in cell.metadata]
-    assert [cell.source for cell in copy.cells if "exercise" not in cell.metadata] == before
+    copy = making.student_copy(notebook)
+    before = [cell for cell in nbformat.read(notebook, 4).cells if "exercise" not in cell.metadata]
+    assert [cell.source for cell in copy.cells if "exercise" not in cell.metadata] == [
+        cell.source for cell in before if "injected-parameters" not in cell.metadata.get("tags", [])
+    ]
 
 
 # --- the answer key -----------------------------------------------------------------------------------------------
@@ -68,46 +69,38 @@ def test_the_answer_key_has_every_solution_answer_and_mistake(notebook):
     section = read_section(notebook)
     if not section.exercises:
         pytest.skip("it has no exercises yet")
-    key = students.answer_key(notebook)
+    key = making.answer_key(notebook)
     nbformat.validate(key)
     code = "\n".join(cell.source for cell in key.cells if cell.cell_type == "code")
     prose = source_of(cell for cell in key.cells if cell.cell_type == "markdown")
     for one in section.exercises:
         assert one.check in code and one.title in prose and "### " not in code
         assert all(wrong.answer in prose and wrong.says in prose for wrong in one.wrong)
-    assert "<details open><summary>Answer" in prose and students.answer_key(notebook) == key
+    assert "<details open><summary>Answer" in prose and making.answer_key(notebook) == key
 
 
-def test_copies_and_key_lie_in_folders_of_their_own_and_a_teachers_files_stay(tmp_path, capsys):
-    folder = tmp_path / students.STUDENTS
+def test_copies_and_key_lie_in_folders_of_their_own_and_a_teachers_files_stay(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(making, "fill_class", lambda folder, copies: None)
+    monkeypatch.setattr(making, "write_slides", lambda notebooks, path: None)
+    folder = tmp_path / making.STUDENTS
     folder.mkdir()
     for name in ("99_gone.ipynb", "my_notes.ipynb"):
         (folder / name).write_text("{}")
-    students.make(tmp_path)
+    assert run.main(["course", str(tmp_path)]) == 0
     names = {path.name for path in NOTEBOOKS}
     assert {path.name for path in folder.iterdir()} == names | {"my_notes.ipynb"}
-    assert {path.name for path in (tmp_path / students.ANSWERS).iterdir()} <= names
+    assert {path.name for path in (tmp_path / making.ANSWERS).iterdir()} <= names
     assert str(folder) in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "command, module, default", [("students", students, students.COURSE), ("class", classroom, classroom.CLASS)]
-)
-def test_commands_write_to_the_folder_that_is_named_or_to_their_own(command, module, default, monkeypatch, tmp_path):
-    written = []
-    monkeypatch.setattr(module, "make", lambda folder, **options: written.append(folder))
-    assert run.main([command]) == run.main([command, str(tmp_path)]) == 0
-    assert written == [default, tmp_path]
 
 
 # --- slides -------------------------------------------------------------------------------------------------------
 
 
-def test_each_notebook_has_a_slide_with_its_question_picture_and_answer(tmp_path, capsys):
-    front.write_slides(tmp_path / "slides.html")
+def test_each_notebook_has_a_slide_with_its_question_picture_and_answer(tmp_path):
+    making.write_slides(NOTEBOOKS, tmp_path / "slides.html")
     page = (tmp_path / "slides.html").read_text(encoding="utf-8")
     shown = page.split('<section class="slide">')[1:]
-    assert len(shown) == len(NOTEBOOKS) and f"{len(NOTEBOOKS)} slides" in capsys.readouterr().out
+    assert len(shown) == len(NOTEBOOKS)
     for slide, path in zip(shown, NOTEBOOKS, strict=True):
         title, highlights = opening(path)[0], highlights_of(path)
         assert title in html.unescape(slide) and highlights.answer in html.unescape(slide)

@@ -8,14 +8,14 @@ import pytest
 from browser.conftest import check_width
 from lib import ROOT
 from lib.apps.book import building
-from lib.apps.course import students
+from lib.apps.course import making
 from lib.apps.course.exercises import read_section
 
 pytestmark = pytest.mark.slow
 FORMULAS, TOKENS, SCORECARD = "00_small_reward_models", "02_optimal_and_pessimal_tokens", "11_scorecard"
 CLEAR = "rgba(0, 0, 0, 0)"
-PAGES = ["index", f"notebooks/{FORMULAS}", f"notebooks/{TOKENS}", f"notebooks/{SCORECARD}", "notebooks", "GLOSSARY",
-         "TEACHING", "downloads", "benchmarks/calibration", "search"]  # fmt: skip
+PAGES = ["index", f"notebooks/{FORMULAS}", f"notebooks/{TOKENS}", f"notebooks/{SCORECARD}", "notebooks",
+         "docs/GLOSSARY", "docs/TEACHING", "downloads", "benchmarks/calibration", "search"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,9 @@ def book(browser, tmp_path_factory) -> Path:
     for name in (FORMULAS, TOKENS, SCORECARD):
         (folder / "notebooks").mkdir(exist_ok=True)
         shutil.copyfile(ROOT / "notebooks" / f"{name}.ipynb", folder / "notebooks" / f"{name}.ipynb")
-    students.make(folder, folder / "notebooks")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(making, "fill_class", lambda *_: None)
+        making.make(folder, folder / "notebooks")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lib.apps.book.sources.COURSE", folder)
         return building.make(folder / "notebooks", folder / "html").parent
@@ -62,7 +64,7 @@ def test_no_page_is_wider_than_its_window_or_asks_for_anything(opened, book, wro
 
 
 def test_the_content_warning_comes_once_on_whichever_page_one_enters_and_goes_by_keyboard(open_page, book):
-    page = open_page(book / "GLOSSARY.html")
+    page = open_page(book / "docs/GLOSSARY.html")
     assert page.locator("#content-warning").is_visible()
     page.keyboard.press("Enter")  # its button has the focus
     page.wait_for_selector("#content-warning", state="detached")  # the browser closes a dialog in its own time

@@ -1,16 +1,12 @@
 """The explorer in a real browser, by mouse, keyboard and touch: what a reader sees are the numbers of the tables."""
 
-import csv
-import io
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from test_explorer import HOSTILE, table_of
 
 from browser.conftest import check_width
 from lib.apps.explorer import page as explorer
-from lib.planted import planting, recovery
 from lib.tables.collection import EMBEDDED, Collection
 
 pytestmark = pytest.mark.slow
@@ -25,7 +21,6 @@ def explorer_page(browser, tmp_path_factory) -> Path:
     """The page of three planted models."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lib.show.display.is_offensive", lambda text: text == OFFENSIVE)
-        patch.setattr("lib.apps.explorer.page._beside", lambda *_: {})
         content = explorer.build(TABLES, EMBEDDED)
     path = tmp_path_factory.mktemp("explorer") / "a page.html"
     path.write_text(content, encoding="utf-8", newline="\n")
@@ -55,28 +50,17 @@ def search(page, word: str) -> None:
     page.press("#search", "Enter")
 
 
-def drag(page, plot: int, *places: tuple[float, float]) -> None:
-    """Drag over a scatter, along places given as shares of its width and height."""
-    box = page.locator("canvas[tabindex]").nth(plot).bounding_box()
-    at = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in places]
-    page.mouse.move(*at[0])
-    page.mouse.down()
-    for x, y in at[1:]:
-        page.mouse.move(x, y, steps=5)
-    page.mouse.up()
-
-
 # --- numbers ------------------------------------------------------------------------------------------------------
 
 
 def test_every_rank_is_that_of_pandas(opened):
-    found = opened().evaluate("""() => columns.filter(c => c.quantity === "reward").map(c => {
-        const rows = data.array[`rows ${c.vocabulary}`];
-        return { model: c.model, prompt: c.prompt, ranks: [...rows].map(row => standing(c, row).rank) };
-    })""")
+    found = opened().evaluate("""() => columns.map(c => ({ model: c.model, prompt: c.prompt,
+        ranks: Object.fromEntries([...orderOf(c)].map(row => [texts[row], standing(c, row).rank])) }))""")
     assert len(found) == 6
     for column in found:
-        assert column["ranks"] == TABLES[column["model"]][column["prompt"]].rank(ascending=False).tolist()
+        table = TABLES[column["model"]]
+        ranks = dict(zip(table["text"], table[column["prompt"]].rank(ascending=False), strict=True))
+        assert [column["ranks"][word] for word in WORDS[:4]] == [ranks[word] for word in WORDS[:4]]
 
 
 @pytest.mark.parametrize("width", [390, 1024, 1280])
@@ -93,16 +77,6 @@ def test_a_typed_word_shows_its_rank_percentile_and_reward_at_every_width(opened
     assert page.url.endswith("?word=love")
 
 
-def test_forms_say_what_was_read_and_which_share_an_input(opened):
-    page = opened("?word=love")
-    ids = {text: i for i, text in enumerate(TABLES["A-Lla-64"]["text"])}
-    by_models = {(row[0], row[5]): (row[2], row[3][0]) for row in rows_of(page, "#forms")}
-    assert by_models["love", "A-Gem-48, B-Gem-64"] == ("itself", "A")
-    assert by_models["␣love", "A-Gem-48, B-Gem-64"] == ("love (0)", "A")
-    assert by_models["LOVE", "A-Gem-48, B-Gem-64"][1] not in ("A", by_models["love", "A-Lla-64"][1])
-    assert by_models["love", "A-Lla-64"] == (f"␣love ({ids[' love']})", by_models["␣love", "A-Lla-64"][1])
-
-
 def test_neighbours_are_those_above_and_below(opened):
     page = opened("?word=war")
     greatest = TABLES["A-Gem-48"]["greatest"]
@@ -112,100 +86,22 @@ def test_neighbours_are_those_above_and_below(opened):
     assert "war" in [row[0] for row in rows_of(page, "#neighbours")]
 
 
-def test_the_planted_terms_on_the_page_add_up_to_the_planted_utility(opened):
-    page = opened("?word=war")
-    [row] = [row for row in rows_of(page, "#why") if row[0] == "B-Gem-64"]
-    profile = planting.profile("B-Gem-64")
-    planted = recovery.planted_table(TABLES["B-Gem-64"], profile).set_index("text").loc["war", "planted greatest"]
-    assert float(row[5]) == pytest.approx(planted, abs=0.005)
-    assert sum(map(float, row[1:5])) == pytest.approx(planted, abs=0.02)
-    assert "held out" in page.inner_text("#why") or "in training pairs" in page.inner_text("#why")
-    assert page.inner_text("#banner").startswith("Planted")
-
-
-# --- scatters, table, CSV -----------------------------------------------------------------------------------------
-
-
-def test_a_lasso_around_all_selects_all_and_the_csv_holds_them(opened):
+def test_all_texts_stand_in_order_twenty_at_a_time(opened):
     page = opened()
-    drag(page, 0, (0.01, 0.01), (0.99, 0.01), (0.99, 0.99), (0.01, 0.99))
-    assert f"Selected texts, 1–20 of {len(WORDS)}" in page.inner_text("#table")
-    with page.expect_download() as download:
-        page.click("#csv")
-    content = Path(download.value.path()).read_bytes().decode("utf-8-sig")
-    csv.field_size_limit(10**6)
-    rows = list(csv.DictReader(io.StringIO(content, newline="")))
-    assert [row["text"] for row in rows if row["text"].startswith("'")] == ['\'=HYPERLINK("http://x")']
-    assert {"love", " love", "x" * 100_000, "\n", "\u2028"} <= {row["text"] for row in rows}
-    by_text = pd.Series({row["text"]: row["reward · A-Gem-48 · greatest"] for row in rows})
-    expected = TABLES["A-Gem-48"].set_index("text")["greatest"]
-    assert [float(by_text[word]) for word in ("love", "war")] == pytest.approx(
-        [float(expected[word]) for word in ("love", "war")], rel=1e-7)  # fmt: skip
-
-
-def test_no_part_of_a_saved_cell_is_a_formula_where_a_spreadsheet_cuts_at_other_than_commas(opened):
-    texts = ["x;=cmd|'/C calc'!A0;y", "a\n+f(", 'x;"=f(2)', "a; b", "x=y", "x;=y"]
-    inert = opened().evaluate("texts => texts.map(inert)", texts)
-    assert inert == ["x;'=cmd|'/C calc'!A0;y", "a\n'+f(", "x;\"'=f(2)", "a; b", "x=y", "x;=y"]
-
-
-def test_what_is_selected_in_one_scatter_is_selected_in_the_other_and_by_rectangle_only_half(opened):
-    page = opened()
-    page.select_option("#tool", "rectangle")
-    page.select_option("#x-2", label="B-Gem-64 · worst")
-    drag(page, 1, (0.5, 0.01), (0.99, 0.99))
-    selected = page.evaluate("[...state.selected.keys()].filter(row => state.selected[row])")
-    values = page.evaluate("[...valuesOf(plots[1].x)]")
-    inside, outside = ([v for row, v in enumerate(values) if (row in selected) == wanted] for wanted in (True, False))
-    assert inside and outside and min(inside) > max(outside)
-    page.click("#clear")
-    assert "Texts of the first scatter" in page.inner_text("#table")
-
-
-def test_hovering_shows_the_nearest_text_in_both_scatters(opened):
-    page = opened()
-    place = page.evaluate("""() => { const plot = plots[0], box = plot.over.getBoundingClientRect();
-        plot.over.scrollIntoView(); const after = plot.over.getBoundingClientRect();
-        return [after.x + plot.px[3] / plot.ratio, after.y + plot.py[3] / plot.ratio]; }""")
-    page.mouse.move(*place)
-    hovered = page.evaluate("plots.map(plot => plot.hover)")
-    assert hovered[0] == hovered[1] >= 0
-    greatest = TABLES["A-Gem-48"]["greatest"]
-    assert greatest[hovered[0]] == greatest[3]  # many texts lie there
-    assert "across" in page.inner_text(".hint:not([hidden])")
-    page.mouse.click(*place)
-    assert page.evaluate("state.words") == [hovered[0]]
-
-
-def test_a_kind_that_is_unticked_is_gone_from_the_scatter_the_corners_and_the_table(opened):
-    page = opened()
-    before = page.evaluate("plots[0].shown")
-    page.get_by_label("fragment or other script").uncheck()
-    gone = page.evaluate("kindOf.filter(kind => data.kinds[kind] === 'fragment or other script').length")
-    assert page.evaluate("plots[0].shown") == before - gone < before
-    assert f"of {before - gone}" in page.inner_text("#table")
-
-
-def test_by_touch_a_drag_scrolls_until_select_mode_is_on(opened):
-    page = opened(width=390, has_touch=True)
-    touch = """([from, to]) => { const over = plots[0].over, box = over.getBoundingClientRect();
-        const at = ([x, y]) => ({ pointerType: "touch", pointerId: 1, clientX: box.x + x * box.width,
-          clientY: box.y + y * box.height, bubbles: true });
-        over.setPointerCapture = () => {};
-        over.dispatchEvent(new PointerEvent("pointerdown", at(from)));
-        for (const place of [[0.99, 0.01], to, [0.01, 0.99]])
-          over.dispatchEvent(new PointerEvent("pointermove", at(place)));
-        over.dispatchEvent(new PointerEvent("pointerup", at(to)));
-        return state.selected && [...state.selected].filter(Boolean).length; }"""
-    assert page.evaluate(touch, [[0.01, 0.01], [0.99, 0.99]]) is None
-    page.click("#select")
-    assert page.evaluate(touch, [[0.01, 0.01], [0.99, 0.99]]) == len(WORDS)
+    first = rows_of(page, "#table")
+    page.click("#next")
+    second = rows_of(page, "#table")
+    assert len(first) == len(second) == 20 and f"texts 21–40 of {len(WORDS)}" in page.inner_text("#table")
+    ranks = [float(row[1].replace(",", "")) for row in first + second]
+    assert ranks == sorted(ranks)
+    page.click("#previous")
+    assert rows_of(page, "#table") == first
 
 
 # --- keyboard -----------------------------------------------------------------------------------------------------
 
 
-def test_search_and_scatter_by_keyboard_alone(opened):
+def test_a_search_by_keyboard_alone(opened):
     page = opened()
     page.keyboard.press("/")
     page.keyboard.type("lov")
@@ -213,16 +109,6 @@ def test_search_and_scatter_by_keyboard_alone(opened):
     assert page.get_attribute("#search", "aria-activedescendant") == "found-0"
     page.keyboard.press("Enter")
     assert page.evaluate("state.words.map(row => texts[row].trim().toLowerCase())") == ["love"]
-    page.locator("canvas[tabindex]").first.focus()
-    for key in ("ArrowRight", "Home", "s", "End", "s"):
-        page.keyboard.press(key)
-    assert page.inner_text("#told").count("across") == 1
-    assert "Selected texts" in page.inner_text("#table")
-    page.keyboard.press("Enter")
-    assert len(page.evaluate("state.words")) == 2
-    page.locator("canvas[tabindex]").first.focus()
-    page.keyboard.press("Escape")
-    assert page.evaluate("state.selected") is None
 
 
 def test_a_word_behind_the_hash_is_read_too_and_an_unknown_one_is_told(opened):
@@ -332,4 +218,3 @@ def test_a_collection_of_ones_own_says_so_and_needs_one_model_only(open_page, br
     page.wait_for_selector("html[data-ready]", state="attached")
     assert page.inner_text("#banner").startswith("Your own")
     assert [row[0] for row in rows_of(page, "#ranks")] == ["one", "one"]
-    assert page.locator("#why").count() == 0

@@ -1,10 +1,12 @@
-"""The front page is what the committed tables give, and it names committed files only."""
+"""The front page is what the committed tables give, README has the same words, and both link committed files only."""
 
 import re
 import subprocess
 
 from lib import ROOT
+from lib.claims import claims, scorecard
 from lib.notebooks import front
+from lib.show import display
 
 LINKS = re.compile(r'(?:href|src)="([^"#]+)"')
 
@@ -14,10 +16,24 @@ def test_the_committed_front_page_is_what_the_committed_tables_give():
 
 
 def test_every_link_of_the_front_page_is_a_committed_file():
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
-        "\n"
-    )
-    links = LINKS.findall(front.page())
+    told = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    links = [link for link in LINKS.findall(front.page()) if not link.startswith("https://arxiv.org/")]
     paths = {(front.FIGURES / link).resolve().relative_to(ROOT.resolve()).as_posix() for link in links}
     assert len(paths) > 20
-    assert paths <= set(listed), sorted(paths - set(listed))
+    assert paths <= set(told.split("\n")), sorted(paths - set(told.split("\n")))
+
+
+def test_readme_has_the_words_and_numbers_of_the_committed_claims():
+    rows = re.findall(
+        r"^\| (.+?) \| \*\*(.+?)\*\* \| (.*?) ?\| (.+?) \|$", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
+    stated = scorecard.statements(claims.published_table("claims"))
+    assert [row[:2] for row in rows] == list(zip(stated["statement"], stated["word"], strict=True))
+    assert [row[2].startswith(number) for row, number in zip(rows, stated["number"], strict=True)] == [True] * 8
+
+
+def test_of_the_lowest_tokens_those_are_shown_that_can_be_and_the_others_are_counted():
+    ends, hidden = front.listed_tokens()
+    assert not ends.map(display.is_offensive).any(axis=None)
+    assert ends.loc[("pessimal", 1), "S-Gem-27B"] == front.cells.printed_lists("A6").loc[("pessimal", 1), "S-Gem-27B"]
+    assert hidden["S-Gem-27B"] == 0 < hidden["L-Lla-8B"]

@@ -18,8 +18,9 @@ myst_heading_anchors = 3
 mathjax_path = "tex-svg.js"
 mathjax3_config = {"svg": {"fontCache": "global"}, "options": {"enableMenu": False}}
 html_theme = "pydata_sphinx_theme"
-# Pages with nothing below them, and the scorecards, whose tables need the room, show no menu of their part.
-html_sidebars = {page: [] for page in ("index", "GLOSSARY", "TEACHING", "downloads", "benchmarks/*", "**/09_*")}
+# Pages with nothing below them, and the scorecard, whose table needs the room, show no menu of their part.
+WITHOUT_MENU = ("index", "docs/GLOSSARY", "docs/TEACHING", "downloads", "benchmarks/*", "**/11_*")
+html_sidebars = {page: [] for page in WITHOUT_MENU}
 html_css_files = ["book.css"]
 html_js_files = ["book.js"]
 html_show_search_summary = False  # it prints folded words in clear
@@ -39,7 +40,7 @@ html_theme_options = {
 }
 
 TOKENS = 'class="token'  # in the HTML of outputs that show tokens, folded ones among them (see lib.show.display)
-GLOSSARY = "GLOSSARY"
+GLOSSARY = "docs/GLOSSARY"
 # Terms are not looked for in links, code, formulas, headings, pictures' captions, and outputs of notebooks.
 LEFT_ALONE = (nodes.reference, nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.title,
               nodes.raw, nodes.caption, nodes.pending)  # fmt: skip

@@ -3,7 +3,6 @@
 import base64
 import re
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
@@ -11,19 +10,20 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from nbformat import NotebookNode
 
 from ... import ROOT
-from ...notebooks.files import INJECTED, KERNEL, find_notebooks, opening
+from ...notebooks.files import INJECTED, KERNEL, find_notebooks, opening, parameters_of, read
 from ...notebooks.jobs import CARD_OF, SCORECARD
 from ...notebooks.pages import highlights_of, without_folders
 from ...show.display import ANSWER_TYPE, RECORD_TYPE
 from ...tables.collection import EMBEDDED, ITEMS, PUBLISHED, WORDS, Collection
 from ..course.exercises import read_section
-from ..course.students import COURSE, STUDENTS
+from ..course.making import COURSE, STUDENTS
 from ..explorer import page as explorer
 
-DOCUMENTS = ("GLOSSARY.md", "TEACHING.md", "benchmarks/calibration.md")
+DOCUMENTS = ("docs/GLOSSARY.md", "docs/TEACHING.md", "benchmarks/calibration.md")
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
-NAMES = {EMBEDDED: "small models, planted values", PUBLISHED: "published scores",
-         WORDS: "published scores of words", ITEMS: "published scores of items"}  # fmt: skip
+NAMES = {EMBEDDED: "On ten small models, whose values were planted.", PUBLISHED: "On the authors' released scores.",
+         WORDS: "On the authors' released scores of 2,260 moral words.",
+         ITEMS: "On the authors' released scores of 7,530 items."}  # fmt: skip
 FOLDED = {  # tag of a code cell -> MyST-NB's tag that folds a part of it, and what is written on the fold
     "solution": ("hide-input", "Show an answer"),
     "check": ("hide-output", "Show what the check prints"),
@@ -35,15 +35,15 @@ def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") ->
 
     Return a line for each source that is left out.
     """
-    chapters = [_chapters_of(path) for path in find_notebooks(notebooks)]
-    for versions in chapters:
-        _write_chapters(folder, versions)
+    chapters = [_chapter_of(path) for path in find_notebooks(notebooks)]
+    for chapter in chapters:
+        _write_chapter(folder, chapter)
     for name in DOCUMENTS:
         _write_document(folder, Path(name))
-    picture = EMBEDDED.figures / "02_optimal_and_pessimal.png"
+    picture = PUBLISHED.figures / "front.png"
     shutil.copyfile(picture, folder / picture.name)
     links = _files_beside(extra)
-    scorecard = next(versions[0] for versions in chapters if versions[0]["path"].name.startswith(SCORECARD))
+    scorecard = next(chapter for chapter in chapters if chapter["path"].name.startswith(SCORECARD))
     templates = Environment(loader=FileSystemLoader(Path(__file__).parent / "source"), undefined=StrictUndefined,
                             trim_blocks=True, keep_trailing_newline=True)  # fmt: skip
     for name in templates.list_templates():
@@ -55,46 +55,31 @@ def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") ->
 # --- notebooks ----------------------------------------------------------------------------------------------------
 
 
-def _chapters_of(notebook: Path) -> list[dict]:
-    """Return the committed notebook, and its runs on published scores that were kept: what templates say of each."""
-
-    def chapter(path: Path, place: str, collection: Collection) -> dict:
-        title, question = opening(path)
-        return {
-            "path": path, "place": place, "page": place.removesuffix(".ipynb"), "collection": collection.name,
-            "name": NAMES[collection], "title": f"{path.name.partition('_')[0]} {title}", "question": question,
-            "answer": highlights_of(path).answer, "exercises": read_section(path).exercises,
-        }  # fmt: skip
-
-    published = [(study.figures / notebook.name, study) for study in (WORDS, ITEMS, PUBLISHED)]
-    chapters = [chapter(notebook, f"notebooks/{notebook.name}", EMBEDDED)]
-    chapters += [chapter(path, path.relative_to(ROOT).as_posix(), study) for path, study in published if path.is_file()]
-    return chapters[::-1] if notebook.name.startswith(SCORECARD) else chapters  # real models come first there
+def _chapter_of(notebook: Path) -> dict:
+    """Return what templates say of a committed notebook."""
+    title, question = opening(notebook)
+    parameters = parameters_of(notebook) | read(notebook).metadata.get("papermill", {}).get("parameters", {})
+    study = Collection(parameters.get("collection", EMBEDDED.name))
+    return {
+        "path": notebook, "place": f"notebooks/{notebook.name}", "page": f"notebooks/{notebook.stem}",
+        "name": NAMES[study], "title": f"{notebook.name.partition('_')[0]} {title}", "question": question,
+        "answer": highlights_of(notebook).answer, "exercises": read_section(notebook).exercises,
+    }  # fmt: skip
 
 
-def _write_chapters(folder: Path, versions: list[dict]) -> None:
-    for chapter in versions:
-        first = chapter is versions[0]
-        links = [f"[{other['name']}](/{other['place']})" for other in versions if other is not chapter]
-        below = f"*This page: {chapter['name']}.*" + (f" The same on {', '.join(links)}." if links else "")
-        others = [f"On {other['name']} </{other['page']}>" for other in versions[1:]] if first else []
-        (folder / chapter["place"]).parent.mkdir(parents=True, exist_ok=True)
-        notebook = for_book(nbformat.read(chapter["path"], 4), "" if first else chapter["name"], below, others)
-        nbformat.write(notebook, folder / chapter["place"])
+def _write_chapter(folder: Path, chapter: dict) -> None:
+    (folder / chapter["place"]).parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(for_book(nbformat.read(chapter["path"], 4), f"*{chapter['name']}*"), folder / chapter["place"])
 
 
-def for_book(notebook: NotebookNode, addition: str = "", below: str = "", others: Iterable[str] = ()) -> NotebookNode:
+def for_book(notebook: NotebookNode, below: str = "") -> NotebookNode:
     """Return the notebook as a page of the book: answers folded, no wrong answers, no run-time metadata.
 
-    - addition: a text after the title
-    - below: Markdown below the title
-    - others: links of a toctree to pages of the same notebook on other scores. The menu shows them below this page.
+    below: Markdown below the title.
     """
     cells = [_for_book(cell) for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", [])]
     title, _, rest = cells[0].source.partition("\n")
-    cells[0].source = "\n".join([f"{title}: {addition}" if addition else title, "", below, rest])
-    if others:
-        cells.append(nbformat.v4.new_markdown_cell("\n".join(["```{toctree}", ":hidden:", "", *others, "```"])))
+    cells[0].source = "\n".join([title, "", below, rest])
     language = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
     return nbformat.v4.new_notebook(cells=cells, metadata=KERNEL | language)
 
@@ -139,8 +124,8 @@ def _files_beside(extra: Path) -> dict[str, list[tuple[str, str]]]:
     """
     card = EMBEDDED.figures / f"card-{CARD_OF}.html"
     files = {"cards": [(card, card.name, f"Value card of {CARD_OF}")]}
-    files["explorers"] = [(explorer.path_of(study), f"explorer/{study}.html", f"Rewards of {NAMES[study]}")
-                          for study in (EMBEDDED, WORDS, ITEMS)]  # fmt: skip
+    files["explorers"] = [(explorer.path_of(study), f"explorer/{study}.html", f"Rewards: {study}")
+                          for study in (WORDS, ITEMS)]  # fmt: skip
     (extra / "explorer").mkdir(parents=True)
     links: dict[str, list[tuple[str, str]]] = {kind: [] for kind in (*files, "copies")}
     for kind, of_kind in files.items():

@@ -4,85 +4,29 @@
 
 const PAGE = 20;
 const state = { words: [], current: -1, guesses: new Map(), guessing: false, revealed: new Set(), revealAll: false,
-  selected: null, kinds: new Set(), tool: "lasso", touch: false, percentiles: false, start: 0 };
-let offensive, kindOf, plots = [];
+  start: 0 };
+let offensive;
 
-/* --- the table --------------------------------------------------------------------------------------------------- */
-
-const axes = () => [...new Set(plots.flatMap(plot => [plot.x, plot.y]))];
-
-let inTable = [];
-
-function listed() { // the selection, or everything shown in the first scatter; highest on its x axis first
-  const [first] = plots, values = valuesOf(first.x), rows = [];
-  for (let row = 0; row < texts.length; row++)
-    if (state.selected ? state.selected[row] : first.px[row] === first.px[row]) rows.push(row);
-  return rows.sort((a, b) => (values[b] === values[b] ? values[b] : -Infinity)
-    - (values[a] === values[a] ? values[a] : -Infinity) || a - b);
-}
+/* --- the table of all texts --------------------------------------------------------------------------------------- */
 
 function renderTable() {
-  const rows = inTable, names = axes();
+  const column = detail(), rows = orderOf(column);
   state.start = Math.max(0, Math.min(state.start, Math.floor((rows.length - 1) / PAGE) * PAGE));
-  const some = rows.slice(state.start, state.start + PAGE);
+  const some = [...rows.subarray(state.start, state.start + PAGE)];
   $("previous").disabled = !state.start;
   $("next").disabled = state.start + PAGE >= rows.length;
-  const what = `${state.selected ? "Selected texts" : "Texts of the first scatter"}, `
-    + `${Math.min(state.start + 1, rows.length)}–${state.start + some.length} of ${count(rows.length)}`;
-  fill($("table"), table(what, heads(["text", "kind", ...names.map(nameOf)]), some.map(row =>
-    [cell(token(row), true), cell(data.kinds[kindOf[row]], true), ...names.map(c => cell(short(valuesOf(c)[row])))])));
-}
-
-/* A spreadsheet runs a cell that begins so, or a part of it where it cuts at other than commas, in spite of the quotes;
-   behind an apostrophe it is text. */
-const isRun = text => text.length > 1 && /^[\s\0]*[=+\-@＝＋－＠|]/.test(text);
-const runOnceCut = /([;\t\r\n][\s\0"]*)(?=[=+\-@＝＋－＠|][^]*[(|!])/g;
-const inert = text => (isRun(text) ? "'" : "") + text.replace(runOnceCut, "$1'");
-const csvCell = text => `"${inert(text).replaceAll('"', '""')}"`;
-
-function csv() {
-  const names = axes(), lines = [["text", "shown", "kind", ...names.map(nameOf)].map(csvCell).join(",")];
-  for (const row of inTable) {
-    const named = [texts[row], data.shown[row] ?? texts[row], data.kinds[kindOf[row]]].map(csvCell);
-    lines.push([...named, ...names.map(c => exact(valuesOf(c)[row]))].join(","));
-  }
-  return `\ufeff${lines.join("\r\n")}\r\n`;
-}
-
-function saveCsv() {
-  const url = URL.createObjectURL(new Blob([csv()], { type: "text/csv" }));
-  make("a", { href: url, download: `${data.collection}_${state.selected ? "selected" : "texts"}.csv` }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 1000);
+  const what = `${inShort(column)}: texts ${Math.min(state.start + 1, rows.length)}–${state.start + some.length} of `
+    + `${count(rows.length)}, most rewarded first`;
+  fill($("table"), table(what, heads(["text", "rank", "reward"]), some.map(row =>
+    [cell(token(row), true), cell(count(standing(column, row).rank)), cell(short(valuesOf(column)[row]))])));
 }
 
 /* --- controls ---------------------------------------------------------------------------------------------------- */
 
-function renderPlots() { // after another axis, kind, size or theme
-  for (const plot of plots) plot.draw();
-  renderSelection();
-}
-
-function renderSelection() {
-  state.start = 0;
-  inTable = listed();
-  for (const plot of plots) plot.drawOver();
-  renderTable();
-}
-
-function render() { // after another word, or a blurred one revealed
+function render() { // after another word, model or prompt, or a blurred one revealed
   renderWords();
-  for (const plot of plots) {
-    plot.drawOver();
-    fill(plot.corners, cornersTable(plot));
-  }
   renderTable();
   writeAddress();
-}
-
-function clearSelection() {
-  state.selected = null;
-  for (const plot of plots) plot.anchor = -1;
-  renderSelection();
 }
 
 /* Blurred words stay out of the address, and so do texts that no address can hold. */
@@ -152,28 +96,19 @@ function controls() {
   const theme = isDark => { root.dataset.theme = isDark ? "dark" : "light"; };
   theme(dark);
   $("theme").setAttribute("aria-pressed", String(dark));
-  press("theme", isDark => { theme(isDark); renderPlots(); });
-  press("large", isLarge => { root.dataset.size = isLarge ? "large" : ""; renderPlots(); });
+  press("theme", isDark => { theme(isDark); });
+  press("large", isLarge => { root.dataset.size = isLarge ? "large" : ""; });
   press("reveal", all => { state.revealAll = all; if (!all) state.revealed.clear(); render(); });
   press("guess", on => { state.guessing = on; state.guesses.clear(); render(); });
-  press("select", on => {
-    state.touch = on;
-    for (const plot of plots) plot.over.style.touchAction = on ? "none" : ""; // else a drag scrolls the page
-  });
-  $("clear").addEventListener("click", clearSelection);
-  $("csv").addEventListener("click", saveCsv);
-  $("tool").addEventListener("change", () => { state.tool = $("tool").value; });
-  $("percentiles").addEventListener("change", () => { state.percentiles = $("percentiles").checked; renderPlots(); });
   for (const [id, step] of [["previous", -PAGE], ["next", PAGE]])
     $(id).addEventListener("click", () => { state.start += step; renderTable(); });
-  for (const id of ["model", "prompt", "every"]) $(id).addEventListener("change", render);
+  for (const id of ["model", "prompt", "every"])
+    $(id).addEventListener("change", () => { state.start = 0; render(); });
   document.addEventListener("keydown", event => {
     if (event.key !== "/" || /^(INPUT|SELECT)$/.test(event.target.tagName)) return;
     event.preventDefault();
     $("search").focus();
   });
-  let waiting;
-  window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(renderPlots, 100); });
 }
 
 function fillChoices() {
@@ -182,23 +117,9 @@ function fillChoices() {
   $("about").textContent = `Collection ${data.collection}: ${count(texts.length)} texts as the reply of `
     + `${data.models.length} reward model${data.models.length > 1 ? "s" : ""} to ${names.length} prompt`
     + `${names.length > 1 ? "s" : ""}.`;
-  $("runs").textContent = data.runs;
   $("model").append(...data.models.map(({ name }) => make("option", {}, name)));
   $("prompt").append(...names.map(name => make("option", {}, name)));
   $("every").checked = names.length <= 3;
-  const sizes = data.kinds.map((_, kind) => kindOf.reduce((sum, one) => sum + (one === kind), 0));
-  $("kinds").append(...data.kinds.map((name, kind) => make("label", {}, make("input", { type: "checkbox", checked: true,
-    onchange: event => { state.kinds[event.target.checked ? "add" : "delete"](kind); renderPlots(); } }),
-  `${name} (${count(sizes[kind])})`)));
-  data.kinds.forEach((_, kind) => state.kinds.add(kind));
-}
-
-function placePlots() {
-  const rewards = columns.filter(c => c.quantity === "reward"), [first] = rewards;
-  const other = rewards.find(c => c.model !== first.model && c.prompt === first.prompt) ?? rewards.at(-1);
-  const known = columns.find(c => c.quantity === "people's rank") ?? columns.find(c => c.quantity === "sentiment");
-  plots = [new Scatter(1, first, other), new Scatter(2, known ?? first, first)];
-  $("plots").append(...plots.map(plot => plot.figure));
 }
 
 async function open() {
@@ -212,14 +133,12 @@ async function open() {
   ({ texts, columns } = data);
   keys = texts.map(text => text.trim().toLowerCase());
   offensive = new Set(data.offensive);
-  kindOf = data.array.kind;
   $("page").hidden = false;
   fillChoices();
-  placePlots();
   controls();
   search();
-  renderPlots();
   renderWords();
+  renderTable();
   readAddress();
   $("ready").textContent = "";
   document.documentElement.dataset.ready = "true";

@@ -13,33 +13,20 @@ async function unpack(base64) {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   const buffer = await new Response(stream).arrayBuffer(), length = new Uint32Array(buffer, 0, 1)[0];
   const block = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
-  const types = { float32: Float32Array, int32: Int32Array, uint8: Uint8Array };
   let at = 4 + length;
   block.array = {};
-  for (const { name, type, count } of block.arrays) {
-    const array = block.array[name] = new types[type](buffer, at, count);
-    at += Math.ceil(array.byteLength / 4) * 4;
+  for (const { name, count } of block.arrays) {
+    block.array[name] = new Float32Array(buffer, at, count);
+    at += 4 * count;
   }
   return block;
 }
 
 /* --- columns and ranks ------------------------------------------------------------------------------------------- */
 
-const nameOf = c => [c.quantity, c.model, c.prompt].filter(Boolean).join(" · ");
 const inShort = c => `${c.model}, ${c.prompt}`;
-const columnOf = (model, prompt, quantity = "reward") =>
-  columns.find(c => c.model === model && c.prompt === prompt && c.quantity === quantity);
-
-function valuesOf(column) {
-  const own = data.array[column.array];
-  if (column.vocabulary === null) return own;
-  if (!column.values) {
-    const rows = data.array[`rows ${column.vocabulary}`];
-    column.values = new Float32Array(texts.length).fill(NaN);
-    for (let i = 0; i < rows.length; i++) column.values[rows[i]] = own[i];
-  }
-  return column.values;
-}
+const columnOf = (model, prompt) => columns.find(c => c.model === model && c.prompt === prompt);
+const valuesOf = column => data.array[column.array];
 
 const sortedOf = column => column.sorted ??= data.array[column.array].filter(value => value === value).sort();
 
@@ -60,42 +47,19 @@ function standing(column, row) {
   return { value, n, less, atMost, rank: n - atMost + (atMost - less + 1) / 2, percentile: 50 * (less + atMost) / n };
 }
 
-function percentilesOf(column) {
-  if (!column.percentiles) {
-    const values = valuesOf(column), sorted = sortedOf(column), n = sorted.length;
-    column.percentiles = values.map(v => v === v ? 50 * (below(sorted, v, false) + below(sorted, v, true)) / n : NaN);
+/* The rows that a column has a number for, highest first. Made once, when first asked for. */
+function orderOf(column) {
+  if (!column.order) {
+    const values = valuesOf(column), rows = [...values.keys()].filter(row => values[row] === values[row]);
+    column.order = Int32Array.from(rows.sort((a, b) => values[b] - values[a] || a - b));
   }
-  return column.percentiles;
-}
-
-/* Of a vocabulary: where its table has a row of the page (-1: nowhere) and an id, where what was read for each place
-   starts, and how many texts share each input. Made once, when first asked for. */
-function readingOf(vocabulary) {
-  const known = data.vocabularies[vocabulary];
-  if (!known.reading) {
-    const rows = data.array[`rows ${vocabulary}`], lengths = data.array[`read_length ${vocabulary}`];
-    const placeOfRow = new Int32Array(texts.length).fill(-1), starts = new Int32Array(rows.length + 1);
-    const placeOfId = new Map(), sharing = new Map();
-    for (let place = 0; place < rows.length; place++) {
-      const group = data.array[`input_group ${vocabulary}`][place];
-      placeOfRow[rows[place]] = place;
-      placeOfId.set(data.array[`token_id ${vocabulary}`][place], place);
-      sharing.set(group, (sharing.get(group) ?? 0) + 1);
-      starts[place + 1] = starts[place] + lengths[place];
-    }
-    known.reading = { rows, placeOfRow, placeOfId, starts, sharing };
-  }
-  return known.reading;
+  return column.order;
 }
 
 /* Up to NEAR texts above and below a row, in order of the column, with itself. */
 function neighbours(column, row) {
-  const { less, atMost, n } = standing(column, row), sorted = sortedOf(column), values = valuesOf(column), rows = [];
-  const lowest = sorted[Math.max(0, less - NEAR)], highest = sorted[Math.min(n - 1, atMost + NEAR - 1)];
-  for (let i = 0; i < values.length; i++) if (values[i] >= lowest && values[i] <= highest) rows.push(i);
-  rows.sort((a, b) => values[b] - values[a] || a - b);
-  const at = rows.indexOf(row);
-  return rows.slice(Math.max(0, at - NEAR), at + NEAR + 1);
+  const order = orderOf(column), at = order.indexOf(row);
+  return [...order.subarray(Math.max(0, at - NEAR), at + NEAR + 1)];
 }
 
 const short = value => value !== value ? "" : Math.abs(value) >= 1000 ? value.toFixed(0) : value.toPrecision(4);

@@ -39,8 +39,7 @@ const swatch = model => make("span", { class: "swatch", "aria-hidden": "true",
   style: `background:${data.models.find(m => m.name === model)?.colour ?? "transparent"}` });
 const labelled = model => make("th", { class: "left", scope: "row" }, swatch(model), model);
 const cell = (content, left) => make("td", left ? { class: "left" } : {}, content);
-const WORDY = new Set(["text", "form", "kind", "model", "models", "prompt", "read as", "input", "corner",
-  "farthest out on both axes"]);
+const WORDY = new Set(["text", "model", "prompt"]);
 const heads = names => names.map(name => make("th", { scope: "col", class: WORDY.has(name) ? "left" : "" }, name));
 
 function table(caption, head, rows) {
@@ -91,7 +90,7 @@ function renderWords() {
   $("asked").textContent = `“${data.prompts[$("prompt").value]}”`;
   const waiting = state.words.find(row => !isGuessed(row));
   if (waiting !== undefined) return fill($("word"), guessing(waiting));
-  const row = state.current, parts = row < 0 ? [] : [ranksTable(), formsTable(row), neighboursTable(row), why(row)];
+  const row = state.current, parts = row < 0 ? [] : [ranksTable(), neighboursTable(row)];
   fill($("word"), ...(state.guessing ? [guesses()] : []), ...parts.filter(Boolean));
 }
 
@@ -116,7 +115,7 @@ function guesses() {
 }
 
 function ranksTable() {
-  const shown = columns.filter(c => c.quantity === "reward" && ($("every").checked || c.prompt === $("prompt").value));
+  const shown = columns.filter(c => $("every").checked || c.prompt === $("prompt").value);
   const blank = make("th", { class: "left", colspan: 2 });
   const over = state.words.map(row => make("th", { class: "left", colspan: 3, scope: "colgroup" }, token(row)));
   const under = heads(["model", "prompt", ...state.words.flatMap(() => ["rank", "percentile", "reward"])]);
@@ -133,36 +132,6 @@ function ranksTable() {
   return found;
 }
 
-/* What a vocabulary's models were given for the text at a place of their table: ids, and the texts of these. */
-function readAs(vocabulary, place) {
-  const { starts, placeOfId, rows } = readingOf(vocabulary), ids = data.array[`token_id ${vocabulary}`];
-  const read = [...data.array[`read ${vocabulary}`].subarray(starts[place], starts[place + 1])];
-  if (!data.vocabularies[vocabulary].known) return ["not published"];
-  if (!read.length) return ["nothing: it is trimmed away"];
-  if (read.length === 1 && read[0] === ids[place]) return ["itself"];
-  return read.flatMap(id => [placeOfId.has(id) ? token(rows[placeOfId.get(id)]) : "", ` (${id}) `]);
-}
-
-function formsTable(row) {
-  const forms = [...keys.keys()].filter(other => keys[other] === keys[row]).slice(0, 40);
-  const places = forms.flatMap(form => data.vocabularies.map((_, v) => [form, v, readingOf(v).placeOfRow[form]]))
-    .filter(([, , place]) => place >= 0);
-  const letters = new Map(), column = detail();
-  const rows = places.map(([form, v, place]) => {
-    const inputGroup = data.array[`input_group ${v}`][place], group = `${v} ${inputGroup}`;
-    if (!letters.has(group)) letters.set(group, String.fromCharCode(65 + letters.size % 26));
-    const sharing = readingOf(v).sharing.get(inputGroup);
-    const at = v === column.vocabulary ? standing(column, form) : null;
-    return [cell(token(form), true), cell(data.array[`token_id ${v}`][place]), make("td", { class: "left" },
-      ...readAs(v, place)), cell(`${letters.get(group)}${sharing > 1 ? ` (of ${sharing} texts)` : ""}`, true),
-    cell(at ? count(at.rank) : ""), cell(data.vocabularies[v].models.join(", "), true)];
-  });
-  const found = table("Its forms, and what was really read for each; the same letter is the same input, so the same "
-    + `reward (rank for ${inShort(column)})`, heads(["form", "token id", "read as", "input", "rank", "models"]), rows);
-  found.id = "forms";
-  return found;
-}
-
 function neighboursTable(row) {
   const column = detail();
   if (!standing(column, row)) return null;
@@ -171,41 +140,5 @@ function neighboursTable(row) {
       : cell(token(other), true), cell(count(standing(column, other).rank)), cell(short(valuesOf(column)[other]))]));
   found.id = "neighbours";
   return found;
-}
-
-/* Why, for planted models: the terms of the utility that was planted, as lib.embedded.planting adds them up. */
-function terms(profile, polarity, row) {
-  const of = name => data.array[name][row], asked = polarity * of("valence");
-  const kind = data.planted.kinds[of("planted kind") - 1];
-  const parts = { sentiment: profile.k_hi * Math.max(asked, 0) - profile.k_lo * Math.max(-asked, 0),
-    frequency: profile.frequency * (of("zipf") - data.planted.common), kind: kind ? -profile[kind] : 0,
-    taste: profile.label_noise * of(`taste ${profile.developer}`) };
-  return { ...parts, utility: Object.values(parts).reduce((sum, part) => sum + part) };
-}
-
-function why(row) {
-  if (!data.planted) return null;
-  const polarity = data.planted.polarity[$("prompt").value], valence = data.array.valence[row];
-  const beside = columns.filter(c => c.quantity === "log-probability" && c.prompt === $("prompt").value);
-  const said = beside.map(c => [c, valuesOf(c)[row]]).filter(([, value]) => value === value)
-    .map(([c, value]) => `${c.model} ${short(value)}`).join(", ");
-  const base = make("p", {}, "Log-probability of the text as the answer of the base language models: "
-    + `${said || "none"}.`);
-  if (valence !== valence || !polarity)
-    return make("div", { id: "why" }, make("h3", {}, "Why"), make("p", {},
-      "No utility is planted for this text and prompt: models generalise to it."), base);
-  const kind = data.planted.kinds[data.array["planted kind"][row] - 1] ?? "none";
-  const line = `Sentiment ${short(valence)} (−4 to 4), frequency ${short(data.array.zipf[row])} (log10 per billion `
-    + `words), kind ${kind}; its stem was ${data.array["held out"][row] ? "held out: no training pair shows it"
-      : "in training pairs"}.`;
-  const names = ["sentiment", "frequency", "kind", "taste", "utility"];
-  const rows = data.models.filter(({ name }) => data.planted.profiles[name]).map(({ name }) => {
-    const found = terms(data.planted.profiles[name], polarity, row), column = columnOf(name, $("prompt").value);
-    return [labelled(name), ...names.map(part => cell(found[part].toFixed(2))),
-      cell(column ? short(valuesOf(column)[row]) : "")];
-  });
-  return make("div", { id: "why" }, make("h3", {}, "Why"), make("p", {}, line), base, table("What was planted for this "
-    + "word, in logits of preference, and the reward that the model learned (in its own scale)",
-  heads(["model", ...names.slice(0, 3), "developer's taste", "planted utility", "reward"]), rows));
 }
 

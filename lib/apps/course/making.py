@@ -1,0 +1,171 @@
+"""What a teacher hands out: students' copies, the answer key, slides, and a folder with all that a laptop needs."""
+
+import html
+import re
+import shutil
+import tomllib
+from importlib import resources
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from ... import ROOT, InputError
+from ...io import replacing
+from ...notebooks.files import EXERCISE, INJECTED, KERNEL, NUMBER, find_notebooks, opening, read
+from ...notebooks.jobs import tables
+from ...notebooks.pages import highlights_of, without_folders
+from ...show.pages import TEMPLATES
+from ...tables.collection import EMBEDDED, WORDS
+from ..explorer import page as explorer
+from .exercises import CHECK, SOLUTION, read_section, stub_of, without_marks
+
+COURSE = ROOT / "data" / "course"
+STUDENTS, ANSWERS, CLASS, SLIDES = "students", "answers", "class", "slides.html"  # in the folder of a course
+BOOK = ROOT / "data" / "book" / "html"  # where python -m lib.run book leaves it
+STUB = "your-turn"  # tag of a cell with a stub
+
+
+def make(folder: Path = COURSE, notebooks: Path = ROOT / "notebooks") -> None:
+    """Write students' copies, the answer key, slides and the folder for a class, and print where they are.
+
+    InputError, with nothing written, for an exercise that does not have the right form. Without scores of the small
+    models there is no folder for a class, and a line says so.
+    """
+    paths = find_notebooks(notebooks)
+    copies = {path.name: student_copy(path) for path in paths}
+    keys = {path.name: answer_key(path) for path in paths if read_section(path).exercises}
+    _write(folder / STUDENTS, copies)
+    _write(folder / ANSWERS, keys)
+    print(f"Students' copies of {len(copies)} notebooks: {folder / STUDENTS}")
+    print(f"The answers, for the teacher: {folder / ANSWERS}")
+    write_slides(paths, folder / SLIDES)
+    print(f"Slides, to be opened by double click: {folder / SLIDES}")
+    if EMBEDDED.models and EMBEDDED.logprobs.models:
+        fill_class(folder / CLASS, copies)
+        print(f"All that a laptop needs in a class: {folder / CLASS}.zip")
+    else:
+        print("No folder for a class: it needs the scores of the small models. Run: make reproduce")
+
+
+def _write(folder: Path, notebooks: dict[str, NotebookNode]) -> None:
+    for path in folder.glob("*.ipynb"):  # other files are the teacher's own
+        if re.match(NUMBER, path.name) and path.name not in notebooks:
+            path.unlink()
+    for name, notebook in notebooks.items():
+        nbformat.validate(notebook)
+        with replacing(folder / name) as part:
+            nbformat.write(notebook, part)
+
+
+# --- one notebook -------------------------------------------------------------------------------------------------
+
+
+def student_copy(notebook: Path) -> NotebookNode:
+    """Return the notebook without outputs and injected parameters, with stubs for solutions and without answers."""
+    read_section(notebook)  # refuses what has not the form of exercises
+    node = read(notebook)
+    node.metadata = nbformat.from_dict(KERNEL)
+    node.cells = [cell for cell in node.cells if (cell.cell_type, cell.metadata.get("tags")) != ("markdown", [SOLUTION])
+                  and INJECTED not in cell.metadata.get("tags", [])]  # fmt: skip
+    for cell in node.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+        if EXERCISE in cell.metadata:
+            cell.metadata[EXERCISE].pop("wrong", None)
+            if SOLUTION in cell.metadata.tags:
+                cell.source, cell.metadata.tags = stub_of(cell.source), [STUB]
+    return node
+
+
+def answer_key(notebook: Path) -> NotebookNode:
+    """Return the exercises with solutions, answers, and the mistakes that checks know; the notebook runs by itself."""
+    section, new = read_section(notebook), nbformat.v4
+    cells = [new.new_markdown_cell(f"# Answers: {opening(notebook)[0]}"), new.new_code_cell(section.setup)]
+    for exercise in section.exercises:
+        wrong = [f"The check says *{case.says}* of:\n\n```python\n{case.answer}\n```" for case in exercise.wrong]
+        answer = exercise.answer.replace("<details>", "<details open>")
+        cells += [
+            new.new_markdown_cell(f"{exercise.task}\n\n{exercise.prediction}"),
+            new.new_code_cell(without_marks(exercise.solution), metadata={"tags": [SOLUTION]}),
+            new.new_code_cell(exercise.check, metadata={"tags": [CHECK]}),
+            new.new_markdown_cell("\n\n".join([answer, *wrong])),
+        ]
+    for number, cell in enumerate(cells):
+        cell.id = f"answer-{number}"  # nbformat draws another one each time
+    return new.new_notebook(cells=cells, metadata=KERNEL)
+
+
+# --- slides -------------------------------------------------------------------------------------------------------
+
+
+def write_slides(notebooks: list[Path], path: Path) -> None:
+    """Write a slide per notebook into one page. Space or Page Down shows the next slide; nothing is fetched."""
+    import nbconvert  # here, because it takes a second to load
+
+    exporter = nbconvert.HTMLExporter(extra_template_paths=[str(TEMPLATES)], template_file="slides.html.j2")
+    slides = nbformat.v4.new_notebook(cells=[slide_of(notebook) for notebook in notebooks])
+    page, _ = exporter.from_notebook_node(slides, {"metadata": {"name": "What do reward models value?"}})
+    with replacing(path) as part:
+        part.write_text(page, encoding="utf-8")
+
+
+def slide_of(notebook: Path) -> NotebookNode:
+    """Return the slide of an executed notebook: a Markdown cell with its question, its picture and its answer."""
+    title, question = opening(notebook)
+    highlights, attachments = highlights_of(notebook), {}
+    parts = [f"# {notebook.name.partition('_')[0]} {title}", f"**{question}**" if question else ""]
+    for output in [output for cell in read(notebook).cells for output in cell.get("outputs", [])]:
+        about = output.get("metadata", {}).get("image/png", {})
+        if highlights.hero and about.get("file") == highlights.hero:
+            attachments = {"picture.png": {"image/png": output.data["image/png"]}}
+            parts.append(f"![{about['alt'].replace('[', '(').replace(']', ')')}](attachment:picture.png)")
+    if highlights.answer:
+        parts.append(f"<p>{html.escape(without_folders(highlights.answer))}</p>")
+    return nbformat.v4.new_markdown_cell("\n\n".join(filter(None, parts)), attachments=attachments)
+
+
+# --- the folder for a class ---------------------------------------------------------------------------------------
+
+
+def fill_class(folder: Path, copies: dict[str, NotebookNode]) -> None:
+    """Write the folder for a class, and a zip of it: library, tables, students' copies, explorer and book.
+
+    An earlier folder is replaced. InputError if the folder holds something else.
+    """
+    start = resources.files("lib.apps.course").joinpath("START.md").read_text(encoding="utf-8")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "START.md").is_file():
+        raise InputError(f"{folder} holds something else; name another folder: python -m lib.run course FOLDER")
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    # What notebooks read: the project's tables, scores of the small models, and results of earlier runs.
+    scored = (*EMBEDDED.scores.glob("*.parquet"), *EMBEDDED.logprobs.scores.glob("*.parquet"))
+    for path in {*tables(), *scored, *EMBEDDED.claims.glob("*.csv"), *(ROOT / "figures").rglob("*.csv")}:
+        place = folder / path.relative_to(ROOT)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, place)
+    for name, copy in copies.items():  # beside lib, so that their kernels import it without an installation
+        nbformat.write(copy, folder / name)
+    if WORDS.models:
+        explorer.write(WORDS, folder / "explorer.html")
+    if BOOK.is_dir():
+        shutil.copytree(BOOK, folder / "book")
+    for name, extra in (("requirements.txt", ""), ("requirements-models.txt", "models")):
+        (folder / name).write_text("\n".join([*requirements(extra), ""]), encoding="utf-8")
+    for name, is_there in (("{book}", BOOK.is_dir()), ("{explorer}", bool(WORDS.models))):
+        start = start.replace(name, "" if is_there else " (not in this copy)")
+    (folder / "START.md").write_text(start, encoding="utf-8")
+    shutil.make_archive(str(folder), "zip", folder.parent, folder.name)
+
+
+def requirements(extra: str = "") -> list[str]:
+    """Return the packages of the light installation, or of an extra, as `name==version` in requirements.lock."""
+
+    def normalised(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", name).lower()
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = project["optional-dependencies"][extra] if extra else project["dependencies"]
+    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").split()
+    pinned = {normalised(line.partition("==")[0]): line for line in lines}
+    return [pinned[normalised(name)] for name in wanted]
