@@ -26,11 +26,11 @@ import tokenizers
 import torch
 import transformers
 import wordfreq
+from lib.claims.sections import markdown as table
+from lib.claims.sections import replace_section
 from tokenizers import decoders, pre_tokenizers, trainers
 from transformers import AutoModel, DynamicCache, Gemma2Config, LlamaConfig, PreTrainedTokenizerFast
 
-from lib.claims.sections import markdown as table
-from lib.claims.sections import replace_section
 from lib.models import conversations
 from lib.models.conversations import Inputs
 from lib.models.heads import new_head

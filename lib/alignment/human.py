@@ -5,7 +5,6 @@
 best, and ties share the average, as in the paper.
 """
 
-
 import numpy as np
 import pandas as pd
 from scipy import stats

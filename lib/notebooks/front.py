@@ -51,8 +51,8 @@ def groups_text(gathered: pd.DataFrame) -> str:
     shares = "; ".join(f"{row['prompt']}: {claims.number_text(row)}" for _, row in rows.iterrows())
     return (
         "People rank Black people 202nd of 7,530 items; ten models rank it about 6,600th. Its place among the most "
-        "undervalued items is uncertain, from 2nd to 410th. But models undervalue twelve marginalised groups under every "
-        f"wording of it ({shares}; 0.5 means no difference). We chose this split after seeing the scores."
+        "undervalued items is uncertain, from 2nd to 410th. But models undervalue twelve marginalised groups under "
+        f"every wording of it ({shares}; 0.5 means no difference). We chose this split after seeing the scores."
     )
 
 
