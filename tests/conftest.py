@@ -62,11 +62,13 @@ def score_table() -> Callable[..., pd.DataFrame]:
     return _score_table
 
 
-def _write_notebook(path: Path, *cells: str, parameters: str = 'collection = "embedded"') -> Path:
+def _write_notebook(path: Path, *cells: str, parameters: str = 'collection = "embedded"', **run) -> Path:
     new = nbformat.v4
     tagged = new.new_code_cell(parameters, metadata={"tags": ["parameters"]})
     opening = new.new_markdown_cell(f"# Title of {path.stem}\n\nWhat is <asked> in {path.stem}? Nothing else.")
     notebook = new.new_notebook(cells=[opening, tagged, *map(new.new_code_cell, cells)])
+    each = {"needs": ["00", "01"], "after": [], "models": "each", "reads": ["model"]} if "model =" in parameters else {}
+    notebook.metadata["run"] = each | run
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     path.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, path)
@@ -75,7 +77,10 @@ def _write_notebook(path: Path, *cells: str, parameters: str = 'collection = "em
 
 @pytest.fixture
 def write_notebook() -> Callable[..., Path]:
-    """Writes a notebook: an opening cell with a title and a question, a parameters cell, then these code cells."""
+    """Writes a notebook: an opening cell with a title and a question, a parameters cell, then these code cells.
+
+    A notebook with the parameter `model` declares that it runs for each model. run: more that it declares.
+    """
     return _write_notebook
 
 

@@ -5,7 +5,6 @@ papermill is imported where it is used: it takes a second, and most commands do 
 
 import ast
 import re
-import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,14 +12,12 @@ from pathlib import Path
 import nbformat
 
 from .. import InputError
-from ..io import is_of_disk, replacing
+from ..io import describe_shortage, replacing
 
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 QUIET = ["--IPKernelApp.log_level=50"]  # a kernel's remarks on its own transport are not for the terminal
 INJECTED = "injected-parameters"  # papermill's tag of the cell that it puts in
-MB = 1_000_000
 NUMBER = r"\d\d[a-z]?_"  # how the name of a notebook begins
-COPIES = 3  # the executed notebook, its page, and its figures beside them: each about as large as the notebook
 WIDGET_TYPE = "application/vnd.jupyter.widget-view+json"
 EXERCISE = "exercise"  # in a cell's metadata: which exercise it belongs to
 EXERCISES, SETUP = "## Exercises", "exercise-setup"  # how their section begins, and the tag of its first code cell
@@ -101,38 +98,23 @@ def execute(notebook: Path, output: Path, parameters: dict, progress: bool = Fal
     """Execute a notebook with these parameters in a fresh kernel, in the notebook's folder; keep it in `output`.
 
     `progress` shows the bars inside the notebook on a terminal. `engine` holds options of nbclient. If a cell fails,
-    papermill raises an error, and `output` holds the notebook up to this cell. InputError for a full disk, if possible
-    before anything is computed. The folder of this process changes meanwhile, so a process executes one notebook at a
-    time.
+    papermill raises an error, and `output` holds the notebook up to this cell. The folder of this process changes
+    meanwhile, so a process executes one notebook at a time.
     """
     import papermill
 
-    def no_room() -> InputError:
-        free = shutil.disk_usage(output.parent).free
-        return InputError(
-            f"the disk is full: {output}, its page and its figures take about {max(needed, MB) / MB:.0f} MB, and "
-            f"{free / MB:.1f} MB are left; free some space and run the same command again"
-        )
-
     output.parent.mkdir(parents=True, exist_ok=True)
-    needed = COPIES * notebook.stat().st_size
-    if shutil.disk_usage(output.parent).free < needed:
-        raise no_room()
-    log = sys.stderr if progress and sys.stderr.isatty() else None
-    try:
-        nbformat.write(to_execute(notebook, parameters), output)  # papermill reads it there, and then writes it there
-        return papermill.execute_notebook(
-            output, output, parameters, kernel_name="python3", cwd=notebook.parent, progress_bar=False,
-            stderr_file=log, extra_arguments=QUIET, **engine,
-        )  # fmt: skip
-    except OSError as error:
-        if is_of_disk(error):
-            raise no_room() from error
-        raise
+    nbformat.write(to_execute(notebook, parameters), output)  # papermill reads it there, and then writes it there
+    return papermill.execute_notebook(
+        output, output, parameters, kernel_name="python3", cwd=notebook.parent, progress_bar=False,
+        stderr_file=sys.stderr if progress and sys.stderr.isatty() else None, extra_arguments=QUIET, **engine,
+    )  # fmt: skip
 
 
 def cause_of(error: BaseException) -> str:
     """Return why a notebook failed, in one line."""
+    if shortage := describe_shortage(error, "the notebook"):
+        return shortage
     raised, text = getattr(error, "ename", type(error).__name__), getattr(error, "evalue", str(error))
     first = (text.strip().splitlines() or ["no message"])[0]
     return first if raised == InputError.__name__ else f"{raised}: {first}"
@@ -164,7 +146,9 @@ def stripped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     It drops times, papermill's notes and random id, kernel and language details, widgets and progress bars. Pieces of
     one printed text are joined, because their lengths vary.
     """
-    plain = nbformat.from_dict({**notebook, "metadata": KERNEL | {"language_info": {"name": "python"}}})
+    declared = {name: notebook.metadata[name] for name in ("run",) if name in notebook.metadata}
+    metadata = KERNEL | {"language_info": {"name": "python"}} | declared
+    plain = nbformat.from_dict({**notebook, "metadata": metadata})
     for cell in with_tag(plain, INJECTED):
         cell.id = INJECTED  # papermill draws another one each time
     for cell in plain.cells:
@@ -177,14 +161,13 @@ def stripped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
 def _without_run_time(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
     merged: list[nbformat.NotebookNode] = []
     for output in outputs:
-        is_stream = output.output_type == "stream"
-        if is_stream and output.name == "stderr" and "\r" in output.text or WIDGET_TYPE in output.get("data", {}):
+        is_bar = output.get("name") == "stderr" and "\r" in output.text
+        if is_bar or WIDGET_TYPE in output.get("data", {}):
             continue
-        if is_stream and merged and merged[-1].output_type == "stream" and merged[-1].name == output.name:
+        if output.output_type == "stream" and merged and merged[-1].get("name") == output.name:
             merged[-1].text += output.text
             continue
-        if "metadata" in output:
-            output.metadata.pop("papermill", None)
+        output.get("metadata", {}).pop("papermill", None)
         merged.append(output)
     return merged
 

@@ -1,6 +1,6 @@
-"""Jobs: which notebooks are to run for which models, what each waits for, and whether anything changed since.
+"""Jobs: which notebooks run for which models, what each waits for, and whether anything changed since its last run.
 
-What the runner must know of a notebook, besides its parameters, is declared in KINDS.
+Each notebook declares this in its own metadata, see Declared.
 """
 
 import ast
@@ -10,46 +10,28 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from .. import ROOT, io
+from .. import ROOT, InputError, io
 from ..io import hash_of_code, replacing
 from ..tables import registry, scores
 from ..tables.collection import EMBEDDED, ITEMS, PUBLISHED, WORDS, Collection
-from .files import EXERCISE, find_notebooks, parameters_of, to_execute
+from .files import EXERCISE, find_notebooks, parameters_of, read, to_execute
 
-TRAINING, SCORING, SCORECARD = "00", "01", "11"  # notebooks that others wait for, or that wait for all others
-TRAINS = ("00_",)  # notebooks that train small models, so they are not about a reader's own
-CARD_OF = "A-Gem-96"  # the embedded model that a card is made of; of a reader's own, each has one
+SCORECARD = "11"  # the number of the notebook that gathers what the others found
+CARD_OF = "A-Gem-96"  # the small model that is trained first; its notebooks run while the others are trained
 MADE = ("scores", "models", "cache", "explorer", "book", "course")  # the folders of data/ that runs make
 BESIDE = ("*.csv", "*.css", "*.j2", "templates/*.j2")  # what code reads that stands beside it
-A_YEAR = 366 * 24 * 3600  # seconds; no job takes longer
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What the runner must know of a notebook. Other notebooks are named by their numbers, as `04b`."""
+class Declared:
+    """What a notebook says under `run` in its metadata. It names other notebooks by their numbers, such as 04."""
 
-    needs: tuple[str, ...] = (TRAINING,)  # must have succeeded: for the same model, or for every model
-    after: tuple[str, ...] = (SCORING,)  # must have ended, successfully or not
-    after_first: tuple[str, ...] = ()  # the first of their runs must have ended
+    needs: tuple[str, ...] = ("00",)  # must have succeeded: for the same model, or for every model
+    after: tuple[str, ...] = ("01",)  # must have ended, successfully or not
+    models: str | tuple[str, ...] = ()  # "each", or the small models that it runs for by default; (): once for all
     reads: tuple[str, ...] = ("trained", "scores", "published")  # names of inputs, see `_inputs`
+    trains: bool = False  # whether it trains the small models, on all cores
     seconds: float = 30  # usual time on one core; a measured time replaces it
-
-
-OF_A_MODEL = Kind(needs=(TRAINING, SCORING), after=(), reads=("model",))
-BEFORE_SCORECARD = ("00", "01", "02", "02b", "03", "03c", "04", "04b", "05", "06", "07", "08", "08b", "09", "10")
-KINDS = {
-    TRAINING: Kind(needs=(), after=(), reads=("trained",), seconds=120),
-    SCORING: replace(OF_A_MODEL, needs=(TRAINING,), seconds=15),
-    "06": Kind(seconds=45),
-    # Its first run keeps what the others, and the language models' notebook, find again.
-    "08": replace(OF_A_MODEL, after_first=("08",)),
-    "08b": Kind(needs=(), after=(), reads=(), seconds=8),  # it reads committed results alone
-    "09": Kind(after_first=("08",)),
-    # A scorecard of fewer claims than the collection has would take the place of the whole one.
-    SCORECARD: Kind(needs=BEFORE_SCORECARD, after=(), reads=("scores", "claims", "tables", "published"), seconds=8),
-    "12": replace(OF_A_MODEL, reads=("model", "published"), seconds=60),
-    "10": Kind(needs=(TRAINING, "09"), reads=("scores", "logprobs"), seconds=15),
-}
 
 
 @dataclass(frozen=True)
@@ -60,10 +42,11 @@ class Job:
     collection: Collection
     model: str  # its nickname, or '' for a notebook about the whole collection
     parameters: dict
-    artefacts: tuple[Path, ...]  # files and folders that it reads or makes, other than the project's own sources
+    artefacts: tuple[Path, ...] = ()  # files and folders that it reads or makes, besides the project's own sources
     needs: tuple[str, ...] = ()  # names of the jobs that must succeed before it
     after: tuple[str, ...] = ()  # names of the jobs that must have ended, successfully or not
     alone: bool = False  # whether no other job may run at the same time
+    declared: Declared = Declared()
 
     @property
     def name(self) -> str:
@@ -71,12 +54,7 @@ class Job:
 
     @property
     def number(self) -> str:
-        """What KINDS calls the notebook, such as 04 or 04b."""
         return self.notebook.name.partition("_")[0]
-
-    @property
-    def kind(self) -> Kind:
-        return KINDS.get(self.number, OF_A_MODEL if self.model else Kind())
 
     @property
     def page(self) -> Path:
@@ -92,60 +70,69 @@ class Job:
         return self.collection.figures / f"{self.name}.ipynb" if self.collection.is_published else None
 
 
+def declared_by(notebook: Path) -> Declared:
+    """Return what a notebook declares in its metadata; InputError for a wrong name."""
+    given = read(notebook).metadata.get("run", {})
+    try:
+        return Declared(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+    except TypeError as error:
+        raise InputError(f"{notebook}: its metadata `run` are not those of lib.notebooks.jobs.Declared") from error
+
+
 def plan(
-    folder: Path, collection: Collection, models: Mapping[str, str] | None = None, values: dict | None = None
-) -> list[Job]:
+    folder: Path, collection: Collection, models: Mapping[str, str] | None = None, values: Mapping | None = None,
+    requested: bool = True,
+) -> list[Job]:  # fmt: skip
     """Return the jobs that reproduce a collection: each notebook about it, for every model or once for them all.
 
-    models: nickname -> what to load. values: more parameters, for the notebooks that declare them.
+    - models: nickname -> what to load
+    - values: more parameters, for the notebooks that declare them
+    - requested: whether the reader named these models; otherwise some notebooks run for a part of them only
     """
-    jobs: list[Job] = []
-    models = models or {}
-    # A reader's own models are studied as the embedded ones are, except that nothing is trained.
+    # A reader's own models are studied as the small ones are, except that nothing is trained.
     studied = collection.name if collection.is_published else EMBEDDED.name
+    jobs = []
     for notebook in find_notebooks(folder):
-        defaults = parameters_of(notebook)
-        for_embedded_only = notebook.name.startswith(TRAINS) and not collection.is_embedded
-        if for_embedded_only or studied not in defaults.get("collections", EMBEDDED.name).split():
+        defaults, declared = parameters_of(notebook), declared_by(notebook)
+        if studied not in defaults.get("collections", EMBEDDED.name).split():
             continue
-        for nickname, load in models.items() if "model" in defaults else [("", "")]:
-            given = (values or {}) | {"collection": collection.name, "model": load}
+        if declared.trains and not collection.is_embedded:
+            continue
+        chosen = {"": ""} if not declared.models else models or {}
+        if not requested and declared.models != "each":
+            chosen = {name: load for name, load in chosen.items() if name in ("", *declared.models)}
+        for nickname, load in chosen.items():
+            given = {**(values or {}), "collection": collection.name, "model": load}
             given = {name: value for name, value in given.items() if name in defaults}
-            job = Job(notebook, collection, nickname, given, ())
-            if job.number == "12" and collection.is_embedded and CARD_OF in models and nickname != CARD_OF:
-                continue
-            alone = job.number == TRAINING or bool(nickname) and not collection.is_embedded
-            jobs.append(replace(job, artefacts=_inputs(job, load), alone=alone))
+            alone = declared.trains or bool(nickname) and not collection.is_embedded  # two may not fit into memory
+            artefacts = _inputs(collection, declared, nickname, load)
+            jobs.append(Job(notebook, collection, nickname, given, artefacts, alone=alone, declared=declared))
     return [_waiting(job, jobs) for job in jobs]
 
 
 def _waiting(job: Job, jobs: list[Job]) -> Job:
-    """Return the job with what it waits for among all jobs: the scorecard also waits for notebooks behind it."""
-    of_same_model = [other for other in jobs if not job.model or other.model in ("", job.model)]
-    needs = [other.name for other in of_same_model if other.number in job.kind.needs]
-    after = [other.name for other in jobs if other.number in job.kind.after]
-    firsts = [next((other.name for other in jobs if other.number == number), "") for number in job.kind.after_first]
-    return replace(job, needs=tuple(needs), after=(*after, *(name for name in firsts if name and name != job.name)))
+    """Return the job with the names of the jobs that it waits for."""
+    of_same_model = [
+        other for other in jobs if other.notebook != job.notebook and (not job.model or other.model in ("", job.model))
+    ]
+    needs = tuple(other.name for other in of_same_model if other.number in job.declared.needs)
+    return replace(job, needs=needs, after=tuple(other.name for other in jobs if other.number in job.declared.after))
 
 
-def _inputs(job: Job, load: str) -> tuple[Path, ...]:
+def _inputs(study: Collection, declared: Declared, model: str, load: str) -> tuple[Path, ...]:
     """Return the files and folders that a job reads or makes, besides the project's own sources."""
-    study, models = job.collection, registry.reward_models()
-    trained = [ROOT / place for place in models.loc[models["group"] == EMBEDDED.name, "hub_id"]]
+    small = registry.reward_models().query("group == @EMBEDDED.name")["hub_id"]
     tables = [path for part in (WORDS, ITEMS) for path in sorted(part.figures.glob("*.csv"))]
-    published = [PUBLISHED.figures / "claims.csv", *tables]  # "paper | published | ours" reads them, and exercises do
     places = {
-        "trained": trained if study.is_embedded else [],
+        "model": [scores.path_of(study, model), ROOT / "data" / "models" / model, Path(load)] if model else [],
+        "trained": [ROOT / place for place in small] if study.is_embedded else [],
         "scores": [study.scores],
         "logprobs": [study.logprobs.scores],
-        "published": [] if study.is_published else published,
+        # "paper | published | ours" reads them, and exercises do.
+        "published": [] if study.is_published else [PUBLISHED.figures / "claims.csv", *tables],
         "claims": [part.claims for part in study.parts],
-        "tables": [path for part in study.parts for path in sorted(part.figures.glob("*_specifications.csv"))],
-        "model": [scores.path_of(study, job.model), ROOT / "data" / "models" / job.model, Path(load)]
-        if job.model
-        else [],
     }
-    return tuple(path for name in job.kind.reads for path in places[name] if path.is_absolute())
+    return tuple(path for name in declared.reads for path in places[name] if path.is_absolute())
 
 
 # --- how jobs went ------------------------------------------------------------------------------------------------
@@ -155,11 +142,12 @@ def _inputs(job: Job, load: str) -> tuple[Path, ...]:
 class Result:
     """How a job went."""
 
-    status: str  # run, unchanged, failed or skipped
+    status: str  # run, unchanged, failed or skipped; on the page of a run that goes on: running or waiting
     seconds: float = 0.0
     cause: str = ""  # why it failed or was skipped
     key: str = ""  # the hash of what the job depended on and made (see key_of), or '' if it must run again
     wrote: tuple[str, ...] = ()  # its pages, figures, tables and claims, relative to the project
+    core_seconds: float = 0.0  # processor time of the notebook and of all that it started
 
     @property
     def went_wrong(self) -> bool:
@@ -176,21 +164,16 @@ def state_of(collection: Collection) -> Path:
 
 def read_results(collection: Collection) -> dict[str, Result]:
     """Return the results of earlier runs by name of the job. If the record cannot be read, print a line; return {}."""
-
-    def checked(values: Mapping) -> Result:
-        result = Result(**values)
-        texts = (result.status, result.cause, result.key, *result.wrote)
-        inside = all(not Path(name).is_absolute() and ".." not in Path(name).parts for name in result.wrote)
-        if not (all(isinstance(text, str) for text in texts) and inside and 0 <= float(result.seconds) < A_YEAR):
-            raise ValueError("no result of a job")
-        return replace(result, seconds=float(result.seconds), wrote=tuple(result.wrote))
-
     path = state_of(collection)
     try:
-        return {name: checked(values) for name, values in json.loads(path.read_bytes()).items()}
+        return {
+            name: Result(values["status"], float(values["seconds"]), values["cause"], values["key"],
+                         tuple(map(str, values["wrote"])), float(values["core_seconds"]))
+            for name, values in json.loads(path.read_bytes()).items()
+        }  # fmt: skip
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         print(f"{path} is no record of runs, so every notebook of '{collection}' runs again", flush=True)
         return {}
 
@@ -240,16 +223,13 @@ def hash_of(paths: Iterable[Path]) -> str:
     for path in paths:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file() and not file.name.startswith(".") and file.suffix != ".lock":
-                digest.update(f"{file.relative_to(path.parent)}\0{_content_of(file)}".encode())
+                content = _HASHES.of("content", file, lambda file: hashlib.sha256(file.read_bytes()).hexdigest())
+                digest.update(f"{file.relative_to(path.parent)}\0{content}".encode())
     return digest.hexdigest()
 
 
 _HASHES = io.Hashes(lambda: ROOT / "data" / "cache" / "hashes.json")
 keep_hashes = _HASHES.keep
-
-
-def _content_of(file: Path) -> str:
-    return _HASHES.of("content", file, lambda file: hashlib.sha256(file.read_bytes()).hexdigest())
 
 
 def _code_of(file: Path) -> list:
@@ -258,9 +238,6 @@ def _code_of(file: Path) -> list:
     return _HASHES.of(
         "code", file, lambda file: [hash_of_code([file]), sorted(names_imported(file.read_text("utf-8"), package))]
     )
-
-
-# --- the code that a notebook runs --------------------------------------------------------------------------------
 
 
 def imported_by(source: str) -> list[Path]:
@@ -284,16 +261,12 @@ def names_imported(source: str, package: tuple[str, ...] = ()) -> set[str]:
 
     package: the folders of the file that holds the code, for its relative imports.
     """
-    names: set[str] = set()
+    dotted: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            dotted = [alias.name for alias in node.names]
+            dotted += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             around = package[: len(package) - node.level + 1] if node.level else ()
-            dotted = [".".join([*around, *([node.module] if node.module else []), alias.name]) for alias in node.names]
-        else:
-            continue
-        for parts in (name.split(".") for name in dotted):
-            if parts[0] in ("lib", "benchmarks"):
-                names |= {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
-    return names
+            dotted += [".".join(filter(None, [*around, node.module, alias.name])) for alias in node.names]
+    ours = [name.split(".") for name in dotted if name.partition(".")[0] in ("lib", "benchmarks")]
+    return {".".join(parts[:length]) for parts in ours for length in range(1, len(parts) + 1)}

@@ -120,7 +120,7 @@ def write_index(collection: Collection, outcomes: Sequence[Outcome]) -> None:
     """Write figures/<collection>/index.html: the scorecard first, then a card for each notebook, then every file.
 
     outcomes: the jobs, and how each went. A notebook that ran several times has one card with a link and an answer for
-    each model or published collection.
+    each model or published collection. The page of a run that goes on says what runs and how much waits.
     """
     groups: dict[str, list[Outcome]] = {}
     for job, result in outcomes:
@@ -129,7 +129,12 @@ def write_index(collection: Collection, outcomes: Sequence[Outcome]) -> None:
     title = f"What reward models value: {TITLES.get(collection.name, f'collection {collection}')}"
     cards = [_card(collection, groups[number]) for number in order]
     notice, files = " ".join(collection.notice.split()), _files(collection, outcomes)
-    page = template("index").render(title=title, notice=notice, cards=cards, groups=files)
+    running, waiting = (
+        [job.name for job, result in outcomes if result.status == how] for how in ("running", "waiting")
+    )
+    page = template("index").render(
+        title=title, notice=notice, cards=cards, groups=files, running=running, waiting=len(waiting)
+    )
     with replacing(collection.figures / "index.html") as part:
         part.write_text(page, encoding="utf-8")
 

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,36 +16,30 @@ from ..tables import downloads, lexicons, score_files, scores
 from ..tables.collection import EMBEDDED, ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
 from ..tables.registry import find_models, study_of
 from . import files, workers
-from .jobs import (
-    BEFORE_SCORECARD,
-    Job,
-    Result,
-    is_unchanged,
-    keep_hashes,
-    keep_results,
-    key_of,
-    plan,
-    read_results,
-    state_of,
-)  # fmt: skip
+from .jobs import CARD_OF, Job, Result, is_unchanged, keep_hashes, keep_results, key_of, plan, read_results, state_of
 from .pages import outcome_lines, score_lines, shown_path, write_index
 
 NOTEBOOKS = ROOT / "notebooks"
+REPORT = "training.json"  # in the folder of a small model, once it is trained
+LOOK_AGAIN = 1.0  # seconds between looks for a trained model
+INDEX_AGAIN = 15.0  # seconds between two versions of the index page of a run that goes on
 
 
 def reproduce(
-    models: Sequence[str] = (), collection: str | None = None, folder: Path = NOTEBOOKS, where=workers,
-    processes: int | None = None,
+    models: Sequence[str] = (), collection: str | None = None, folder: Path = NOTEBOOKS, where=workers
 ) -> int:  # fmt: skip
     """Run the notebooks for these reward models; return how many jobs failed. Unchanged jobs are not run again.
 
     If a notebook fails, the others that do not need it still run, and a line at the end names it.
-    By default, `collection` is `embedded` for the embedded reward models and `mine` for others. For `where` and
-    `processes` see run_all.
+    By default, `collection` is `embedded` for the embedded reward models and `mine` for others. For `where` see
+    run_all.
     """
     to_load = find_models(models)
     study = study_of(to_load, collection)
-    jobs, results = _run_collection(study, plan(folder, study, to_load), where, processes)
+    jobs = plan(folder, study, to_load, requested=bool(models))
+    if where is not workers:  # Ray itself keeps large models apart
+        jobs = [replace(job, alone=False) for job in jobs]
+    results = _run_collection(study, jobs, where)
     print("\n".join(["", *score_lines(study, to_load), "", *outcome_lines(jobs, results)]))
     print(f"Look at {shown_path(study.figures / 'index.html')}: questions, answers, pages and figures.")
     return sum(result.went_wrong for result in results.values())
@@ -67,8 +62,8 @@ def reproduce_published(folder: Path = NOTEBOOKS, measure: Callable[[], object] 
         if study == PUBLISHED:  # its scorecard gathers the claims of all
             before |= {f"the import of {part}": Result("failed") for part in _claims_lost(imported)}
             jobs = [replace(job, needs=(*job.needs, *before)) for job in jobs]
-        jobs, results = _run_collection(study, jobs, before=before)
-        before |= {f"{job.name} of {study}": results[job.name] for job in jobs if job.number in BEFORE_SCORECARD}
+        results = _run_collection(study, jobs, before=before)
+        before |= {f"{name} of {study}": result for name, result in results.items()}
         outcomes += [(job, results[job.name]) for job in jobs]
         lines += [f"{study}: {imported.get(study, 'the claims of all of them')}.", *outcome_lines(jobs, results)]
         failed += sum(result.went_wrong for result in results.values())
@@ -129,17 +124,13 @@ def _first_of(name: str, instead: str) -> str:
 
 
 def _run_collection(
-    study: Collection,
-    jobs: list[Job],
-    where=workers,
-    processes: int | None = None,
-    before: Mapping[str, Result] | None = None,
-) -> tuple[list[Job], dict[str, Result]]:
+    study: Collection, jobs: list[Job], where=workers, before: Mapping[str, Result] | None = None
+) -> dict[str, Result]:
     with lock(state_of(study)):
-        results = run_all(study, jobs, processes, where, before)
+        results = run_all(study, jobs, where, before)
         _or_say_why_not(keep_hashes)
         _or_say_why_not(functools.partial(write_index, study, [(job, results[job.name]) for job in jobs]))
-    return jobs, results
+    return results
 
 
 def _or_say_why_not(write: Callable[[], None]) -> None:
@@ -151,64 +142,104 @@ def _or_say_why_not(write: Callable[[], None]) -> None:
 
 
 def run_all(
-    study: Collection, jobs: list[Job], processes: int | None = None, where=workers,
-    before: Mapping[str, Result] | None = None,
-) -> dict[str, Result]:  # fmt: skip
+    study: Collection, jobs: list[Job], where=workers, before: Mapping[str, Result] | None = None
+) -> dict[str, Result]:
     """Run the jobs side by side; return the result of each by name, in the given order.
 
-    The record of the collection is written whenever a job ends.
-    - processes: the number of jobs at a time. None means the number of cores.
-    - where: the object that starts the jobs, with the functions of lib.notebooks.workers
+    - where: what starts jobs, waits for them and stops them, with the functions of lib.notebooks.workers
     - before: results of earlier jobs that these jobs need
     """
-    record, results, running = read_results(study), dict(before or {}), []
-    processes = processes or os.cpu_count() or 1
-    seconds = {job.name: job.kind.seconds for job in jobs}
-    seconds |= {name: result.seconds for name, result in record.items() if result.seconds}
-    waiting = sorted(jobs, key=lambda job: -seconds[job.name])  # the longest first
-    with where.ending(running):
+    progress, running = Progress(study, jobs), []
+    results = progress.results = dict(before or {})
+    waiting = sorted(jobs, key=lambda job: -progress.seconds[job.name])  # the longest first
+    try:
         while waiting or running:
-            job = where.next_of(waiting, running, results, processes)
-            if job:
+            if job := next_job(waiting, running, results, where.processes()):
                 waiting.remove(job)
-                result = _without_running(job, record.get(job.name), results)
-                if not result:
+                if result := _without_running(job, progress.record.get(job.name), results):
+                    progress.end(job, result, waiting, running)
+                else:
                     running.append(where.start(job))
-                    continue
-            else:
-                ended = where.first_to_end(running)
+            elif ended := where.first_to_end(running, LOOK_AGAIN):
                 running.remove(ended)
-                job, result = ended.job, replace(ended.ended(), seconds=round(ended.seconds, 1))
+                result = replace(ended.ended(), seconds=round(ended.seconds, 1))
                 if result.status == "run":
-                    result = replace(result, key=key_of(job, result.wrote))
-            results[job.name] = result
-            # A job that failed must run next time, so only the others are remembered.
-            record = {name: known for name, known in (record | {job.name: result}).items() if known.key}
-            if result.status != "unchanged":
-                _or_say_why_not(functools.partial(keep_results, study, record))
-            how = f"{result.seconds:.0f} s" if result.status == "run" else str(result)
-            computed = result.status in ("run", "failed") and (waiting or running)
-            left = f"  {_left(waiting, running, seconds, processes)}" if computed else ""
-            print(f"[{len(jobs) - len(waiting) - len(running)}/{len(jobs)}] {job.name}: {how}{left}", flush=True)
+                    result = replace(result, key=key_of(ended.job, result.wrote))
+                progress.end(ended.job, result, waiting, running)
+    finally:
+        where.stop(running)
     return {job.name: results[job.name] for job in jobs}
+
+
+def next_job(waiting: list[Job], running: list[workers.Running], ended: Iterable[str], processes: int) -> Job | None:
+    """Return the first waiting job that may start now; None if a running job has to end first.
+
+    ended: names of the jobs that have ended. A job that runs alone holds back all later jobs until it has run. But
+    while the small models are trained, the notebooks about the first one run as soon as this model is there.
+    """
+    busy, done = [each.job for each in running], set(ended)
+    if busy and busy[0].declared.trains and len(busy) == 1 and _is_trained_since(running[0].begun):
+        done |= {busy[0].name}
+        return next((job for job in waiting if job.model == CARD_OF and {*job.needs, *job.after} <= done), None)
+    if len(busy) >= processes or any(job.alone for job in busy):
+        return None
+    ready = [job for job in waiting if {*job.needs, *job.after} <= done]
+    return None if not ready or ready[0].alone and busy else ready[0]
+
+
+def _is_trained_since(begun: float) -> bool:
+    report = ROOT / "data" / "models" / CARD_OF / REPORT
+    return report.is_file() and report.stat().st_mtime >= begun
 
 
 def _without_running(job: Job, earlier: Result | None, results: dict[str, Result]) -> Result | None:
     """Return the result of a job that need not or cannot run; None for any other job."""
     for name in job.needs:
-        if results[name].went_wrong:
+        if name in results and results[name].went_wrong:
             return Result("skipped", cause=f"{name} {results[name].status}")
-    if earlier and is_unchanged(job, earlier):
-        return Result("unchanged", earlier.seconds, key=earlier.key, wrote=tuple(earlier.wrote))
-    return None
+    return replace(earlier, status="unchanged") if earlier and is_unchanged(job, earlier) else None
 
 
-def _left(waiting: list[Job], running: list[workers.Running], seconds: Mapping[str, float], processes: int) -> str:
-    """Return the running and waiting jobs, and about how long they take if all of them run."""
-    left = sum(max(seconds[each.job.name] - each.seconds, 0) for each in running) / processes
-    left += sum(seconds[job.name] / (1 if job.alone else processes) for job in waiting)
-    names = f"{', '.join(each.job.name for each in running)} running, " if running else ""
-    return f"({names}{len(waiting)} waiting, about {f'{left / 60:.0f} min' if left >= 90 else f'{left:.0f} s'} left)"
+class Progress:
+    """How far a run is: on the terminal, on the index page and in the record of the collection."""
+
+    def __init__(self, study: Collection, jobs: list[Job]):
+        self.study, self.jobs, self.record, self.shown = study, jobs, read_results(study), 0.0
+        self.results: dict[str, Result] = {}
+        self.seconds = {job.name: job.declared.seconds for job in jobs}
+        self.seconds |= {name: result.seconds for name, result in self.record.items() if result.seconds}
+
+    def end(self, job: Job, result: Result, waiting: list[Job], running: list[workers.Running]) -> None:
+        """Note the result of a job: keep it, print a line, and write the index page again while others run."""
+        self.results[job.name] = result
+        # A job that failed must run next time, so only the others are remembered.
+        self.record = {name: known for name, known in (self.record | {job.name: result}).items() if known.key}
+        if result.status != "unchanged":
+            _or_say_why_not(functools.partial(keep_results, self.study, self.record))
+        how = f"{result.seconds:.0f} s" if result.status == "run" else str(result)
+        goes_on = result.status in ("run", "failed") and (waiting or running)
+        left = f"  {self._left(waiting, running)}" if goes_on else ""
+        print(f"[{len(self.jobs) - len(waiting) - len(running)}/{len(self.jobs)}] {job.name}: {how}{left}", flush=True)
+        if goes_on and time.monotonic() - self.shown > INDEX_AGAIN:
+            _or_say_why_not(functools.partial(self._show, [each.job for each in running]))
+
+    def _left(self, waiting: list[Job], running: list[workers.Running]) -> str:
+        """Return the running and waiting jobs, and about how long they take if all of them run."""
+        cores = os.cpu_count() or 1
+        left = sum(max(self.seconds[each.job.name] - each.seconds, 0) for each in running) / cores
+        left += sum(self.seconds[job.name] / (1 if job.alone else cores) for job in waiting)
+        names = f"{', '.join(each.job.name for each in running)} running, " if running else ""
+        return (
+            f"({names}{len(waiting)} waiting, about {f'{left / 60:.0f} min' if left >= 90 else f'{left:.0f} s'} left)"
+        )
+
+    def _show(self, running: list[Job]) -> None:
+        """Write the index page as it is now. The first time, print its address."""
+        first, self.shown = not self.shown, time.monotonic()
+        unfinished = {job.name: Result("running" if job in running else "waiting") for job in self.jobs}
+        write_index(self.study, [(job, self.results.get(job.name, unfinished[job.name])) for job in self.jobs])
+        if first:
+            print(f"Look at {shown_path(self.study.figures / 'index.html')}: it shows what is done so far.", flush=True)
 
 
 # --- the committed notebooks --------------------------------------------------------------------------------------
@@ -238,5 +269,5 @@ def job_of(notebook: Path, parameters: Mapping | None = None) -> Job | None:
     """Return the job that executes a notebook on the embedded models with these parameters, or None."""
     defaults = files.parameters_of(notebook)
     wanted = defaults | dict(parameters or {})
-    jobs = plan(notebook.parent, EMBEDDED, find_models([]))
+    jobs = plan(notebook.parent, EMBEDDED, find_models([]), requested=False)
     return next((job for job in jobs if job.notebook == notebook and defaults | job.parameters == wanted), None)

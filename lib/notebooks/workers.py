@@ -1,6 +1,5 @@
 """Jobs side by side: each notebook has its process, and its kernel is a fork of a process with the usual imports."""
 
-import contextlib
 import multiprocessing
 import os
 import signal
@@ -8,8 +7,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from .jobs import Job, Result
 from .kernels import CAN_FORK, THREADS, fork_kernel, forking_context
 
 START = "forkserver" if CAN_FORK else "spawn"
-TO_END = 10  # seconds that a kernel has to end in order
+TO_END = 4  # seconds that a kernel has to end in order
 
 
 @dataclass(frozen=True)
@@ -31,11 +30,11 @@ class Running:
     job: Job
     handle: Any  # what waits for the job and stops it
     ended: Callable[[], Result]  # returns the result once the job has ended
-    started: float = field(default_factory=time.monotonic)
+    begun: float = field(default_factory=time.time)
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self.started
+        return time.time() - self.begun
 
 
 # --- in the process of the run ------------------------------------------------------------------------------------
@@ -43,8 +42,10 @@ class Running:
 
 def start(job: Job) -> Running:
     """Start a job. Unless it runs alone, it gets one thread, and a forked process if the system has forks."""
+    context = forking_context() if START == "forkserver" else multiprocessing.get_context(START)
     in_fork = START == "forkserver" and not job.alone
-    context = forking_context() if in_fork else multiprocessing.get_context("spawn" if START == "forkserver" else START)
+    if START == "forkserver" and job.alone:  # the server of forks gets ready meanwhile
+        context = multiprocessing.get_context("spawn")
     answer, to_answer = context.Pipe(duplex=False)
     process = context.Process(target=_answer, args=(to_answer, job, in_fork))
     process.start()
@@ -60,36 +61,25 @@ def start(job: Job) -> Running:
     return Running(job, (process, answer), ended)
 
 
-def next_of(waiting: list[Job], running: Iterable[Running], ended: Iterable[str], processes: int) -> Job | None:
-    """Return the first waiting job that may start now; None if a running job has to end first.
-
-    ended: names of the jobs that have ended. A job that runs alone holds back all later jobs until it has run.
-    """
-    busy = [each.job for each in running]
-    if len(busy) >= processes or any(job.alone for job in busy):
-        return None
-    ready = [job for job in waiting if {*job.needs, *job.after} <= set(ended)]
-    return None if not ready or ready[0].alone and busy else ready[0]
+def processes() -> int:
+    """Return how many jobs may run at once."""
+    return os.cpu_count() or 1
 
 
-def first_to_end(running: list[Running]) -> Running:
-    """Wait until a running job has answered or ended; return it."""
-    answers = wait([job.handle[1] for job in running])
-    return next(job for job in running if job.handle[1] in answers)
+def first_to_end(running: list[Running], seconds: float) -> Running | None:
+    """Wait until a running job has answered or ended; return it. None if that takes longer than these seconds."""
+    answers = wait([job.handle[1] for job in running], seconds)
+    return next((job for job in running if job.handle[1] in answers), None)
 
 
-@contextlib.contextmanager
-def ending(running: list[Running]) -> Iterator[None]:
-    """On leaving, end the jobs that still run, with their kernels."""
-    try:
-        yield
-    finally:
-        processes = [job.handle[0] for job in running]
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.join(timeout=5)
-            process.kill()
+def stop(running: Iterable[Running]) -> None:
+    """End jobs that still run, with their kernels."""
+    processes = [job.handle[0] for job in running]
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.join(timeout=TO_END)
+        process.kill()
 
 
 # --- in the process of a job --------------------------------------------------------------------------------------
@@ -109,8 +99,7 @@ def _answer(connection: Connection, job: Job, in_fork: bool) -> None:
 
 def _end_with_parent() -> None:
     """End this process when its run ends. A killed run cannot stop its notebooks, so they would continue."""
-    run = multiprocessing.parent_process()
-    if run is not None:
+    if run := multiprocessing.parent_process():
         run.join()
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(TO_END)
@@ -122,7 +111,7 @@ def outcome(job: Job, **engine) -> Result:
 
     engine: options of nbclient.
     """
-    cause = ""
+    cause, begun = "", sum(os.times()[:4])
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "written"
         os.environ[WRITTEN] = str(log)  # the kernel inherits it, and every file that it writes whole is listed there
@@ -138,10 +127,9 @@ def outcome(job: Job, **engine) -> Result:
                     files.write_stripped(job.executed, job.shown)
         except Exception as error:
             cause = cause or files.cause_of(error)
-        finally:
-            del os.environ[WRITTEN]
+        del os.environ[WRITTEN]
         wrote = {Path(line) for line in log.read_text().splitlines()} if log.is_file() else set()
     places = (ROOT / "figures", job.collection.claims)
     inside = sorted(path for path in wrote if any(path.is_relative_to(place) for place in places))
-    wrote_here = tuple(path.relative_to(ROOT).as_posix() for path in inside)
-    return Result("failed" if cause else "run", cause=cause, wrote=wrote_here)
+    result = Result("failed" if cause else "run", cause=cause, core_seconds=round(sum(os.times()[:4]) - begun, 1))
+    return replace(result, wrote=tuple(path.relative_to(ROOT).as_posix() for path in inside))

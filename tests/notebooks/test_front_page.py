@@ -42,7 +42,7 @@ def page(tmp_path, monkeypatch, write_notebook) -> str:
 
 
 def test_a_card_for_each_notebook_and_the_scorecard_first(page):
-    assert re.findall('<article[^>]* id="(\\w+)"', page) == ["09", "02", "01"]
+    assert re.findall('<article[^>]* id="(\\w+)"', page) == ["11", "02", "01"]
     assert "failed: &lt;no&gt; scores" in page and page.count('class="question"') == 3
 
 

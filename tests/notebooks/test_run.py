@@ -1,13 +1,13 @@
 """The runner: the right notebooks for the right models, only what changed, and one line for whatever goes wrong."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import nbformat
 import pandas as pd
@@ -22,8 +22,9 @@ from lib.io import lock
 from lib.models import reward_models
 from lib.notebooks import files, listing, pages, runs
 from lib.notebooks.files import KERNEL, WIDGET_TYPE, cause_of, find_notebooks, opening, parameters_of, stripped
-from lib.notebooks.jobs import CARD_OF, Job, hash_of, imported_by, plan
-from lib.notebooks.workers import Running, next_of
+from lib.notebooks.jobs import CARD_OF, Declared, Job, hash_of, imported_by, plan
+from lib.notebooks.runs import next_job
+from lib.notebooks.workers import Running
 from lib.scoring import engine
 from lib.tables import scores
 from lib.tables.collection import EMBEDDED, OWN, Collection
@@ -68,7 +69,8 @@ def project(tmp_path, place_project_in, write_notebook):
     shutil.copy(ROOT / "data" / "reward_models.csv", tmp_path / "data")
     for name in ("tiny-a", "tiny-b", "broken", "figures/mine"):
         (tmp_path / name).mkdir(parents=True)
-    write_notebook(tmp_path / "notebooks" / "00_train.ipynb", "1 / 0")
+    train = {"needs": [], "after": [], "reads": ["trained"], "trains": True}
+    write_notebook(tmp_path / "notebooks" / "00_train.ipynb", "1 / 0", **train)
     parameters = 'collection = "embedded"\nmodel = "tiny-a"'
     write_notebook(tmp_path / "notebooks" / "01_score.ipynb", SCORE, parameters=parameters)
     write_notebook(tmp_path / "notebooks" / "02_compare.ipynb", COMPARE)
@@ -171,10 +173,12 @@ def test_each_model_has_its_own_job_where_the_notebook_has_a_model(project):
 
 
 def test_what_waits_for_what(project, write_notebook):
-    for name in ("07_search", "08_language", "11_scorecard", "11_policies"):
-        parameters = 'collection = "x"\nmodel = "x"' if name == "07_search" else 'collection = "x"'
-        write_notebook(project / "notebooks" / f"{name}.ipynb", "1", parameters=parameters)
-    jobs = plan(project / "notebooks", EMBEDDED, {"a": "a", "b": "b"})
+    """As the notebooks declare it: by number, for the same model or for all."""
+    folder = project / "notebooks"
+    write_notebook(folder / "07_search.ipynb", "1", parameters='collection = "x"\nmodel = "x"', models=["a", "c"])
+    write_notebook(folder / "11_policies.ipynb", "1", needs=["00", "02"])
+    write_notebook(folder / "12_scorecard.ipynb", "1", needs=["01", "02", "07", "11"], after=[])
+    jobs = plan(folder, EMBEDDED, {"a": "a", "b": "b"}, requested=False)
     scored = ("01_score-a", "01_score-b")
     assert {job.name: (job.needs, job.after) for job in jobs} == {
         "00_train": ((), ()),
@@ -182,34 +186,45 @@ def test_what_waits_for_what(project, write_notebook):
         "01_score-b": (("00_train",), ()),
         "02_compare": (("00_train",), scored),
         "07_search-a": (("00_train", "01_score-a"), ()),
-        "07_search-b": (("00_train", "01_score-b"), ("07_search-a",)),  # the first one keeps what it finds again
-        "08_language": (("00_train",), (*scored, "07_search-a")),
-        "11_scorecard": (
-            ("00_train", *scored, "02_compare", "07_search-a", "07_search-b", "08_language", "11_policies"),
-            (),
-        ),
-        "11_policies": (("00_train", "08_language"), scored),
+        "11_policies": (("00_train", "02_compare"), scored),
+        "12_scorecard": ((*scored, "02_compare", "07_search-a", "11_policies"), ()),
     }
     assert [job.name for job in jobs if job.alone] == ["00_train"]
-    write_notebook(project / "notebooks" / "10_card.ipynb", "1", parameters='collection = "x"\nmodel = "x"')
-    cards = [job for job in plan(project / "notebooks", EMBEDDED, {"a": "a", CARD_OF: "b"}) if job.number == "10"]
-    assert [(job.model, job.needs) for job in cards] == [(CARD_OF, ("00_train", f"01_score-{CARD_OF}"))]
-    (project / "notebooks" / "10_card.ipynb").unlink()
-    mine = plan(project / "notebooks", OWN, {"a": "a"})  # two large models at once might not fit into memory
+    asked = plan(folder, EMBEDDED, {"a": "a", "b": "b"})  # by name: then every one of them is searched
+    assert [job.model for job in asked if job.number == "07"] == ["a", "b"]
+    mine = plan(folder, OWN, {"a": "a"})  # two large models at once might not fit into memory
     assert [job.name for job in mine if job.alone] == ["01_score-a", "07_search-a"]
+    write_notebook(folder / "03_typo.ipynb", "1", nedes=["00"])
+    with pytest.raises(InputError, match="03_typo.*lib.notebooks.jobs.Declared"):
+        plan(folder, OWN)
 
 
 def test_which_job_is_next():
-    first, second = (Job(Path(f"0{n}_x.ipynb"), OWN, "", {}, ()) for n in (1, 2))
-    waits = Job(Path("03_x.ipynb"), OWN, "", {}, (), after=("01_x",))
-    alone = Job(Path("04_x.ipynb"), OWN, "", {}, (), alone=True)
+    first, second = (Job(Path(f"0{n}_x.ipynb"), OWN, "", {}) for n in (1, 2))
+    waits = Job(Path("03_x.ipynb"), OWN, "", {}, after=("01_x",))
+    alone = Job(Path("04_x.ipynb"), OWN, "", {}, alone=True)
     busy = [Running(first, None, None)]
-    assert next_of([waits, second], [], [], 2) is second
-    assert next_of([waits, second], [], ["01_x"], 2) is waits
-    assert next_of([second], busy, [], 1) is None  # no core is free
-    assert next_of([alone, second], busy, [], 2) is None  # its turn comes before what is behind it
-    assert next_of([second], [Running(alone, None, None)], [], 2) is None
-    assert next_of([], [], [], 2) is None
+    assert next_job([waits, second], [], [], 2) is second
+    assert next_job([waits, second], [], ["01_x"], 2) is waits
+    assert next_job([second], busy, [], 1) is None  # no core is free
+    assert next_job([alone, second], busy, [], 2) is None  # its turn comes before what is behind it
+    assert next_job([second], [Running(alone, None, None)], [], 2) is None
+    assert next_job([], [], [], 2) is None
+
+
+def test_the_first_trained_model_is_looked_at_while_the_others_are_trained(project):
+    training = Job(Path("00_x.ipynb"), EMBEDDED, "", {}, alone=True, declared=Declared(trains=True))
+    one, other = (Job(Path("01_x.ipynb"), EMBEDDED, name, {}, needs=("00_x",)) for name in (CARD_OF, "B-Gem-64"))
+    report = project / "data" / "models" / CARD_OF / "training.json"
+    running = [Running(training, None, None)]
+    assert next_job([other, one], running, [], 2) is None  # it is not there yet
+    report.parent.mkdir(parents=True)
+    report.write_text("{}")
+    os.utime(report, (running[0].begun - 60,) * 2)
+    assert next_job([other, one], running, [], 2) is None  # it is of an earlier training
+    os.utime(report, (running[0].begun + 60,) * 2)
+    assert next_job([other, one], running, [], 2) is one
+    assert next_job([other], [*running, Running(one, None, None)], [], 3) is None  # one at a time
 
 
 # --- reproduce ----------------------------------------------------------------------------------------------------
@@ -339,24 +354,8 @@ def test_a_full_disk_stops_one_notebook_and_is_told(project, executed, monkeypat
     assert reproduce(project, "tiny-a", "tiny-b") == 1
     told = capsys.readouterr().out
     assert "01_score-tiny-b: failed: the disk is full: mend it" in told and "NotJSON" not in told
-    assert told.count("the disk is full, so it was not written") == 4 and "Notebooks: 2 run, 1 failed." in told
+    assert told.count("the disk is full, so it was not written") == 5 and "Notebooks: 2 run, 1 failed." in told
     assert executed() == ["01_score-tiny-a", "01_score-tiny-b", "02_compare"]
-
-
-def test_a_notebook_says_how_much_room_it_needs(tmp_path, write_notebook, monkeypatch):
-    notebook = write_notebook(tmp_path / "01_a.ipynb", "1" * 1_000_000)
-    output = tmp_path / "runs" / "01_a.ipynb"
-
-    def full(*arguments, **options):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("papermill.execute_notebook", full)
-    with pytest.raises(InputError, match=r"disk is full: .*runs/01_a.ipynb, .* about 3 MB, and .* left; free some"):
-        files.execute(notebook, output, {})
-    monkeypatch.setattr("papermill.execute_notebook", None)  # it is not even started
-    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=500_000))
-    with pytest.raises(InputError, match="about 3 MB, and 0.5 MB are left"):
-        files.execute(notebook, output, {})
 
 
 def test_later_notebooks_skip_a_model_that_failed(project, executed, write_notebook, capsys):
@@ -369,7 +368,7 @@ def test_later_notebooks_skip_a_model_that_failed(project, executed, write_noteb
 @pytest.mark.drill
 def test_no_scorecard_is_made_until_all_that_state_claims_have(project, executed, write_notebook, capsys):
     write_notebook(project / "notebooks/03_claims.ipynb", "1 / 0")
-    write_notebook(project / "notebooks/11_scorecard.ipynb", "1")
+    write_notebook(project / "notebooks/11_scorecard.ipynb", "1", needs=["01", "02", "03"])
     assert reproduce(project, "tiny-a") == 2
     assert executed() == ["01_score-tiny-a", "02_compare", "03_claims"]
     assert "skipped: 11_scorecard: 03_claims failed" in capsys.readouterr().out
@@ -549,7 +548,7 @@ def test_committed_notebooks_are_refreshed_in_place(project, write_notebook, cap
     assert [cell.source for cell in after.cells] == [cell.source for cell in before.cells]
     assert [cell.id for cell in after.cells] == [cell.id for cell in before.cells]
     assert [cell.metadata for cell in after.cells] == [{}, {"tags": ["parameters"]}, {}]
-    assert after.metadata == {**KERNEL, "language_info": {"name": "python"}}
+    assert after.metadata == {**KERNEL, "language_info": {"name": "python"}, "run": {}}
     assert [output.get("text") or output.data["text/plain"] for output in after.cells[2].outputs] == ["embedded\n", "2"]
     once = good.read_bytes()
     with pytest.raises(InputError, match="no notebook starts with '99'; there are 01, 02$"):
@@ -561,7 +560,7 @@ def test_committed_notebooks_are_refreshed_in_place(project, write_notebook, cap
 def test_what_reproduce_executed_with_the_same_parameters_is_taken_until_anything_changes(
     project, executed, write_notebook
 ):
-    write_notebook(project / "notebooks" / "00_train.ipynb", "1")
+    write_notebook(project / "notebooks" / "00_train.ipynb", "1", trains=True, needs=[], after=[])
     assert runs.reproduce([], None, project / "notebooks") == 0
     assert "02_compare" in executed()
     [first, *_] = sorted((project / "notebooks").glob("02_*.ipynb"))

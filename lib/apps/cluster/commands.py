@@ -18,7 +18,7 @@ from ... import ROOT, InputError
 from ...models import checkpoints, layers, reward_models
 from ...notebooks import runs, workers
 from ...notebooks.files import cause_of
-from ...notebooks.jobs import TRAINING, Job, Result
+from ...notebooks.jobs import Job, Result
 from ...notebooks.pages import score_lines, shown_path
 from ...scoring import engine
 from ...scoring.stages import SMALL
@@ -142,8 +142,7 @@ def reproduce(on: str, models: Sequence[str] = (), collection: str | None = None
         # The embedded models are trained first, and fit anywhere.
         placed = {} if study.is_embedded else place_all(to_load, {}, nodes)[0]
         asks = {nickname: asks for nickname, (asks, _) in placed.items()}
-        processes = max(len(to_load), round(sum(node.cpus for node in nodes)))
-        return runs.reproduce(models, collection, ROOT / "notebooks", OnCluster(nodes, asks), processes)
+        return runs.reproduce(models, collection, ROOT / "notebooks", OnCluster(nodes, asks))
 
 
 @dataclass(frozen=True)
@@ -157,13 +156,13 @@ class OnCluster:
     nodes: Sequence[Node]
     asks: dict[str, Asks]
 
-    def next_of(self, waiting: list[Job], running: Iterable, ended: Iterable[str], processes: int) -> Job | None:
-        """Return the first waiting job whose needs have ended; Ray starts it as soon as there is room."""
-        return next((job for job in waiting if {*job.needs, *job.after} <= set(ended)), None)
+    def processes(self) -> int:
+        """Return how many jobs may run at once; Ray starts each as soon as there is room."""
+        return 1000
 
     def asks_of(self, job: Job) -> Asks:
         """Return what a job asks for."""
-        if job.number == TRAINING:
+        if job.declared.trains:
             return Asks(cpus=max(1, *(int(node.cpus) for node in self.nodes)))
         return self.asks.get(job.model, Asks(cpus=1))
 
@@ -179,19 +178,15 @@ class OnCluster:
 
         return workers.Running(job, reference, ended)
 
-    def first_to_end(self, running: list[workers.Running]) -> workers.Running:
-        """Wait until a job has ended; return it. NoRoom if no node is left that could run one of them."""
-        name, _ = next(as_they_end({job.job.name: (job.handle, self.asks_of(job.job)) for job in running}))
-        return next(job for job in running if job.job.name == name)
+    def first_to_end(self, running: list[workers.Running], seconds: float) -> workers.Running | None:
+        """Wait until a job has ended; return it, or None after these seconds."""
+        done, _ = ray.wait([job.handle for job in running], timeout=seconds)
+        return next((job for job in running if job.handle in done), None)
 
-    @contextlib.contextmanager
-    def ending(self, running: list[workers.Running]) -> Iterator[None]:
-        """Cancel what still runs on leaving."""
-        try:
-            yield
-        finally:
-            for job in running:
-                ray.cancel(job.handle, force=True)
+    def stop(self, running: Iterable[workers.Running]) -> None:
+        """Cancel what still runs."""
+        for job in running:
+            ray.cancel(job.handle, force=True)
 
 
 def execute(job: Job) -> Result:
