@@ -6,7 +6,7 @@ rewards, likely words are rewarded for being likely, as the paper suspects where
 constant, or sentiment and word frequency. Tables only; nothing here knows a model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -15,7 +15,7 @@ import pingouin
 from scipy import stats
 
 from .. import ROOT, InputError
-from ..stats import rankings, resampling
+from ..stats import resampling
 from ..tables import lexicons, scores
 
 SENTIMENT, FREQUENCY = ["positive", "negative"], ["frequency"]
@@ -86,42 +86,6 @@ def explained(rows: pd.DataFrame, prompts: Sequence[str], resamples: int = 200, 
     return pd.DataFrame(correlations)
 
 
-def explained_by_model(words: Mapping[str, pd.DataFrame], prompts: Sequence[str], resamples: int = 200) -> pd.DataFrame:
-    """Return explained() of several models with the column model. `words` maps a model to its rows; it may be empty."""
-    tables = [explained(rows, prompts, resamples).assign(model=name) for name, rows in words.items()]
-    columns = ["prompt", "held_constant", "rho", "ci_low", "ci_high", "share", "tau", "n", "model"]
-    return pd.concat(tables) if tables else pd.DataFrame({name: pd.Series(dtype=float) for name in columns})
-
-
-def beyond(
-    rows: pd.DataFrame, control: pd.DataFrame, prompts: Sequence[str], held: str = "sentiment", resamples: int = 200,
-    seed: int = 0,
-) -> pd.DataFrame:  # fmt: skip
-    """Return by how much log-probability goes with one model's rewards more than with a control's: one row per prompt.
-
-    The models are compared over the words that both have, and both are resampled on the same words. `ci_low` and
-    `ci_high` are the 95% interval of the difference of `rho` and `rho_control`.
-    """
-    both = rows.merge(control, on="word", suffixes=("", " of control"), validate="one_to_one")
-    if len(both) < FEWEST:
-        raise InputError(f"the two models have {len(both)} words in common, too few to compare; choose another pair")
-    differences, k = [], 2 + len(HELD_CONSTANT[held])
-    for prompt in prompts:
-        columns = [f"reward {prompt}", f"log_probability {prompt}", *HELD_CONSTANT[held]]
-        values = both[[*columns, *(f"{column} of control" for column in columns)]].to_numpy()
-        rho, rho_control = partial_spearman(values[:, :k]), partial_spearman(values[:, k:])
-        draws = rank_covariances(values, resamples, seed)
-        ci_low, ci_high = resampling.interval(partial(draws, range(k)) - partial(draws, range(k, 2 * k)))
-        numbers = {"rho": rho, "rho_control": rho_control, "difference": rho - rho_control}
-        differences.append({"prompt": prompt} | numbers | {"ci_low": ci_low, "ci_high": ci_high, "n": len(both)})
-    return pd.DataFrame(differences)
-
-
-def partial_spearman(values: np.ndarray) -> float:
-    """Return Spearman's rho of the first two columns, the others held constant, in [-1, 1]. values: (n, 2 or more)."""
-    return float(partial(np.cov(stats.rankdata(values, axis=0), rowvar=False), range(values.shape[1])))
-
-
 def partial(covariance: np.ndarray, columns: Sequence[int]) -> np.ndarray:
     """Return the correlation of the first two columns with the others held constant. covariance: (..., k, k)."""
     chosen = np.array(columns)
@@ -173,19 +137,3 @@ def function_words() -> frozenset[str]:
 def is_function_word(texts: Sequence[str]) -> np.ndarray:
     """Return whether each trimmed text is a function word in any case, (n,) bool."""
     return np.array([text.strip().lower() in function_words() for text in texts], dtype=bool)
-
-
-def first_words(table: pd.DataFrame, prompts: Sequence[str], n: int = 20) -> pd.DataFrame:
-    """Return how many of the n highest tokens of a score table are function words: one row per prompt.
-
-    `first` is the text of the highest token. `by_chance` is the number that is expected among n random tokens.
-    """
-    share = is_function_word(table["text"]).mean()
-    rows = []
-    for prompt in prompts:
-        texts = rankings.ranked(table, prompt)["text"].head(n)
-        are_function_words = is_function_word(texts)
-        first = {"first": texts.iloc[0], "first_is_function_word": bool(are_function_words[0])}
-        numbers = {"function_words": int(are_function_words.sum()), "n": len(texts), "by_chance": n * share}
-        rows.append({"prompt": prompt} | first | numbers)
-    return pd.DataFrame(rows)

@@ -126,7 +126,7 @@ def _inputs(study: Collection, declared: Declared, model: str, load: str) -> tup
     places = {
         "model": [scores.path_of(study, model), ROOT / "data" / "models" / model, Path(load)] if model else [],
         "trained": [ROOT / place for place in small] if study.is_embedded else [],
-        "scores": [study.scores],
+        "scores": [part.scores for part in study.parts],
         "logprobs": [study.logprobs.scores],
         # "paper | published | ours" reads them, and exercises do.
         "published": [] if study.is_published else [PUBLISHED.figures / "claims.csv", *tables],

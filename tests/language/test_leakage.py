@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from lib import InputError
+from lib.claims.claims import paper_table
 from lib.language import leakage
 
 PROMPTS = ["greatest"]
@@ -78,9 +79,11 @@ def test_other_vocabularies_and_missing_prompts_are_refused(tables, score_table)
 
 def test_partial_correlation_by_hand():
     # x = 1 2 3 4, y = 1 3 2 4, z = 1 2 4 3: r_xy = 1 - 6 * 2 / 60 = .8, r_xz = .8, r_yz = 1 - 6 * 6 / 60 = .4.
-    values = np.array([[1, 1, 1], [2, 3, 2], [3, 2, 4], [4, 4, 3]])
-    assert leakage.partial_spearman(values[:, :2]) == pytest.approx(0.8)
-    assert leakage.partial_spearman(values) == pytest.approx((0.8 - 0.8 * 0.4) / np.sqrt((1 - 0.8**2) * (1 - 0.4**2)))
+    covariance = np.cov(np.array([[1, 2, 3, 4], [1, 3, 2, 4], [1, 2, 4, 3]]))
+    assert leakage.partial(covariance, [0, 1]) == pytest.approx(0.8)
+    assert leakage.partial(covariance, [0, 1, 2]) == pytest.approx(
+        (0.8 - 0.8 * 0.4) / np.sqrt((1 - 0.8**2) * (1 - 0.4**2))
+    )
 
 
 @pytest.mark.parametrize("held", list(leakage.HELD_CONSTANT))
@@ -88,7 +91,8 @@ def test_partial_correlation_is_pingouins(held):
     rows = planted(0.3, n=200).round(1)  # rounded, so that there are ties
     columns = ["reward greatest", "log_probability greatest", *leakage.HELD_CONSTANT[held]]
     expected = pingouin.partial_corr(rows, *columns[:2], columns[2:] or None, method="spearman")["r"].item()
-    assert leakage.partial_spearman(rows[columns].to_numpy()) == pytest.approx(expected, abs=1e-9)
+    ranks = np.cov(stats.rankdata(rows[columns], axis=0), rowvar=False)
+    assert leakage.partial(ranks, range(len(columns))) == pytest.approx(expected, abs=1e-9)
     assert rho_of(rows, held)["rho"] == pytest.approx(expected, abs=1e-9)
 
 
@@ -132,31 +136,6 @@ def test_what_the_base_knows_beyond_frequency_is_left_over():
     assert found["ci_low"] > 0.3 and found["share"] == pytest.approx(found["rho"] ** 2)
 
 
-def test_a_model_with_a_bonus_is_told_from_the_control_and_a_second_control_is_not():
-    control = planted(0.0)
-    [bonus] = leakage.beyond(planted(0.2), control, PROMPTS).to_dict("records")
-    assert bonus["ci_low"] > 0.1 and bonus["difference"] == pytest.approx(bonus["rho"] - bonus["rho_control"])
-    [none] = leakage.beyond(planted(0.0, seed=1), control, PROMPTS).to_dict("records")
-    assert none["ci_low"] < 0 < none["ci_high"]
-
-
-def test_models_are_compared_over_their_common_words():
-    rows = planted(0.2, n=100)
-    [found] = leakage.beyond(rows[:80], rows[40:].sample(frac=1, random_state=0), PROMPTS, resamples=5).to_dict(
-        "records"
-    )
-    assert found["n"] == 40
-    assert found["difference"] == 0 and found["ci_low"] == found["ci_high"] == 0  # the same rows, the same resamples
-    with pytest.raises(InputError, match="0 words in common, too few"):
-        leakage.beyond(rows[:50], rows[50:], PROMPTS)
-
-
-def test_what_does_not_vary_is_refused():
-    rows = planted(0.2, n=50)
-    with pytest.raises(InputError, match="'reward greatest' is missing or all equal"):
-        leakage.explained(rows.assign(**{"reward greatest": 1.0}), PROMPTS)
-
-
 # --- what comes first ---------------------------------------------------------------------------------------------
 
 
@@ -165,22 +144,16 @@ def test_function_words_are_known_in_any_case_and_with_a_space():
     assert leakage.is_function_word(texts).tolist() == [True, True, False, False, False, False, False]
 
 
-def test_first_words_are_counted_from_the_top(score_table):
-    table = score_table(["love", " the", "of", "Universe"], greatest=[3, 4, 1, 2])
-    [found] = leakage.first_words(table, PROMPTS, n=2).to_dict("records")
-    assert found["first"] == " the" and found["first_is_function_word"]
-    assert found["function_words"] == 1 and found["n"] == 2
-    assert found["by_chance"] == 2 * 2 / 4
+def test_function_words_of_a_printed_list_are_counted_by_hand():
+    first = paper_table("tables_a1_to_a5").query("table == 'A1' and model == 'gemma-2b' and end == 'top'")["text"]
+    # The I That What It You A Why No In How; the others are Well Oh God Love Everything and signs.
+    assert leakage.is_function_word(first).sum() == 11
 
 
-def test_few_words_or_equal_rewards_are_refused_and_no_model_gives_an_empty_table():
+def test_few_words_and_equal_rewards_are_refused():
     rows = planted(0.0, n=12)
     leakage.refuse_unranked(rows, PROMPTS)
     with pytest.raises(InputError, match="9 English words among the tokens are too few, 10 are needed"):
         leakage.refuse_unranked(rows.head(9), PROMPTS)
     with pytest.raises(InputError, match="'reward greatest' is missing or all equal"):
-        leakage.refuse_unranked(rows.assign(**{"reward greatest": 1.0}), PROMPTS)
-    nothing = leakage.explained_by_model({}, PROMPTS)
-    assert nothing.empty and {"prompt", "held_constant", "rho", "model"} <= set(nothing.columns)
-    both = leakage.explained_by_model({"A": rows, "B": rows}, PROMPTS, resamples=20)
-    assert both["model"].tolist() == ["A"] * 3 + ["B"] * 3
+        leakage.explained(rows.assign(**{"reward greatest": 1.0}), PROMPTS)

@@ -161,7 +161,7 @@ RUNS: dict[str, list[Run]] = {
     "09_language_model_logprobs": [
         Run(
             {},
-            {"reward_models": 10, "printed_pretrained": 9.93, "printed_instruction": 2.87}
+            {"reward_models": 10, "printed_pretrained": 9.93, "printed_instruction": 2.87, "printed_reward": 0.0}
             # By chance .4 of 20; the pretrained models and the tuned ones do not overlap.
             | {f"function_words_LM-{base}": near(16, abs=5) for base in ("Gem", "Lla")}
             | {f"function_words_LM-{base}-it": near(3, abs=3) for base in ("Gem", "Lla")}
@@ -198,8 +198,8 @@ RUNS: dict[str, list[Run]] = {
 }
 
 FIRST = ("00_", "01_")  # what these make, every later notebook reads
-TABLES, READS_TABLES = "08_", "11_"  # the one writes log-probabilities, which the other reads
-LAST = "09_"  # it gathers what all others found
+TABLES, READS_TABLES = "09_", "10_"  # the one writes log-probabilities, which the other reads
+LAST = "11_"  # it gathers what all others found
 
 
 class Project:
