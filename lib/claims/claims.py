@@ -37,13 +37,15 @@ def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.Dat
     estimates: dicts, or a DataFrame, with `claim, quantity` and any of STATED. `as_published` is the number by the
     authors' recipe. `corrected` is the statistic that the sentence should mean; the interval, n and p belong to it.
     `remark` is a note on this number. `smallest_p`: the smallest p that the design allows, where that is a limit.
+    What was counted in the paper's printed tables is kept for the published scorecard as well, whatever the study.
     InputError for an estimate that numbers.csv does not declare, and for one that is stated twice.
     """
-    if isinstance(estimates, pd.DataFrame):
-        estimates = estimates.to_dict("records")
-    table = judged(study, list(estimates))
-    with replacing(study.claims / f"{notebook}.csv") as part:
-        table.to_csv(part, index=False)
+    estimates = estimates.to_dict("records") if isinstance(estimates, pd.DataFrame) else list(estimates)
+    table, counted = judged(study, estimates), [one for one in estimates if one.get("evidence") == COUNTED]
+    for collection, rows in {study: table, PUBLISHED: judged(PUBLISHED, counted)}.items():
+        if collection == study or not study.is_published and len(rows):
+            with replacing(collection.claims / f"{notebook}.csv") as part:
+                rows.to_csv(part, index=False)
     return scorecard(table)
 
 
@@ -124,11 +126,14 @@ def gather(collection: Collection) -> pd.DataFrame:
     """Return the rows of every sentence, in the paper's order, that notebooks kept for this collection.
 
     `published` gathers all published collections; a sentence has the rows of the first that can test it, whole
-    vocabularies before items and words. A sentence without rows is not testable here, and its remark says what it
-    needs. InputError if no notebook kept any row.
+    vocabularies before items and words. What was counted in printed tables stays as it is committed until a notebook
+    counts it again. A sentence without rows is not testable here, and its remark says what it needs. InputError if no
+    notebook kept any row.
     """
     parts = [VOCABULARY, ITEMS, WORDS, PUBLISHED] if collection == PUBLISHED else [collection]
     kept = [table for part in parts for table in _kept(part)]
+    if kept and collection == PUBLISHED and len(committed := published_table("claims")):
+        kept.append(committed[committed["evidence"] == COUNTED])
     if not kept:
         target = "published" if collection.is_published else "reproduce"
         raise InputError(f"no claims for collection '{collection}' yet; run the notebooks: make {target}")
@@ -194,7 +199,8 @@ def number_text(row: pd.Series) -> str:
     number = row["as_published"] if pd.isna(row["corrected"]) else row["corrected"]
     if pd.isna(number):
         return ""
-    return short(number) + ("" if pd.isna(row["ci_low"]) else f" [{short(row['ci_low'])}, {short(row['ci_high'])}]")
+    has_interval = row["ci_low"] < row["ci_high"]  # a count of all there is has none
+    return short(number) + (f" [{short(row['ci_low'])}, {short(row['ci_high'])}]" if has_interval else "")
 
 
 def short(number: float) -> str:

@@ -28,19 +28,19 @@ def printed_numbers(gathered: pd.DataFrame) -> pd.DataFrame:
 def statements(gathered: pd.DataFrame) -> pd.DataFrame:
     """Return the paper in eight statements (data/paper/statements.csv) with our word and one number of each.
 
+    The number is the quantity that the table names, else the first primary one of its claim.
     Columns: `statement`, `word`, `number` (with its interval), `what` (the number in words), `picture` (relative to
     figures/), `notebooks` (their numbers).
     """
     rows = []
     for row in claims.paper_table("statements").itertuples():
         words = gathered[gathered["claim"].isin(row.claims.split())].drop_duplicates("claim")["word"]
-        given = (gathered["claim"] == row.claim) & (gathered["quantity"] == row.quantity)
-        first = gathered[given & (gathered["prompt"] == row.prompt)].head(1)
+        of_claim = gathered[(gathered["claim"] == row.claim) & (gathered["role"] == "primary")]
+        named = of_claim[(of_claim["quantity"] == row.quantity) & of_claim["prompt"].isin([row.prompt, ""])]
         number, what = "", ""
-        if len(first):
-            found = first.iloc[0]
+        for _, found in pd.concat([named, of_claim]).head(1).iterrows():
             number = claims.number_text(found)
-            what = claims.declared(row.claim, row.quantity, row.prompt, found["model"]).said
+            what = row.what if len(named) else claims.declared(*found[list(claims.NAMES)]).said
         shown = {"word": _word_of(words), "number": number, "what": what}
         rows.append({"statement": row.statement, **shown, "picture": row.picture, "notebooks": row.notebooks})
     return pd.DataFrame(rows)

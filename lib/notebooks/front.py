@@ -1,4 +1,4 @@
-"""The front page of the project and its pictures, made from committed tables alone: python -m lib.run numbers."""
+"""The front page, its pictures and README's findings, made from committed tables alone: python -m lib.run numbers."""
 
 import re
 
@@ -17,25 +17,46 @@ from .files import find_notebooks, opening
 FIGURES, NOTEBOOKS = ROOT / "figures", ROOT / "notebooks"
 LISTED = 4  # tokens of each end
 TITLE = "What ten real reward models reward most and least"
+FINDINGS = re.compile(
+    r"(?<=^\| --- \| --- \| --- \| --- \|\n)(?:\|.*\n)+", re.MULTILINE
+)  # rows of README's eight statements
 COMMAND = re.compile(r"^\| `(make .+?)` \| (.+?) \|$", re.MULTILINE)  # a row of README's table of commands
 
 
 def write() -> None:
-    """Write the front page and its pictures again."""
+    """Write the front page, its pictures and the eight rows of README again."""
     figures.style()
     ends, _ = listed_tokens()
     figures.save(draw_token_grid(ends, title=TITLE), PUBLISHED, "front", alt_text())
     figures.save(draw_reading(), PUBLISHED, "freedom", reading_text())
     with replacing(FIGURES / "index.html") as part:
         part.write_text(page(), encoding="utf-8")
+    with replacing(ROOT / "README.md") as part:
+        part.write_text(readme(), encoding="utf-8")
+
+
+def readme() -> str:
+    """Return README with the paper in eight statements as the committed claims have it."""
+    file_of = {path.name.partition("_")[0]: path.name for path in find_notebooks(NOTEBOOKS)}
+    rows = ""
+    for row in scorecard.statements(committed()).itertuples():
+        links = ", ".join(f"[{number}](notebooks/{file_of[number]})" for number in row.notebooks.split())
+        rows += f"| {row.statement} | **{row.word}** | {row.number} {row.what} | {links} |\n"
+    return FINDINGS.sub(lambda _: rows, (ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+def committed() -> pd.DataFrame:
+    """Return the claims about the published scores. InputError if they are missing."""
+    gathered = claims.published_table("claims")
+    if gathered.empty:
+        raise InputError("figures/published/claims.csv is missing; run: make published")
+    return gathered
 
 
 def page() -> str:
     """Return the front page as HTML."""
-    gathered = claims.published_table("claims")
-    if gathered.empty:
-        raise InputError("figures/published/claims.csv is missing; run: make published")
-    notebooks = [dict(zip(("title", "question"), opening(path), strict=True), file=path.name, number=path.name[:2])
+    gathered = committed()
+    notebooks = [dict(zip(("title", "question"), opening(path), strict=True), file=path.name, number=path.name.partition("_")[0])
                  for path in find_notebooks(NOTEBOOKS)]  # fmt: skip
     return template("front").render(
         title="Seeing what reward models value", columns=columns(), reading=reading_text(),

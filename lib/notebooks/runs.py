@@ -105,9 +105,9 @@ def _import_published() -> tuple[dict[Collection, str], list[str]]:
 
 def _claims_lost(imported: Iterable[Collection]) -> list[Collection]:
     """Return the collections that could not be imported and have no claims, but rows in the committed claims.csv."""
-    notes = published_table("claims").get("note", pd.Series(dtype=str)).astype(str)
+    kept = set(published_table("claims").get("population", pd.Series(dtype=str)))
     absent = [part for part in PUBLISHED.parts if part not in imported and not any(part.claims.glob("*.csv"))]
-    return [part for part in absent if notes.str.startswith(f"{part}: ").any()]
+    return [part for part in absent if part.population in kept]
 
 
 def _first_of(name: str, instead: str) -> str:

@@ -15,7 +15,7 @@ NOTICES = {
     "own": "",
 }
 POPULATIONS = {"embedded": "small models", "published-words": "moral words", "published-items": "items",
-               "published-vocabulary": "vocabulary"}  # fmt: skip
+               "published-vocabulary": "vocabulary", "published": "printed tables"}  # fmt: skip
 TEXTS = {"published-words": "words", "published-items": "items that people ranked"}
 
 
