@@ -83,18 +83,26 @@ def is_of_exercises(cell: nbformat.NotebookNode) -> bool:
 # --- executing ----------------------------------------------------------------------------------------------------
 
 
-def to_execute(notebook: Path, parameters: Mapping) -> nbformat.NotebookNode:
+def to_execute(notebook: Path, parameters: Mapping, exercises: bool = False) -> nbformat.NotebookNode:
     """Return the notebook as it is executed with these parameters: without exercises, unless all are the defaults.
 
-    Exercises are about the embedded models only, so they are executed in the run that is committed.
+    exercises: whether exercises are executed in any case. They need the embedded models, whatever else is studied.
     """
     node, defaults = read(notebook), parameters_of(notebook)
-    if defaults | dict(parameters) != defaults:
+    if not exercises and defaults | dict(parameters) != defaults:
         node.cells = [cell for cell in node.cells if not is_of_exercises(cell)]
     return node
 
 
-def execute(notebook: Path, output: Path, parameters: dict, progress: bool = False, **engine) -> nbformat.NotebookNode:
+def injected_parameters(notebook: Path) -> dict:
+    """Return the parameters that papermill put into an executed notebook; {} if it put in none."""
+    lines = [line for cell in with_tag(read(notebook), INJECTED) for line in ast.parse(cell.source).body]
+    return {line.targets[0].id: ast.literal_eval(line.value) for line in lines}
+
+
+def execute(
+    notebook: Path, output: Path, parameters: dict, exercises: bool = False, progress: bool = False, **engine
+) -> nbformat.NotebookNode:
     """Execute a notebook with these parameters in a fresh kernel, in the notebook's folder; keep it in `output`.
 
     `progress` shows the bars inside the notebook on a terminal. `engine` holds options of nbclient. If a cell fails,
@@ -104,7 +112,9 @@ def execute(notebook: Path, output: Path, parameters: dict, progress: bool = Fal
     import papermill
 
     output.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(to_execute(notebook, parameters), output)  # papermill reads it there, and then writes it there
+    nbformat.write(
+        to_execute(notebook, parameters, exercises), output
+    )  # papermill reads it there, and then writes it there
     return papermill.execute_notebook(
         output, output, parameters, kernel_name="python3", cwd=notebook.parent, progress_bar=False,
         stderr_file=sys.stderr if progress and sys.stderr.isatty() else None, extra_arguments=QUIET, **engine,
@@ -130,9 +140,10 @@ def write_stripped(executed: Path, path: Path) -> None:
 
 
 def commit(executed: Path, path: Path) -> None:
-    """Write an executed notebook in its place, stripped, and without the cell of parameters that papermill put in."""
+    """Write an executed notebook in its place, stripped, and without injected parameters that repeat its own."""
     notebook = stripped(nbformat.read(executed, 4))
-    notebook.cells = [cell for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", [])]
+    if injected_parameters(executed).items() <= parameters_of(executed).items():
+        notebook.cells = [cell for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", [])]
     for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), start=1):
         for counted in (cell, *(output for output in cell.outputs if output.output_type == "execute_result")):
             counted.execution_count = count

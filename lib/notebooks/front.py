@@ -56,8 +56,11 @@ def committed() -> pd.DataFrame:
 def page() -> str:
     """Return the front page as HTML."""
     gathered = committed()
-    notebooks = [dict(zip(("title", "question"), opening(path), strict=True), file=path.name, number=path.name.partition("_")[0])
-                 for path in find_notebooks(NOTEBOOKS)]  # fmt: skip
+    notebooks = []
+    for path in find_notebooks(NOTEBOOKS):
+        title, question = opening(path)
+        number = path.name.partition("_")[0]
+        notebooks.append({"title": title, "question": question, "file": path.name, "number": number})
     return template("front").render(
         title="Seeing what reward models value", columns=columns(), reading=reading_text(),
         groups=groups_text(gathered), statements=scorecard.statements(gathered).to_dict("records"),

@@ -46,6 +46,7 @@ class Job:
     needs: tuple[str, ...] = ()  # names of the jobs that must succeed before it
     after: tuple[str, ...] = ()  # names of the jobs that must have ended, successfully or not
     alone: bool = False  # whether no other job may run at the same time
+    exercises: bool = False  # whether its exercises are executed in any case
     declared: Declared = Declared()
 
     @property
@@ -63,11 +64,6 @@ class Job:
     @property
     def executed(self) -> Path:
         return self.collection.runs / f"{self.name}.ipynb"
-
-    @property
-    def shown(self) -> Path | None:
-        """Return where the executed notebook is committed (next to the figures), or None for unpublished scores."""
-        return self.collection.figures / f"{self.name}.ipynb" if self.collection.is_published else None
 
 
 def declared_by(notebook: Path) -> Declared:
@@ -200,7 +196,7 @@ def key_of(job: Job, wrote: Iterable[str]) -> str:
     """
     cells = [
         [cell.cell_type, cell.source, cell.metadata.get("tags", []), cell.metadata.get(EXERCISE)]
-        for cell in to_execute(job.notebook, job.parameters).cells
+        for cell in to_execute(job.notebook, job.parameters, job.exercises).cells
     ]
     imported = imported_by("\n".join(source for kind, source, *_ in cells if kind == "code"))
     code = [[file.relative_to(ROOT).as_posix(), _code_of(file)[0]] for file in imported]

@@ -248,26 +248,36 @@ class Progress:
 def refresh(names: Sequence[str] = (), folder: Path = NOTEBOOKS) -> int:
     """Execute the committed notebooks whose names start so again, in place; return how many failed.
 
-    Results of `reproduce` on the embedded models are used if nothing has changed since. A notebook that fails stays as
-    it was. InputError for a name that no notebook starts with.
+    Each is executed on the collection, and with the parameters, that it is committed with. Results of `reproduce` on
+    the embedded models are used if nothing has changed since. A notebook that fails stays as it was. InputError for a
+    name that no notebook starts with.
     """
     notebooks = files.find_notebooks(folder)
     if unknown := [name for name in names if not any(path.name.startswith(name) for path in notebooks)]:
         numbers = ", ".join(path.name.partition("_")[0] for path in notebooks)
         raise InputError(f"no notebook starts with '{unknown[0]}'; there are {numbers}")
-    chosen = [job_of(path) for path in notebooks if not names or path.name.startswith(tuple(names))]
-    jobs = [replace(job, needs=(), after=()) for job in chosen if job]
-    with lock(state_of(EMBEDDED)):
-        results = run_all(EMBEDDED, jobs)
+    chosen = [path for path in notebooks if not names or path.name.startswith(tuple(names))]
+    found = [job_of(path, files.injected_parameters(path)) for path in chosen]
+    jobs = [replace(job, needs=(), after=(), exercises=True) for job in found if job]
+    results: dict[Path, Result] = {}
+    for study in dict.fromkeys(job.collection for job in jobs):
+        of_study = [job for job in jobs if job.collection == study]
+        with lock(state_of(study)):
+            named = run_all(study, of_study)
+        results |= {job.notebook: named[job.name] for job in of_study}
     for job in jobs:
-        if not results[job.name].went_wrong:
+        if not results[job.notebook].went_wrong:
             files.commit(job.executed, job.notebook)
     return sum(result.went_wrong for result in results.values())
 
 
 def job_of(notebook: Path, parameters: Mapping | None = None) -> Job | None:
-    """Return the job that executes a notebook on the embedded models with these parameters, or None."""
+    """Return the job that executes a notebook with these parameters, on the embedded or published scores, or None."""
     defaults = files.parameters_of(notebook)
     wanted = defaults | dict(parameters or {})
-    jobs = plan(notebook.parent, EMBEDDED, find_models([]), requested=False)
+    study = Collection(wanted["collection"])
+    if study.is_published:
+        jobs = plan(notebook.parent, study, values={name: wanted[name] for name in parameters or {}})
+    else:
+        jobs = plan(notebook.parent, EMBEDDED, find_models([]), requested=False)
     return next((job for job in jobs if job.notebook == notebook and defaults | job.parameters == wanted), None)

@@ -117,14 +117,14 @@ def outcome(job: Job, **engine) -> Result:
         os.environ[WRITTEN] = str(log)  # the kernel inherits it, and every file that it writes whole is listed there
         try:
             job.executed.unlink(missing_ok=True)
-            files.execute(job.notebook, job.executed, job.parameters, progress=job.alone, **engine)
+            files.execute(
+                job.notebook, job.executed, job.parameters, exercises=job.exercises, progress=job.alone, **engine
+            )
         except Exception as error:
             cause = files.cause_of(error)
         try:
             if job.executed.is_file():  # a failed notebook is shown as far as it got
                 pages.write_page(job.executed, job.page, files.opening(job.notebook)[0])
-                if job.shown and not cause:
-                    files.write_stripped(job.executed, job.shown)
         except Exception as error:
             cause = cause or files.cause_of(error)
         del os.environ[WRITTEN]

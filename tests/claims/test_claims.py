@@ -41,6 +41,7 @@ def paper(monkeypatch, tmp_path):
         cached.cache_clear()
     monkeypatch.setattr(Collection, "holds_papers_models", property(lambda study: study.is_published))
     monkeypatch.setattr(Collection, "claims", property(lambda study: tmp_path / study.name))
+    monkeypatch.setattr(claims, "published_table", lambda name: pd.DataFrame())
     yield tmp_path
     for cached in (claims.sections, claims._declared):
         cached.cache_clear()
@@ -137,6 +138,20 @@ def test_the_scorecard_takes_each_sentence_from_the_data_that_can_test_it(paper)
     claims.state(VOCABULARY, "02", [{"claim": "S4", "quantity": "skew"} | SURE])
     words = claims.gather(PUBLISHED).drop_duplicates("claim").set_index("claim")["word"]
     assert words["S4"] == "holds" and words["S3"] == "holds"
+
+
+def test_what_was_counted_in_printed_tables_reaches_the_published_scorecard(paper, monkeypatch):
+    counted = {"claim": "S4", "quantity": "skew", "as_published": 3, "evidence": "counted"}
+    claims.state(EMBEDDED, "08", [counted, {"claim": "S3", "quantity": "b"} | SURE])  # the second is on small models
+    [kept] = (paper / PUBLISHED.name).glob("*.csv")
+    assert claims.read_claims(kept)["claim"].tolist() == ["S4"]
+    gathered = claims.gather(PUBLISHED).set_index("claim")
+    assert gathered.loc["S4", "word"] == "holds" and gathered.loc["S4", "population"] == "printed tables"
+    claims.state(WORDS, "03", [{"claim": "S3", "quantity": "b"} | SURE])
+    kept.unlink()  # a later run need not count again
+    monkeypatch.setattr(claims, "published_table", lambda name: gathered.reset_index())
+    words = claims.gather(PUBLISHED).drop_duplicates("claim").set_index("claim")["word"]
+    assert words["S4"] == words["S3"] == "holds"
 
 
 def test_claims_read_back_as_they_were_written(paper):

@@ -10,7 +10,15 @@ from lib.claims import claims, scorecard
 def gathered() -> pd.DataFrame:
     blank = dict.fromkeys(claims.COLUMNS, "") | dict.fromkeys([*claims.NUMBERS, "p_corrected"])
     rows = [
-        {"claim": "S1", "quantity": "gap", "word": "holds", "corrected": 0.5, "ci_low": 0.25, "ci_high": 0.75},
+        {
+            "claim": "S1",
+            "quantity": "gap",
+            "word": "holds",
+            "corrected": 0.5,
+            "ci_low": 0.25,
+            "ci_high": 0.75,
+            "role": "primary",
+        },
         {"claim": "S1", "quantity": "mean", "word": "holds", "paper": "0.29", "as_published": 0.2936},
         {"claim": "S1", "quantity": "SD", "word": "holds", "paper": "0.06", "as_published": 0.048},
         {"claim": "S2", "quantity": "gap", "word": "not shown"},
@@ -44,10 +52,12 @@ def test_of_two_printed_numbers_one_comes_out(gathered):
     [("S1", "holds"), ("S2", "not shown"), ("S1 S2", "partly"), ("S1 S3", "holds"), ("S3", "not testable here")],
 )
 def test_a_statement_has_one_word_and_one_number(gathered, monkeypatch, of, word):
-    row = {"statement": "A is B.", "claims": of, "claim": "S1", "quantity": "gap", "prompt": "", "picture": ""}
-    monkeypatch.setattr(claims, "paper_table", lambda name: pd.DataFrame([row | {"notebooks": "02"}]))
-    [stated] = scorecard.statements(gathered).to_dict("records")
-    assert stated["word"] == word and stated["number"] == "0.5 [0.25, 0.75]" and stated["what"] == "the gap"
+    row = {"statement": "A is B.", "claims": of, "claim": "S1", "prompt": "", "picture": "", "notebooks": "02"}
+    rows = [row | {"quantity": "gap", "what": "of ten"}, row | {"quantity": "absent", "what": "of ten"}]
+    monkeypatch.setattr(claims, "paper_table", lambda name: pd.DataFrame(rows))
+    named, first = scorecard.statements(gathered).to_dict("records")
+    assert named["word"] == word and named["number"] == first["number"] == "0.5 [0.25, 0.75]"
+    assert (named["what"], first["what"]) == ("of ten", "the gap")  # the first primary quantity stands in
 
 
 def test_every_statement_is_about_sentences_of_the_paper_and_its_number_is_declared(monkeypatch):

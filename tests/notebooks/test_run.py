@@ -580,6 +580,19 @@ def test_what_reproduce_executed_with_the_same_parameters_is_taken_until_anythin
     assert "00_train" in (project / "figures/embedded/index.html").read_text()  # still about all notebooks
 
 
+@pytest.mark.parametrize("given, kept", [("published-words", ["injected-parameters"]), ("embedded", [])])
+def test_a_notebook_is_committed_with_the_parameters_that_differ_from_its_own(tmp_path, write_notebook, given, kept):
+    path = write_notebook(tmp_path / "02_a.ipynb", "1")
+    executed = nbformat.read(path, 4)
+    injected = v4.new_code_cell(f"# Parameters\ncollection = {given!r}", metadata={"tags": ["injected-parameters"]})
+    executed.cells.insert(2, injected)
+    nbformat.write(executed, tmp_path / "executed.ipynb")
+    files.commit(tmp_path / "executed.ipynb", path)
+    tags = [tag for cell in nbformat.read(path, 4).cells for tag in cell.metadata.get("tags", [])]
+    assert tags == ["parameters", *kept]
+    assert files.injected_parameters(path) == ({"collection": given} if kept else {})
+
+
 def test_widgets_and_notes_of_the_run_are_stripped():
     outputs = [
         v4.new_output("display_data", data={WIDGET_TYPE: {}, "text/plain": "bar"}),
