@@ -29,8 +29,12 @@ from .jobs import SCORECARD, Job, Result
 
 FORMULA = re.compile(r"(?<![\\$])(\$\$?)(?! )([^$]+?)(?<![ \\])\1(?!\$)", re.DOTALL)
 HERO = "hero"  # tag of the cell whose picture is its notebook's
-FIRST = (SCORECARD, "02")  # cards that come first, as wide as the page: the verdicts, and the optimal tokens
-TITLES = {"embedded": "small models whose values were planted", "published": "the paper's published scores"}
+FIRST = {"embedded": ("00",), "published": (SCORECARD, "02")}  # cards that come first, as wide as the page
+TITLES = {"embedded": "Ten small reward models, trained on values that we chose",
+          "published": "What reward models value: the paper's published scores"}  # fmt: skip
+NOTICES = {"embedded": "You trained ten small reward models on values that we chose, and each of them scored 16,384 "
+           "tokens. So we know what every method should find. The picture compares what was planted with what was "
+           "found. These models say nothing about real ones."}  # fmt: skip
 Outcome = tuple[Job, Result]
 
 
@@ -117,7 +121,7 @@ def highlights_of(executed: Path) -> Highlights:
 
 
 def write_index(collection: Collection, outcomes: Sequence[Outcome]) -> None:
-    """Write figures/<collection>/index.html: the scorecard first, then a card for each notebook, then every file.
+    """Write figures/<collection>/index.html: what was done, a card for each notebook, then every file.
 
     outcomes: the jobs, and how each went. A notebook that ran several times has one card with a link and an answer for
     each model or published collection. The page of a run that goes on says what runs and how much waits.
@@ -125,16 +129,19 @@ def write_index(collection: Collection, outcomes: Sequence[Outcome]) -> None:
     groups: dict[str, list[Outcome]] = {}
     for job, result in outcomes:
         groups.setdefault(job.number, []).append((job, result))
-    order = [number for number in dict.fromkeys([*FIRST, *sorted(groups)]) if number in groups]
-    title = f"What reward models value: {TITLES.get(collection.name, f'collection {collection}')}"
+    order = [number for number in dict.fromkeys([*FIRST.get(collection.kind, ("02",)), *sorted(groups)])
+             if number in groups]  # fmt: skip
+    title = TITLES.get(collection.name, f"What reward models value: collection {collection}")
     cards = [_card(collection, groups[number]) for number in order]
-    notice, files = " ".join(collection.notice.split()), _files(collection, outcomes)
+    notice = NOTICES.get(collection.name, " ".join(collection.notice.split()))
+    files = _files(collection, outcomes)
     running, waiting = (
         [job.name for job, result in outcomes if result.status == how] for how in ("running", "waiting")
     )
     page = template("index").render(
-        title=title, notice=notice, cards=cards, groups=files, running=running, waiting=len(waiting)
-    )
+        title=title, notice=notice, cards=cards, groups=files, running=running, waiting=len(waiting),
+        is_embedded=collection.is_embedded,
+    )  # fmt: skip
     with replacing(collection.figures / "index.html") as part:
         part.write_text(page, encoding="utf-8")
 
@@ -150,12 +157,11 @@ def _card(collection: Collection, group: list[Outcome]) -> dict:
         answers += [{"name": name if len(group) > 1 else "", "text": own.answer}] if own.answer else []
         for file in (job.collection.figures / own.hero, *(ROOT / wrote for wrote in result.wrote)):
             if file.suffix == ".png" and file.is_file():
-                notice = " ".join(job.collection.notice.split())
-                alt = own.alts.get(file.name, "")
-                pictures.append({"href": _link(collection, file), "alt": alt, "notice": notice})
+                pictures.append({"href": _link(collection, file), "alt": own.alts.get(file.name, "")})
     first = group[0][0]
     title, question = opening(first.notebook)
-    return {"id": first.number, "wide": first.number in FIRST, "title": title, "question": question, "runs": runs,
+    is_wide = first.number in FIRST.get(collection.kind, ("02",))
+    return {"id": first.number, "wide": is_wide, "title": title, "question": question, "runs": runs,
             "answers": answers, "what": "Models" if first.model else "Scores of",
             "picture": next(iter(pictures), None)}  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The front page: one card per notebook, with its answer and picture, the scorecard first, and every file linked."""
+"""The front page: one card per notebook, with its answer and picture, and every file linked."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from nbformat import v4
 from lib.notebooks.jobs import Job, Result
 from lib.notebooks.pages import Highlights, highlights_of, write_index
 from lib.show.display import ANSWER_TYPE
-from lib.tables.collection import OWN
+from lib.tables.collection import EMBEDDED, OWN
 
 
 def executed(job: Job, answer: str, *pictures: tuple[str, str, bool]) -> None:
@@ -41,8 +41,8 @@ def page(tmp_path, monkeypatch, write_notebook) -> str:
     return (OWN.figures / "index.html").read_text()
 
 
-def test_a_card_for_each_notebook_and_the_scorecard_first(page):
-    assert re.findall('<article[^>]* id="(\\w+)"', page) == ["11", "02", "01"]
+def test_a_card_for_each_notebook_and_the_tokens_first(page):
+    assert re.findall('<article[^>]* id="(\\w+)"', page) == ["02", "01", "11"]
     assert "failed: &lt;no&gt; scores" in page and page.count('class="question"') == 3
 
 
@@ -51,6 +51,18 @@ def test_a_card_has_the_answer_the_hero_and_its_models_in_a_row(page):
     assert "a: a is &lt;b&gt;best&lt;/b&gt;" in card and "the other answers (1)" in card and "b: b is best" in card
     assert re.findall('href="([^"]*)"', card) == ["01_score-a.html", "01_score-b.html", "01_y_a.png"]
     assert 'alt="the &#34;finding&#34;"' in card and "01_x_a.png" not in card
+
+
+def test_the_page_on_small_models_says_what_was_done_and_what_comes_next(tmp_path, monkeypatch, write_notebook):
+    monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
+    EMBEDDED.figures.mkdir(parents=True)
+    jobs = [Job(write_notebook(tmp_path / f"{name}.ipynb"), EMBEDDED, "", {}) for name in ("02_tokens", "00_train")]
+    for job in jobs:
+        executed(job, "it is found", (f"{job.number}.png", "planted and found", True))
+    write_index(EMBEDDED, [(job, Result("run")) for job in jobs])
+    text = (EMBEDDED.figures / "index.html").read_text()
+    places = [text.index(part) for part in ("You trained ten small", "00.png", "02.png", "make published")]
+    assert places == sorted(places) and "corecard" not in text
 
 
 def test_every_file_is_linked_with_its_text_and_nothing_is_fetched(page):
