@@ -1,1 +1,1 @@
-"""What a language model says, and how much of it leaks into rewards (notebook 08)."""
+"""What a language model says, how much of it leaks into rewards, and what training would change (notebooks 09, 10)."""
