@@ -11,7 +11,7 @@ TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --di
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce published score check card compare lab quick test lint same times drills gate
+.PHONY: help install reproduce published score check why card compare lab quick test lint same times drills gate
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -58,6 +58,11 @@ check: $(INSTALLED) ## is a model scored as its makers meant: make check MODEL=p
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make check MODEL=<nickname, hub id or folder>" >&2; exit 2; }
 	@$(ONE_PROCESS)
 	@$(PY) -m lib.run check "$(MODEL)" $(LOADING) $(if $(JSON),--json)
+
+why: $(INSTALLED) ## why do another program's rewards differ: make why MODEL=path/to/model REWARDS=file.csv [JSON=1] [options as for score]
+	@test -n "$(MODEL)" -a -n "$(REWARDS)" || { echo "error: say: make why MODEL=<nickname, hub id or folder> REWARDS=<csv or jsonl>" >&2; exit 2; }
+	@$(ONE_PROCESS)
+	@$(PY) -m lib.run why "$(MODEL)" "$(REWARDS)" $(LOADING) $(if $(JSON),--json)
 
 card: $(INSTALLED) ## one page on what a model values, beside ten published ones: make card MODEL=path/to/model [WORDS=file.csv] [COLLECTION=mine]
 	@test -n "$(MODEL)" || { echo "error: which model? Say: make card MODEL=<nickname, hub id or folder>" >&2; exit 2; }

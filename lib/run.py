@@ -23,6 +23,7 @@ EXAMPLES = """examples:
   python -m lib.run score S-Gem-27B --tokens 500 --prompts greatest   a model of any size, in little memory
   python -m lib.run score path/to/model --replies answers.jsonl      rewards of your own replies
   python -m lib.run check path/to/model                              is it scored as its makers meant?
+  python -m lib.run why path/to/model rewards.csv                    why do another program's rewards differ?
   python -m lib.run card path/to/model                               what it values, beside ten published models
   python -m lib.run compare step-100 step-900                        what changed between two checkpoints
   python -m lib.run import REWARDS.csv --name mine                   rewards of any scorer, for the texts of: export
@@ -42,6 +43,7 @@ class Command(NamedTuple):
     help: str
     function: Callable | str
     arguments: tuple[tuple[tuple, dict], ...] = ()
+    returns_code: bool = False  # the function returns the exit code itself
 
     def call(self, **given) -> int:
         """Return the exit code: 1 where something went wrong."""
@@ -50,7 +52,7 @@ class Command(NamedTuple):
             module, name = function.split(":")
             function = getattr(import_module(module, __package__), name)
         wrong = function(**given)
-        return int(isinstance(wrong, int) and wrong > 0)
+        return int(wrong) if self.returns_code else int(isinstance(wrong, int) and wrong > 0)
 
 
 def argument(*names: str, **options) -> tuple[tuple, dict]:
@@ -154,6 +156,11 @@ COMMANDS = {
     "check": Command("tell whether a model is scored as its makers meant", ".apps.check.checking:print_report", (
         MODEL, *LOADING, argument("--json", action="store_true", dest="as_json", help="the same for machines"),
     )),
+    "why": Command("tell why another program's rewards of some texts differ", ".apps.check.why:why", (
+        MODEL, argument("rewards", metavar="REWARDS", help="csv or jsonl with prompt, reply (or messages) and reward"),
+        *(each for each in LOADING if each[0][0] not in ("--reference", "--beta", "--no-end")),
+        argument("--json", action="store_true", dest="as_json", help="the same for machines"),
+    ), returns_code=True),
     "card": Command("one page on what a model values, beside published models", ".apps.card.page:card", (
         MODEL, *LOADING, COLLECTION,
         argument("--words", metavar="FILE.csv", help="lists of your own: columns word,list"),
@@ -174,7 +181,7 @@ COMMANDS = {
     "verify": Command("compare a real model, run here, with the scores published for it",
                       ".apps.check.verify:print_report", (
         MODEL,
-        argument("--sample", type=int, default=200, help="how many EloEverything items (default: 200)"),
+        argument("--sample", type=int, default=40, help="how many EloEverything items (default: 40)"),
         argument("--seed", type=int, default=0, help="draws the items (default: 0)"),
         *(argument(f"--{option}", help="see lib.models.reward_models.load") for option in ("dtype", "device")),
     )),

@@ -225,8 +225,9 @@ def test_the_published_list_of_shared_texts_differs_in_the_clean_up_and_in_nothi
 def test_every_long_answer_can_be_read_and_is_long(unpacked):
     tokenizer, _ = tokenizers.open_tokenizer("Gemma 2", unpacked)
     lengths = []
-    for prompt, rows in verify.judged_answers().groupby("prompt"):
-        inputs = conversations.inputs_for(tokenizer, prompt, rows["text"].tolist())
+    answers = verify.read_answers(downloads.fetch(verify.REPOSITORY, verify.FILE), 350)
+    for context, rows in answers.groupby("context"):
+        inputs = conversations.inputs_for(tokenizer, json.loads(context)[0]["content"], rows["reply"].tolist())
         lengths += [len(inputs.prefix_ids) + len(suffix) for suffix in inputs.suffixes]
     assert len(lengths) == 700 and np.median(lengths) > 800
     assert max(lengths) < 4096  # within Gemma-2's window, so that all its layers see all of it

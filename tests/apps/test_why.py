@@ -1,0 +1,85 @@
+"""Why rewards differ: causes planted by benchmarks/why.py, which shares no code with the detector."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks import why as planting
+from lib import InputError, run
+from lib.apps.check import why
+
+CASES = ["llama no bos", "llama two bos, sigmoid", "gemma2 last line break cut", "qwen3 usual system turn",
+         "gpt2 left padding without positions", "llama truncated on the left", "encoder Human and Assistant",
+         "encoder another label", "llama random head", "gemma2 soft-capping dropped",
+         "gpt2 end token, sigmoid"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def plant(tmp_path_factory):
+    """Writes the file of one case; returns the case and the file."""
+
+    def write(only: str):
+        case = next(planting.planted(only))
+        return case, planting.write(case, tmp_path_factory.mktemp("why") / "rewards.csv")
+
+    return write
+
+
+def answer_to(case, file, **options):
+    return why.explain(str(case["folder"]), why.read_rewards(file), label=case["label"], device="cpu", **options)
+
+
+@pytest.mark.parametrize("only", CASES)
+def test_a_planted_cause_is_named_and_reproduces_every_row(plant, only):
+    case, file = plant(only)
+    answer = answer_to(case, file)
+    assert answer.code == 1 and planting.is_named(case, answer.line), answer.line
+    assert answer.table["left over"].max() < 1e-3 * answer.table["theirs"].abs().max()
+
+
+@pytest.mark.parametrize("only", ["qwen3 moved head", "encoder shuffled rows"])
+def test_an_unknown_cause_is_not_named(plant, only):
+    answer = answer_to(*plant(only))
+    assert answer.code == 2 and answer.line.startswith("None fits; nearest: "), answer.line
+
+
+def test_the_command_says_it_in_one_line_and_as_json(plant, capsys):
+    case, file = plant("llama nothing")
+    command = ["why", str(case["folder"]), str(file), "--device", "cpu"]
+    assert run.main(command) == 0
+    assert capsys.readouterr().out.startswith("Equal: ")
+    assert run.main([*command, "--bos", "double", "--json"]) == 1  # said to feed two here, while there was one
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdict"] == "named" and found["code"] == 1 and len(found["rows"]) == 30
+    assert found["causes"][0]["text"] == "fed one beginning-of-sequence token"
+
+
+def test_jsonl_and_rows_that_cannot_be_read(tmp_path):
+    file = tmp_path / "rewards.jsonl"
+    turns = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "Love."}]
+    file.write_text("\n".join(json.dumps({"messages": turns, "score": reward}) for reward in (1, 2.5, -0.125)))
+    rows = why.read_rewards(file)
+    assert list(rows["printed"]) == ["1.0", "2.5", "-0.125"] and list(rows["reply"]) == ["Love."] * 3
+    file.write_text("\n".join(json.dumps({"messages": turns, "score": reward}) for reward in (1, None, 2)))
+    with pytest.raises(InputError, match="row 2: the reward"):
+        why.read_rewards(file)
+    file.write_text(json.dumps({"messages": turns, "quality": 1}))
+    with pytest.raises(InputError, match="no column reward"):
+        why.read_rewards(file)
+
+
+def test_half_a_unit_of_the_last_digit():
+    assert list(why.printed_to(["0.5", "12.345", "-1.25"])) == [0.0005] * 3  # zeros at the end may be missing
+    assert list(why.printed_to(["12.35", "1.235", "0.1235"])) == pytest.approx([0.005, 0.0005, 0.00005])  # 4 digits
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_numbers_of_a_format_are_recognised_as_printed(dtype):
+    exact = torch.tensor(np.random.default_rng(0).normal(0, 3, 30)).to(getattr(torch, dtype)).double().numpy()
+    printed = [f"{number:.6f}" for number in exact]
+    rewards, slack = np.array(printed, dtype=float), why.printed_to(printed)
+    name, half = why.format_of(rewards, slack)
+    assert name == dtype and (half > 0).all()
+    assert why.format_of(rewards + 1e-4, slack)[0] == "float32"
