@@ -161,9 +161,15 @@ def test_tracked_files_are_small():
 
 
 def test_nothing_that_runs_make_is_tracked():
-    made = ("data/scores/", "data/models/", "data/cache/", "data/explorer/", "data/book/", ".venv/")
+    made = ("data/scores/", "data/models/", "data/cache/", "data/explorer/", "data/book/", ".venv/", "figures/embedded/")
     names = [path.relative_to(ROOT).as_posix() for path in tracked()]
     assert [name for name in names if name.startswith(made) or name.endswith((".pyc", ".bin", ".pt", ".pkl"))] == []
+
+
+def test_the_page_on_data_names_every_tracked_entry_of_data():
+    tracked_entries = {path.relative_to(ROOT / "data").parts[0] for path in tracked() if ROOT / "data" in path.parents}
+    named = re.findall(r"^\| `([\w.]+)/?` \|", (ROOT / "data" / "README.md").read_text(), re.MULTILINE)
+    assert sorted(named) == named and set(named) == tracked_entries - {"README.md"}
 
 
 def test_no_tracked_text_names_a_folder_of_somebodys_machine():
