@@ -16,7 +16,7 @@ from benchmarks.calibration.plan import PROMPTS, VERSIONS, Measured, Planned
 from lib import ROOT, InputError
 from lib.io import lock, replacing
 from lib.models.hardware import each
-from lib.planted import bases, planting
+from lib.planted import bases, planting, reading
 from lib.planted import reward_models as small_models
 from lib.scoring import engine
 from lib.tables import lexicons
@@ -33,7 +33,7 @@ def words() -> pd.DataFrame:
     Columns: as from planting.word_values; rated, whether VADER lists it; afinn, its grade there (NaN: none); held_out.
     A model's whole vocabulary has twice as many entries, of which no estimator reads the other half.
     """
-    of_base = [set(small_models.vocabulary_words(bases.load_base(base)[0])) for base in VERSIONS]
+    of_base = [set(reading.vocabulary_words(bases.load_base(base)[0])) for base in VERSIONS]
     values = planting.word_values(sorted(word for word in set.intersection(*of_base) if not is_nonword(word)))
     rated = values["word"].isin(planting.sentiment().index)
     afinn = lexicons.load("afinn").corrected.set_index("word")["sentiment"]

@@ -11,11 +11,10 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from .. import ROOT
-from ..models import shared_prefix
 from ..models.hardware import one_thread
 from ..models.reward_models import RewardModel
 from ..scoring import engine
-from . import planting, training
+from . import planting, reading, training
 from .reward_models import new_model
 
 RATERS = planting.profile("E-Gem-64")  # who value nothing but sentiment
@@ -75,9 +74,8 @@ def train(pairs: pd.DataFrame, *, seed: int = 0, steps: int = STEPS) -> RewardMo
         def loss_at(step: int) -> torch.Tensor:
             preferred = rng.integers(len(pairs), size=BATCH)
             both = np.concatenate([preferred, preferred + len(pairs)])
-            prefix, longest = shared_prefix.read_prefix(model, inputs), int(lengths[both].max())
-            hidden = shared_prefix.hidden_after(model, prefix, suffixes[both, :longest], lengths[both] - 1)
-            return planting.preference_loss(*model.head(hidden, prefix.gate).split(BATCH))
+            [rewards] = reading.rewards_of(model, [inputs], [(suffixes[both], lengths[both])])
+            return planting.preference_loss(*rewards.split(BATCH))
 
         parameters = [*model.backbone.parameters(), *model.head.parameters()]
         training.fit(parameters, loss_at, steps, groups=[{"params": parameters, "lr": 4e-3}])

@@ -38,6 +38,7 @@ from .saving import TRAINED
 BASES = {"gem": ("LM-Gem", "LM-Gem-it"), "lla": ("LM-Lla", "LM-Lla-it")}  # base -> pretrained, instruction-tuned
 LIKE = {"gem": "E-Gem-64", "lla": "F-Lla-64"}  # reward models of the base, whose shape they have
 TEMPLATES = {"gem": "gem-2", "lla": "lla-3"}  # the chat templates of their instruction-tuned models
+SIZE = 500  # of a training, in the unit of the reward models' layers x width
 ANSWERS = 12_000  # conversations that the instruction-tuned models read
 SENTENCE = re.compile(r"[A-Z][A-Za-z0-9 ,;:'\"()\-]*[.]")  # of words, not of code
 
@@ -237,9 +238,9 @@ def loss_of(model, examples: Examples, some: Sequence[int], reduction: str = "me
     inputs, targets = examples.batch(some)
     learned = targets >= 0
     hidden = model.model(input_ids=inputs, use_cache=False).last_hidden_state[learned]
-    logits = model.get_output_embeddings()(hidden)  # (tokens, vocabulary), only where something is learned
-    if cap := getattr(model.config, "final_logit_softcapping", None):
-        logits = cap * torch.tanh(logits / cap)
+    output, cap = model.get_output_embeddings(), getattr(model.config, "final_logit_softcapping", None)
+    # (tokens, vocabulary), only where something is learned; the narrow side is divided, which is cheaper
+    logits = cap * torch.tanh(output(hidden / cap)) if cap else output(hidden)
     return cross_entropy(logits, targets[learned], reduction=reduction)
 
 
@@ -344,19 +345,27 @@ def save(trained: TrainedLanguageModel, made_from: str, folder: Path = TRAINED) 
     return saving.save(trained.report, made_from, folder, write)
 
 
+def jobs(some: Sequence[str] = tuple(BASES), *, folder: Path = TRAINED, **settings) -> list[saving.Job]:
+    """Return the trainings of some bases' language models.
+
+    A model is there if it was made by this code, from these files, with these settings (of `train`), by this version of
+    Python.
+    """
+    return [
+        saving.Job(BASES[base], fingerprint(base, **settings), (base, settings), folder, _train_and_save, SIZE)
+        for base in some
+    ]
+
+
 def train_all(
-    some: Sequence[str] = tuple(BASES), *, folder: Path = TRAINED, processes: int | None = None,
-    progress: bool = True, **settings,
+    some: Sequence[str] = tuple(BASES), *, processes: int | None = None, progress: bool = True, **settings
 ) -> pd.DataFrame:  # fmt: skip
     """Train and save the language models of some bases that are not there yet; return a row per nickname.
 
-    A model is there if it was made by this code, from these files, with these settings (of `train`), by this version of
-    Python. Columns are those of its report, and `trained`: whether it was trained now. Raise InputError if a model does
-    not beat the unigram baseline. A script that calls this needs `if __name__ == "__main__":`, because each process
-    imports it anew.
+    Settings are those of `jobs`. Columns are those of a training's report, and `trained`: whether it was missing.
+    Raise InputError if a model does not beat the unigram baseline. See `saving.train_missing`.
     """
-    jobs = [saving.Job(BASES[base], fingerprint(base, **settings), (base, settings), folder) for base in some]
-    return saving.train_missing(jobs, _train_and_save, processes=processes, progress=progress)
+    return saving.train_missing(jobs(some, **settings), processes=processes, progress=progress)
 
 
 def _train_and_save(job: saving.Job) -> None:

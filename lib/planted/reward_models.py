@@ -15,115 +15,39 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-import wordfreq
 from scipy.stats import kendalltau
 from torch import Tensor
 from transformers import AutoModel
 
 from .. import ROOT, InputError
-from ..models import conversations, reward_models, shared_prefix
+from ..models import reward_models
+from ..models.conversations import Inputs
 from ..models.hardware import one_thread
 from ..models.heads import new_head
 from ..models.reward_models import RewardModel
-from ..tables.words import is_nonword, is_word
 from . import bases, saving, training
 from .planting import (
-    COMMON_ZIPF,
     GREATEST,
     SHIPPED,
     WORST,
     Profile,
     draw_preferences,
-    is_held_out,
-    planted_utility,
     preference_loss,
     profile,
     profiles,
-    sentiment,
     training_prompts,
-    word_kinds,
-    word_values,
 )
+from .reading import Replies, make_replies, rewards_of
 from .saving import TRAINED
 
 STEPS = 360
-LONGEST = 4  # token ids; longer replies are left out of training
 ENDS = {1: GREATEST, -1: WORST}  # polarity -> the prompt after which a trained model is judged
 
-# Code that decides the weights, beside saving.CODE: this file, the heads, and how a conversation becomes token ids.
-CODE = (Path(__file__), ROOT / "lib" / "models" / "heads.py", ROOT / "lib" / "models" / "conversations.py")
-
-
-# --- prompts and replies ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Replies:
-    """Replies of one to three words, as one model reads them after any prompt.
-
-    - values: of word_values, for all words that occur
-    - words: (replies, 3) rows of values, -1 where there is none
-    - suffixes: (replies, longest) ids of reply and closing, padded with 0
-    - lengths: (replies,) without the padding
-    - held_out: (replies,) whether any word is held out
-    """
-
-    texts: tuple[str, ...]
-    values: pd.DataFrame
-    words: np.ndarray
-    suffixes: Tensor
-    lengths: Tensor
-    held_out: np.ndarray
-
-    def utility(self, profile: Profile, polarity: int) -> np.ndarray:
-        """Return the planted utility of every reply, (replies,): the mean over its words."""
-        of_word = np.append(planted_utility(profile, self.values, polarity), 0.0)  # row -1, no word, adds nothing
-        return of_word[self.words].sum(1) / (self.words >= 0).sum(1)
-
-
-def vocabulary_words(tokenizer) -> list[str]:
-    """Return the words of preferences, sorted: rated words, planted kinds, and common words of the vocabulary.
-
-    They are in small letters. Code-like entries of the vocabulary are added unchanged. Fragments and other scripts are
-    left out.
-    """
-    texts = {text.strip() for text in conversations.vocabulary(tokenizer)["text"]} - set(tokenizer.all_special_tokens)
-    english = {text.lower() for text in texts if text.isascii() and is_word(text)}
-    common = {word for word in english if wordfreq.zipf_frequency(word, "en", wordlist="large") > COMMON_ZIPF}
-    nonwords = {text for text in texts if text.isascii() and is_nonword(text)}
-    return sorted({*sentiment().index, *word_kinds().index, *common, *nonwords})
-
-
-def make_replies(model: RewardModel, rng: np.random.Generator, phrases: int = 4000) -> Replies:
-    """Return every word, some words with a capital, short phrases, and words with a blank where that is one token."""
-    values = word_values(vocabulary_words(model.tokenizer))
-    words, n = values["word"].tolist(), len(values)
-    capitalised = rng.choice(n, n // 5, replace=False)
-    loose = [rng.choice(n, size, replace=False).tolist() for size in rng.integers(2, 4, phrases)]
-    texts = [
-        *words,
-        *(words[i].capitalize() for i in capitalised),
-        *(" ".join(words[i] for i in some) for some in loose),
-    ]
-    encoded = model.tokenizer([f" {word}" for word in words], add_special_tokens=False)["input_ids"]
-    blank = {i: ids[0] for i, ids in enumerate(encoded) if len(ids) == 1}  # word -> its token after a blank
-    rows = [*([i] for i in range(n)), *([i] for i in capitalised), *loose, *([i] for i in blank)]
-    read = [model.inputs_for(GREATEST, texts)]
-    read += [model.inputs_for(GREATEST, [(token_id,) for token_id in blank.values()], reply_mode="ids")]
-    suffixes = [inputs.suffixes[group] for inputs in read for group in inputs.group]
-    texts += [f" {words[i]}" for i in blank]
-    short = [i for i, suffix in enumerate(suffixes) if len(suffix) <= LONGEST + 2]  # two closing ids at most
-    return _as_replies([texts[i] for i in short], values, [rows[i] for i in short], [suffixes[i] for i in short])
-
-
-def _as_replies(texts: list[str], values: pd.DataFrame, rows: list[list[int]], suffixes: list[tuple]) -> Replies:
-    lengths = torch.tensor([len(suffix) for suffix in suffixes])
-    filled = torch.zeros(len(suffixes), int(lengths.max()), dtype=torch.long)
-    for i, suffix in enumerate(suffixes):
-        filled[i, : len(suffix)] = torch.tensor(suffix)
-    words = np.array([row + [-1] * (3 - len(row)) for row in rows])
-    held_out = np.append(values["word"].map(is_held_out), False)[words].any(1)
-    return Replies(tuple(texts), values, words, filled, lengths, held_out)
+# Code that decides the weights, beside saving.CODE: the heads, and how a conversation becomes token ids.
+CODE = tuple(
+    ROOT / "lib" / f"{name}.py"
+    for name in ("planted/reward_models", "planted/reading", "models/heads", "models/conversations")
+)
 
 
 # --- models -------------------------------------------------------------------------------------------------------
@@ -169,18 +93,6 @@ class TrainedModel:
     losses: tuple[float, ...] = ()
 
 
-def rewards_of(model: RewardModel, prefix: shared_prefix.Prefix, replies: Replies, some: np.ndarray) -> Tensor:
-    """Return rewards of some of the replies (indices) after the prefix, (some,); gradients reach the prefix too."""
-    lengths = replies.lengths[some]
-    shortest = lengths == lengths.min()  # most are one token; they go by themselves, so that little is filled up
-    hidden = torch.empty(len(lengths), model.backbone.config.hidden_size)  # (some, d)
-    for which in (shortest, ~shortest):
-        if which.any():
-            suffixes, last = replies.suffixes[some][which][:, : int(lengths[which].max())], lengths[which] - 1
-            hidden[which] = shared_prefix.hidden_after(model, prefix, suffixes, last)
-    return model.head(hidden, prefix.gate)
-
-
 def train(
     profile: Profile, *, seed: int = 0, steps: int = STEPS, batch: int = 512, pairs: int = 2048, rate: float = 4e-3,
     watch: Callable[[int, RewardModel], object] | None = None,
@@ -216,21 +128,25 @@ def _losses(
     model: RewardModel, replies: Replies, profile: Profile, batch: int, pairs: int, rng: np.random.Generator
 ) -> Callable[[int], Tensor]:
     """Return a function that gives the loss of one step: the mean over a random prompt of each polarity."""
-    prompts: dict[int, list[shared_prefix.Inputs]] = {1: [], -1: []}
+    prompts: dict[int, list[Inputs]] = {1: [], -1: []}
     for prompt, polarity in training_prompts().items():
         prompts[polarity].append(model.inputs_for(prompt, ["love"]))
     utility = {polarity: replies.utility(profile, polarity) for polarity in prompts}
     shown = np.flatnonzero(~replies.held_out)
 
-    def loss(polarity: int, inputs: shared_prefix.Inputs) -> Tensor:
-        some = rng.choice(shown, batch // 2, replace=False)
-        preferred, rejected = draw_preferences(utility[polarity][some], pairs // 2, rng)
-        rewards = rewards_of(model, shared_prefix.read_prefix(model, inputs), replies, some)
-        return preference_loss(rewards[preferred], rewards[rejected])
-
     def loss_at(step: int) -> Tensor:
-        asked = {polarity: inputs[rng.integers(len(inputs))] for polarity, inputs in prompts.items()}
-        return sum(loss(*one_prompt) for one_prompt in asked.items()) / 2
+        asked = [inputs[rng.integers(len(inputs))] for inputs in prompts.values()]
+        read, choices = [], []
+        for polarity in prompts:
+            some = rng.choice(shown, batch // 2, replace=False)
+            read.append(replies.read(some))
+            choices.append(draw_preferences(utility[polarity][some], pairs // 2, rng))
+        rewards = rewards_of(model, asked, read)
+        losses = [
+            preference_loss(r[preferred], r[rejected])
+            for r, (preferred, rejected) in zip(rewards, choices, strict=True)
+        ]
+        return sum(losses) / 2
 
     return loss_at
 
@@ -258,9 +174,9 @@ def _judge(model: RewardModel, replies: Replies, profile: Profile) -> dict[str, 
     single = np.flatnonzero((replies.words >= 0).sum(1) == 1)
     held_out, accuracy, rewards = replies.held_out[single], {"seen": [], "held_out": []}, {}
     for polarity, prompt in ENDS.items():
+        asked = [model.inputs_for(prompt, ["love"])]
         with torch.no_grad():
-            prefix = shared_prefix.read_prefix(model, model.inputs_for(prompt, ["love"]))
-            parts = [rewards_of(model, prefix, replies, part) for part in np.array_split(single, 8)]
+            parts = [rewards_of(model, asked, [replies.read(part)])[0] for part in np.array_split(single, 8)]
         rewards[polarity] = torch.cat(parts).numpy()
         utility = replies.utility(profile, polarity)[single]
         for name, which in (("seen", ~held_out), ("held_out", held_out)):
@@ -316,24 +232,30 @@ def save(trained: TrainedModel, folder: Path = TRAINED) -> Path:
     return saving.save(trained.report, made_from, folder, write)
 
 
+def jobs(
+    some: Sequence[Profile] | None = None, *, seed: int = 0, steps: int = STEPS, folder: Path = TRAINED
+) -> list[saving.Job]:  # fmt: skip
+    """Return the trainings of some profiles' models, of the ten that ship if none are given.
+
+    A model is there if it was made by this code, from this profile and these files.
+    """
+    some = [profile(nickname) for nickname in profiles().index] if some is None else list(some)
+    return [
+        saving.Job((planted.nickname,), fingerprint(planted, seed=seed, steps=steps), (planted, seed, steps),
+                   folder, _train_and_save, planted.layers * planted.hidden)
+        for planted in some
+    ]  # fmt: skip
+
+
 def train_all(
-    some: Sequence[Profile] | None = None, *, seed: int = 0, steps: int = STEPS, folder: Path = TRAINED,
-    processes: int | None = None, progress: bool = True,
+    some: Sequence[Profile] | None = None, *, processes: int | None = None, progress: bool = True, **settings
 ) -> pd.DataFrame:  # fmt: skip
     """Train and save the models of some profiles that are not there yet; return a row per nickname.
 
-    Without profiles, these are the ten that ship. A model is there if it was made by this code, from this profile and
-    these files. `processes` is how many models to train at once, None for one per core. Columns are those of its
-    report, and `trained`: whether it was trained now. Raise InputError if a model does not converge. A script that
-    calls this needs `if __name__ == "__main__":`, because each process imports it anew.
+    Settings are those of `jobs`. Columns are those of a training's report, and `trained`: whether it was missing.
+    Raise InputError if a model does not converge. See `saving.train_missing`.
     """
-    some = [profile(nickname) for nickname in profiles().index] if some is None else list(some)
-    jobs = [
-        saving.Job((planted.nickname,), fingerprint(planted, seed=seed, steps=steps), (planted, seed, steps),
-                   folder, planted.layers * planted.hidden)
-        for planted in some
-    ]  # fmt: skip
-    return saving.train_missing(jobs, _train_and_save, processes=processes, progress=progress)
+    return saving.train_missing(jobs(some, **settings), processes=processes, progress=progress)
 
 
 def _train_and_save(job: saving.Job) -> None:

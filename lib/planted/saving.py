@@ -18,6 +18,7 @@ from ..io import hash_of_code
 from ..models.hardware import each
 
 TRAINED = ROOT / "data" / "models"  # the trained models
+FIRST = "A-Gem-96"  # trained first, because most notebooks on small models read it
 REPORT = "training.json"  # in the folder of a trained model: how its training went, and from what
 
 # Code that decides the weights of every embedded model. Of what else they are computed with, lib.scoring and the bodies
@@ -29,21 +30,29 @@ CODE = tuple(ROOT / "lib" / name for name in ("tables/words.py", *(f"planted/{na
 
 @dataclass(frozen=True)
 class Job:
-    """Models that one training makes: their nicknames, what decides their weights, and the arguments of the training.
+    """Models that one training makes: their nicknames, what decides their weights, and how they are trained and saved.
 
-    `size` says how long it takes in comparison with other trainings, in any unit.
+    `train` trains and saves the models of a job, and is importable by name. `arguments` are what it needs. `size` says
+    how long it takes in comparison with other trainings, in any unit.
     """
 
     nicknames: tuple[str, ...]
     fingerprint: str
     arguments: tuple
     folder: Path
+    train: Callable[["Job"], None]
     size: int = 1
 
     def is_done(self) -> bool:
         """Return whether the folder holds all these models, made from what the fingerprint stands for."""
         reports = [report_of(nickname, self.folder) or {} for nickname in self.nicknames]
         return all(report.get("fingerprint") == self.fingerprint for report in reports)
+
+    def run(self) -> None:
+        """Train and save the models, if no other process did so meanwhile; wait for one that is at it."""
+        with FileLock(self.folder / f".{self.nicknames[0]}.lock"):
+            if not self.is_done():
+                self.train(self)
 
 
 def fingerprint(settings: Sequence, code: Iterable[Path], shipped: Iterable[Path]) -> str:
@@ -85,26 +94,23 @@ def report_of(nickname: str, folder: Path = TRAINED) -> dict | None:
     return report if isinstance(report, dict) and report.get("nickname") == nickname else None
 
 
-def train_missing(
-    jobs: Sequence[Job], train_and_save: Callable[[Job], None], *, processes: int | None = None, progress: bool = True
-) -> pd.DataFrame:
+def train_missing(jobs: Sequence[Job], *, processes: int | None = None, progress: bool = True) -> pd.DataFrame:
     """Train the models that are not there yet; return how every training went, one row per nickname.
 
-    `train_and_save` does a job, and is importable by name, because each process imports it anew. `processes` is how
-    many jobs run at once, None for one per core. Columns: those of the models' reports, and `trained`, whether it was
-    trained now. If another process is training into the folder, wait for it, and then use its models.
+    `processes` is how many jobs run at once, None for one per core. Each model is saved when it is finished. Columns:
+    those of the models' reports, and `trained`, whether it was missing before. A script that calls this needs `if
+    __name__ == "__main__":`, because each process imports it anew.
     """
-    missing = [job for job in jobs if not job.is_done()]
-    if missing:
-        missing[0].folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(missing[0].folder / ".training.lock"):
-            # The largest first, so that no core is left at the end with a long training of its own.
-            missing = sorted((job for job in missing if not job.is_done()), key=lambda job: -job.size)
-            for path in (job.folder / nickname / REPORT for job in missing for nickname in job.nicknames):
-                if path.exists() and report_of(path.parent.name, path.parent.parent) is None:
-                    tqdm.write(f"{path} is damaged, so {path.parent.name} is trained again")
-            with tqdm(total=len(missing), unit=" trainings", disable=not (progress and missing)) as bar:
-                for _ in each(train_and_save, missing, processes or os.cpu_count() or 1):
-                    bar.update()
+    # The largest first, so that no core is left at the end with a long training of its own.
+    missing = sorted(
+        (job for job in jobs if not job.is_done()), key=lambda job: (FIRST not in job.nicknames, -job.size)
+    )
+    for path in (job.folder / nickname / REPORT for job in missing for nickname in job.nicknames):
+        path.parent.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and report_of(path.parent.name, path.parent.parent) is None:
+            tqdm.write(f"{path} is damaged, so {path.parent.name} is trained again")
+    with tqdm(total=len(missing), unit=" trainings", disable=not (progress and missing)) as bar:
+        for _ in each(Job.run, missing, processes or os.cpu_count() or 1):
+            bar.update()
     table = pd.DataFrame([report_of(name, job.folder) for job in jobs for name in job.nicknames]).set_index("nickname")
     return table.assign(trained=table.index.isin([nickname for job in missing for nickname in job.nicknames]))

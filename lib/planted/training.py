@@ -20,7 +20,7 @@ def fit(
     - groups: the same parameters in the form that torch's optimizers take, each group with its `lr`
     - decay_from: the step after which the rate falls (see `rate_share`)
     """
-    optimizer = torch.optim.AdamW(groups, betas=BETAS, weight_decay=WEIGHT_DECAY)
+    optimizer = torch.optim.AdamW(groups, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_share(step, steps, decay_from))
     losses = []
     for step in range(steps):

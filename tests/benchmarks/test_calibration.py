@@ -14,6 +14,7 @@ import statsmodels.api as sm
 
 from benchmarks.calibration import estimators, measuring, method, plan, report
 from lib import InputError
+from lib.planted import reading
 from lib.planted import reward_models as small_models
 from lib.planted.planting import planted_utility
 
@@ -256,8 +257,8 @@ def test_a_killed_run_goes_on_with_the_next_model(tmp_path, trainings, words):
 @pytest.fixture
 def few_words(monkeypatch, words):
     """One word in twenty is learned and measured."""
-    of_vocabulary, make_replies = small_models.vocabulary_words, small_models.make_replies
-    monkeypatch.setattr(small_models, "vocabulary_words", lambda tokenizer: of_vocabulary(tokenizer)[::20])
+    of_vocabulary, make_replies = reading.vocabulary_words, reading.make_replies
+    monkeypatch.setattr(reading, "vocabulary_words", lambda tokenizer: of_vocabulary(tokenizer)[::20])
     monkeypatch.setattr(small_models, "make_replies", partial(make_replies, phrases=40))
     few = words.iloc[::20].reset_index(drop=True)
     monkeypatch.setattr(measuring, "words", lambda: few)

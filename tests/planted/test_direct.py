@@ -12,8 +12,7 @@ from lib.apps.card import measures
 from lib.models import conversations, reward_models
 from lib.models import language_models as loading
 from lib.models.hardware import one_thread
-from lib.planted import bases, language_models, planting, recovery, training
-from lib.planted import reward_models as small_models
+from lib.planted import bases, language_models, planting, reading, recovery, training
 from lib.scoring import engine, implicit
 from lib.tables.prompts import read_prompts
 
@@ -23,7 +22,7 @@ PAIRS, RATE, STEPS = 1024, 2e-3, 120
 
 def one_token_words(model: implicit.ImplicitRewardModel) -> tuple[list[str], torch.Tensor]:
     """Return the words that the model reads as one token after a prompt, and their token ids, (words,)."""
-    words = small_models.vocabulary_words(model.tokenizer)
+    words = reading.vocabulary_words(model.tokenizer)
     inputs = model.inputs_for(planting.GREATEST, words)
     read = {word: inputs.reply_ids[group] for word, group in zip(words, inputs.group, strict=True)}
     token_ids = {word: ids[0] for word, ids in read.items() if len(ids) == 1}

@@ -11,8 +11,8 @@ from plain_profile import PLAIN
 from transformers import AutoTokenizer
 
 from lib import InputError
-from lib.models import reward_models, shared_prefix
-from lib.planted import planting, saving
+from lib.models import reward_models
+from lib.planted import planting, reading, saving
 from lib.planted import reward_models as small_models
 from lib.scoring import engine
 
@@ -28,7 +28,7 @@ def test_pair_accuracy_counts_clear_pairs_only():
 
 @pytest.fixture(scope="module")
 def replies():
-    return small_models.make_replies(small_models.new_model(PLAIN, 0), np.random.default_rng(0), phrases=300)
+    return reading.make_replies(small_models.new_model(PLAIN, 0), np.random.default_rng(0), phrases=300)
 
 
 def test_no_stem_is_both_seen_and_held_out(replies):
@@ -51,14 +51,17 @@ def test_utility_of_a_phrase_is_the_mean_over_its_words(replies):
         assert replies.texts[i] == " ".join(words)
 
 
-def test_training_reads_replies_as_scoring_does(replies):
-    model = small_models.new_model(replace(PLAIN, head="armorm"), seed=3)
-    some = np.random.default_rng(1).choice(len(replies.texts), 40, replace=False)
-    some = np.array([i for i in some if replies.texts[i][0] != " "])
-    prefix = shared_prefix.read_prefix(model, model.inputs_for(planting.WORST, ["love"]))
-    ours = small_models.rewards_of(model, prefix, replies, some).detach().numpy()
-    texts = [replies.texts[i] for i in some]
-    assert ours == pytest.approx(engine.score_replies(model, planting.WORST, texts), abs=1e-5)
+@pytest.mark.parametrize("nickname", ["A-Gem-96", "A-Lla-64", "F-Lla-64"])
+def test_training_reads_both_prompts_in_one_pass_as_scoring_reads_each(replies, nickname):
+    model, rng = small_models.new_model(planting.profile(nickname), seed=3), np.random.default_rng(1)
+    replies = reading.make_replies(model, rng, phrases=300)
+    without_blank = np.array([i for i, text in enumerate(replies.texts) if text[0] != " "])
+    some = {planting.WORST: rng.choice(without_blank, 40), planting.GREATEST: rng.choice(without_blank, 30)}
+    asked = [model.inputs_for(prompt, ["love"]) for prompt in some]
+    found = reading.rewards_of(model, asked, [replies.read(which) for which in some.values()])
+    for ours, (prompt, which) in zip(found, some.items(), strict=True):
+        texts = [replies.texts[i] for i in which]
+        assert ours.detach().numpy() == pytest.approx(engine.score_replies(model, prompt, texts), abs=1e-5)
 
 
 # --- training -----------------------------------------------------------------------------------------------------
@@ -69,9 +72,9 @@ SHORT = {"steps": 3, "batch": 64, "pairs": 64}
 @contextmanager
 def reading_few_words():
     """Trainings that need not learn anything read one word in forty."""
-    words, make_replies = small_models.vocabulary_words, small_models.make_replies
+    words, make_replies = reading.vocabulary_words, reading.make_replies
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(small_models, "vocabulary_words", lambda tokenizer: words(tokenizer)[::40])
+        patch.setattr(reading, "vocabulary_words", lambda tokenizer: words(tokenizer)[::40])
         patch.setattr(small_models, "make_replies", partial(make_replies, phrases=40))
         yield
 

@@ -3,9 +3,12 @@
 import ast
 import pickle
 import shutil
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from plain_profile import PLAIN
 
 from lib import ROOT
@@ -102,13 +105,17 @@ def test_edited_code_trains_anew_what_it_decides(code, name, old, new, stale):
 # --- folders ------------------------------------------------------------------------------------------------------
 
 
-def job(folder: Path, *nicknames: str) -> saving.Job:
-    return saving.Job(nicknames, "made-from-this", ("settings",), folder)
-
-
 def write_reports(job: saving.Job) -> None:
     for nickname in job.nicknames:
         saving.save({"nickname": nickname}, job.fingerprint, job.folder, lambda folder: folder.mkdir())
+
+
+def train_nothing(job: saving.Job) -> None:
+    pytest.fail("trained again")
+
+
+def job(folder: Path, *nicknames: str, train=write_reports) -> saving.Job:
+    return saving.Job(nicknames, "made-from-this", ("settings",), folder, train)
 
 
 def test_a_job_is_done_when_all_its_models_are_there(tmp_path):
@@ -117,7 +124,7 @@ def test_a_job_is_done_when_all_its_models_are_there(tmp_path):
     assert not pair.is_done()
     write_reports(job(tmp_path, "LM-it"))
     assert pair.is_done()
-    assert not saving.Job(pair.nicknames, "made-from-that", (), tmp_path).is_done()
+    assert not saving.Job(pair.nicknames, "made-from-that", (), tmp_path, write_reports).is_done()
     assert pickle.loads(pickle.dumps(pair)) == pair  # it can be given to another process
 
 
@@ -147,27 +154,35 @@ def test_a_damaged_report_is_told_and_the_model_trained_again(tmp_path, capsys, 
     write_reports(spoilt)
     (tmp_path / "A" / "training.json").write_bytes(DAMAGED[damage])
     assert saving.report_of("A", tmp_path) is None
-    table = saving.train_missing([whole, spoilt], write_reports, processes=1, progress=False)
+    table = saving.train_missing([whole, spoilt], processes=1, progress=False)
     assert table["trained"].to_dict() == {"W": False, "A": True}
     [told] = capsys.readouterr().out.splitlines()
     assert told == f"{tmp_path / 'A' / 'training.json'} is damaged, so A is trained again"
-    again = saving.train_missing([whole, spoilt], None, processes=1, progress=False)  # training would fail
+    current = [replace(one, train=train_nothing) for one in (whole, spoilt)]
+    again = saving.train_missing(current, processes=1, progress=False)
     assert not again["trained"].any() and capsys.readouterr().out == ""
 
 
-def test_what_another_process_trained_meanwhile_is_taken(tmp_path, monkeypatch):
-    class Lock:
-        """Is free when another process has trained what is missing."""
+def test_what_another_process_trained_meanwhile_is_taken(tmp_path):
+    wanted = job(tmp_path, "A", train=train_nothing)
+    waited = threading.Event()
+    with FileLock(tmp_path / ".A.lock", thread_local=False):
+        thread = threading.Thread(target=lambda: (wanted.run(), waited.set()))
+        thread.start()
+        assert not waited.wait(0.2)
+        write_reports(wanted)
+    thread.join(10)
+    assert waited.is_set() and wanted.is_done()
 
-        def __init__(self, path):
-            assert path.parent == tmp_path
 
-        def __enter__(self):
-            write_reports(job(tmp_path, "A"))
+def test_one_model_is_trained_first_and_then_the_largest(tmp_path):
+    order = []
 
-        def __exit__(self, *error):
-            pass
+    def train(job: saving.Job) -> None:
+        order.append(job.nicknames[0])
+        write_reports(job)
 
-    monkeypatch.setattr(saving, "FileLock", Lock)
-    table = saving.train_missing([job(tmp_path, "A")], None, processes=1, progress=False)  # training would fail
-    assert table["trained"].to_dict() == {"A": False}
+    sizes = {"small": 1, "large": 3, saving.FIRST: 2}
+    jobs = [saving.Job((name,), "made", (), tmp_path, train, size) for name, size in sizes.items()]
+    assert saving.train_missing(jobs, processes=1, progress=False)["trained"].all()
+    assert order == [saving.FIRST, "large", "small"]

@@ -1,0 +1,164 @@
+"""Replies to train on, and how a small reward model reads replies to several prompts in one pass.
+
+A step of training holds little arithmetic, so its time is the number of calls. All tokens of a step stand in one row:
+first the prompts, then the replies, one after another and without padding. A token sees the earlier tokens of its own
+prompt and of its own reply.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+import wordfreq
+from torch import Tensor
+from transformers import AttentionInterface
+
+from ..models import conversations, shared_prefix
+from ..models.conversations import Inputs
+from ..models.reward_models import RewardModel
+from ..tables.words import is_nonword, is_word
+from .planting import COMMON_ZIPF, GREATEST, Profile, is_held_out, planted_utility, sentiment, word_kinds, word_values
+
+LONGEST = 4  # token ids; longer replies are left out of training
+
+
+@dataclass(frozen=True)
+class Replies:
+    """Replies of one to three words, as one model reads them after any prompt.
+
+    - values: of word_values, for all words that occur
+    - words: (replies, 3) rows of values, -1 where there is none
+    - suffixes: (replies, longest) ids of reply and closing, padded with 0
+    - lengths: (replies,) without the padding
+    - held_out: (replies,) whether any word is held out
+    """
+
+    texts: tuple[str, ...]
+    values: pd.DataFrame
+    words: np.ndarray
+    suffixes: Tensor
+    lengths: Tensor
+    held_out: np.ndarray
+
+    def read(self, some: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Return suffixes and lengths of some of the replies (indices), as `rewards_of` takes them."""
+        return self.suffixes[some], self.lengths[some]
+
+    def utility(self, profile: Profile, polarity: int) -> np.ndarray:
+        """Return the planted utility of every reply, (replies,): the mean over its words."""
+        of_word = np.append(planted_utility(profile, self.values, polarity), 0.0)  # row -1, no word, adds nothing
+        return of_word[self.words].sum(1) / (self.words >= 0).sum(1)
+
+
+def vocabulary_words(tokenizer) -> list[str]:
+    """Return the words of preferences, sorted: rated words, planted kinds, and common words of the vocabulary.
+
+    They are in small letters. Code-like entries of the vocabulary are added unchanged. Fragments and other scripts are
+    left out.
+    """
+    texts = {text.strip() for text in conversations.vocabulary(tokenizer)["text"]} - set(tokenizer.all_special_tokens)
+    english = {text.lower() for text in texts if text.isascii() and is_word(text)}
+    common = {word for word in english if wordfreq.zipf_frequency(word, "en", wordlist="large") > COMMON_ZIPF}
+    nonwords = {text for text in texts if text.isascii() and is_nonword(text)}
+    return sorted({*sentiment().index, *word_kinds().index, *common, *nonwords})
+
+
+def make_replies(model: RewardModel, rng: np.random.Generator, phrases: int = 4000) -> Replies:
+    """Return every word, some words with a capital, short phrases, and words with a blank where that is one token."""
+    values = word_values(vocabulary_words(model.tokenizer))
+    words, n = values["word"].tolist(), len(values)
+    capitalised = rng.choice(n, n // 5, replace=False)
+    loose = [rng.choice(n, size, replace=False).tolist() for size in rng.integers(2, 4, phrases)]
+    texts = [
+        *words,
+        *(words[i].capitalize() for i in capitalised),
+        *(" ".join(words[i] for i in some) for some in loose),
+    ]
+    encoded = model.tokenizer([f" {word}" for word in words], add_special_tokens=False)["input_ids"]
+    blank = {i: ids[0] for i, ids in enumerate(encoded) if len(ids) == 1}  # word -> its token after a blank
+    rows = [*([i] for i in range(n)), *([i] for i in capitalised), *loose, *([i] for i in blank)]
+    read = [model.inputs_for(GREATEST, texts)]
+    read += [model.inputs_for(GREATEST, [(token_id,) for token_id in blank.values()], reply_mode="ids")]
+    suffixes = [inputs.suffixes[group] for inputs in read for group in inputs.group]
+    texts += [f" {words[i]}" for i in blank]
+    short = [i for i, suffix in enumerate(suffixes) if len(suffix) <= LONGEST + 2]  # two closing ids at most
+    return _as_replies([texts[i] for i in short], values, [rows[i] for i in short], [suffixes[i] for i in short])
+
+
+def _as_replies(texts: list[str], values: pd.DataFrame, rows: list[list[int]], suffixes: list[tuple]) -> Replies:
+    lengths = torch.tensor([len(suffix) for suffix in suffixes])
+    filled = torch.zeros(len(suffixes), int(lengths.max()), dtype=torch.long)
+    for i, suffix in enumerate(suffixes):
+        filled[i, : len(suffix)] = torch.tensor(suffix)
+    words = np.array([row + [-1] * (3 - len(row)) for row in rows])
+    held_out = np.append(values["word"].map(is_held_out), False)[words].any(1)
+    return Replies(tuple(texts), values, words, filled, lengths, held_out)
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def blocks_attention(
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, *,
+    blocks: Sequence[tuple[int, int]], **kwargs: Any,
+) -> tuple[Tensor, None]:  # fmt: skip
+    """Return the attention within a row of blocks, (1, tokens, heads, d), from (1, heads or kv_heads, tokens, d) each.
+
+    A block (replies, length) holds replies to the last prompt before it, filled up to one length; a prompt is a block
+    (0, length).
+    """
+    out, sizes = [], [max(replies, 1) * length for replies, length in blocks]
+    for (replies, length), *parts in zip(
+        blocks, *(each[0].split(sizes, 1) for each in (query, key, value)), strict=True
+    ):
+        q, k, v = (part.unflatten(1, (-1, length)).transpose(0, 1) for part in parts)  # (replies, heads, length, d)
+        if not replies:
+            nothing, prompt = (k[0, :, :0], v[0, :, :0]), (k[0], v[0])
+        shared = {module.layer_idx: prompt if replies else nothing}
+        attended, _ = shared_prefix.shared_prefix_attention(module, q, k, v, None, shared=shared, **kwargs)
+        out.append(attended.flatten(0, 1))  # (replies * length, heads, d)
+    return torch.cat(out)[None], None
+
+
+AttentionInterface.register("blocks", blocks_attention)
+
+
+def rewards_of(model: RewardModel, asked: Sequence[Inputs], read: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
+    """Return the rewards of the replies to each prompt, (replies,) each, from one pass; gradients reach all tokens.
+
+    `read` holds padded suffixes (replies, longest) and their lengths (replies,) for each prompt; see `Replies.read`.
+    """
+    row, positions, blocks, last = [], [], [], []
+    tokens = 0  # in the row so far
+    for inputs, (suffixes, lengths) in zip(asked, read, strict=True):
+        prompt = len(inputs.prefix_ids)
+        row.append(torch.tensor(inputs.prefix_ids))
+        positions.append(torch.arange(prompt))
+        blocks.append((0, prompt))
+        begins, tokens = tokens, tokens + prompt
+        shortest = lengths == lengths.min()  # most are one token; they go by themselves, so that little is filled up
+        ends = torch.empty_like(lengths)  # (replies,) where each reply ends in the row
+        for which in (shortest, ~shortest):
+            if which.any():
+                longest = int(lengths[which].max())
+                some = suffixes[which, :longest]
+                row.append(some.flatten())
+                positions.append(prompt + torch.arange(longest).repeat(len(some)))
+                blocks.append(tuple(some.shape))
+                ends[which] = tokens + torch.arange(len(some)) * longest + lengths[which] - 1
+                tokens += some.numel()
+        last.append((begins, ends))
+    with shared_prefix.attending(model.backbone, "blocks"):
+        out = model.backbone(
+            input_ids=torch.cat(row)[None], position_ids=torch.cat(positions)[None], use_cache=False, blocks=blocks
+        )
+    hidden = out.last_hidden_state[0]
+    rewards = []
+    for inputs, (begins, ends) in zip(asked, last, strict=True):
+        position = inputs.conversation.gate_position
+        gate = None if position is None else model.head.gate(hidden[begins + position])
+        rewards.append(model.head(hidden[ends], gate))
+    return rewards
