@@ -72,11 +72,12 @@ def page() -> str:
 def groups_text(gathered: pd.DataFrame) -> str:
     """Return the sentence on groups of people, with the intervals that the claims hold."""
     rows = gathered[gathered["claim"] == "S4.minorities"]
-    shares = "; ".join(f"{row['prompt']}: {claims.number_text(row)}" for _, row in rows.iterrows())
+    gaps = "; ".join(f"{row['prompt']}: {claims.number_text(row)}" for _, row in rows.iterrows())
     return (
         "People rank Black people 202nd of 7,530 items; ten models rank it about 6,600th. Its place among the most "
-        "undervalued items is uncertain, from 2nd to 410th. But models undervalue twelve marginalised groups under "
-        f"every wording of it ({shares}; 0.5 means no difference). We chose this split after seeing the scores."
+        "undervalued items is uncertain, from 2nd to 410th. But under every wording of the question, models undervalue "
+        f"twelve marginalised groups, and more than other groups (difference of shares {gaps}; 0 means no "
+        "difference). We chose this split after seeing the scores."
     )
 
 
