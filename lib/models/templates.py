@@ -112,6 +112,7 @@ class Child:
         self.process = subprocess.Popen(
             [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, text=True, env=os.environ | {"PYTHONPATH": paths},
+            start_new_session=True,  # else a notebook's kernel would wait for this process before it ends
         )  # fmt: skip
         weakref.finalize(self, _end, self.process)
         self._answer({})  # wait until it has started; this time is not counted
