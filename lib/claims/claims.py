@@ -173,7 +173,7 @@ def scorecard(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row per sentence: what it says, the paper's number, both of ours, one word and a remark.
 
     table: of `judged` or `gather`. Index: claim. A sentence shows its first primary quantity; the paper's number is
-    that of its first quantity that has one.
+    that of its first quantity that has one. Where nothing is remarked, the remark says what the number is.
     """
     rows = {}
     for claim, of_claim in table.groupby("claim", sort=False):
@@ -189,7 +189,8 @@ def scorecard(table: pd.DataFrame) -> pd.DataFrame:
             "by the paper's recipe": "" if pd.isna(recipe["as_published"]) else short(recipe["as_published"]),
             "corrected": number_text(first) if pd.notna(first["corrected"]) else "",
             "n": "" if pd.isna(first["n"]) else f"{first['n']:.0f}",
-            "word": first["word"], "remark": first["remark"],
+            "word": first["word"],
+            "remark": first["remark"] or (declared(*first[list(NAMES)]).said if first["quantity"] else ""),
         }  # fmt: skip
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("claim")
 

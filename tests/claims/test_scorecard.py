@@ -43,6 +43,14 @@ def test_sentences_are_counted_once_and_questions_of_ours_are_not(gathered):
         "holds": 1, "partly": 0, "not shown": 1, "number only": 0, "not testable here": 1}  # fmt: skip
 
 
+def test_a_number_about_the_vocabulary_is_not_tried_on_other_texts(gathered, monkeypatch):
+    monkeypatch.setattr(claims, "declared", lambda *names: claims.Declared(
+        *names[:4], "printed", "0.29", "rounds", 0.005, 0.0, "vocabulary", "", ""))  # fmt: skip
+    assert len(scorecard.printed_numbers(gathered)) == 0
+    assert scorecard.printed_numbers(gathered.assign(population="vocabulary")).loc["S1", "printed"] == 2
+    assert scorecard.printed_numbers(gathered.assign(evidence="counted")).loc["S1", "printed"] == 2
+
+
 def test_of_two_printed_numbers_one_comes_out(gathered):
     assert scorecard.printed_numbers(gathered).loc["S1"].tolist() == [2, 1]
 
