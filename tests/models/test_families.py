@@ -1,6 +1,5 @@
 """Families of reward models: each as it stores its head, against its formula written out; converted formats."""
 
-import collections
 import json
 import shutil
 
@@ -21,6 +20,7 @@ from lib.scoring import engine
 PROMPT = "What, in one word, is the greatest thing ever?"
 REPLIES = ["love", " hate and war", "你好"]
 DOCS = ROOT / "docs" / "own-models.md"
+FORMATS = pd.read_csv(ROOT / "data" / "formats.csv", index_col="shape", keep_default_na=False)
 
 
 def by_formula(folder, stored: tiny.Stored) -> np.ndarray:
@@ -275,18 +275,17 @@ def outcome_of(name: str, folder) -> tuple[str, str]:
 @pytest.mark.parametrize("name", SHAPES)
 def test_each_shape_loads_and_equals_its_reference_or_is_refused_with_the_way(name, tmp_path):
     outcome, how = outcome_of(name, tmp_path / "model")
-    assert f"| {name} | {outcome} | {how} |" in DOCS.read_text(encoding="utf-8"), f"| {name} | {outcome} | {how} |"
+    assert FORMATS.loc[name].tolist() == [outcome, how]
 
 
 def test_the_docs_count_the_shapes_that_load_and_those_that_need_another_way():
     """The rows are held to what happens above; here the counts to the rows."""
-    table = [line.split(" | ") for line in DOCS.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
-    outcomes = collections.Counter(row[1] for row in table if row[0].removeprefix("| ") in SHAPES)
-    assert len(SHAPES) == 63 == outcomes.total() and outcomes["loads"] >= 38
+    outcomes = FORMATS["outcome"].value_counts()
+    assert set(FORMATS.index) == set(SHAPES) and len(SHAPES) == 63 == outcomes.sum() and outcomes["loads"] >= 38
     told = (f"{outcomes['loads']} of the 63 load, {outcomes['by file']} are scored by file, "
             f"{outcomes['with REFERENCE=']} with a reference, and {outcomes['refused']} are refused.")  # fmt: skip
     assert told in DOCS.read_text(encoding="utf-8"), told
-    loading = f"in 63 formats of published reward models, and {outcomes['loads']} of them load"
+    loading = f"Of 63 published [formats](docs/own-models.md), {outcomes['loads']} load"
     assert loading in (ROOT / "README.md").read_text(encoding="utf-8"), loading
 
 
