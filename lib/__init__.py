@@ -4,17 +4,17 @@ Its rooms, in reading order. A room imports only from rooms above it in this lis
 
     io           whole files, locks, names, full disks and memory, what a terminal shows
     tables/      score tables, collections, prompts, lexicons, the registry of models, published files
-    stats/       means over words and models, resampling, relabelling, the multiverse of specifications
+    stats/       means over words and models, resampling, relabelling of models
     models/      conversations, chat templates, checkpoints, heads, reward and language models
     scoring/     every token as the reply: batches, shards, weights that are read layer by layer
     show/        tokens that are safe to show, figures in one style, shared charts, templates of pages
-    claims/      the paper's sentences and numbers, the rules of their verdicts, the scorecard
+    claims/      the paper's sentences and numbers, the rules that give each its word, the scorecard
     planted/     small reward and language models whose values are known              notebook 00
-    similarity/  agreement of rankings, and what it goes with                         notebooks 02, 03, 03b, 03c
-    framing/     slopes by sentiment and by frequency                                 notebooks 04, 04b, 05
-    alignment/   models and people                                                    notebooks 06, 06b
-    search/      longer replies: GCG and its kin, fluency, the true optimum           notebook 07
-    language/    log-probabilities of language models, and how much leaks in          notebook 08
+    similarity/  agreement of rankings, and what it goes with                         notebooks 02, 03
+    framing/     slopes by sentiment and by frequency                                 notebooks 04, 05
+    alignment/   models and people                                                    notebooks 06, 07
+    search/      longer replies: GCG and its kin, fluency                             notebook 08
+    language/    log-probabilities of language models, and how much leaks in          notebook 09
     notebooks/   the runner: jobs, workers, what is unchanged, pages
     apps/        what stands on the rest: card, check, explorer, course, book, cluster
     run          the command line; it alone loads apps, by name
