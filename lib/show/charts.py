@@ -248,14 +248,3 @@ def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarra
 
 
 # --- distributions ------------------------------------------------------------------------------------------------
-
-
-def swarms(axes: Axes, values: Mapping[float, np.ndarray], colour: str, width: float = 0.2, bands: int = 40) -> None:
-    """Draw a dot per value above its place on the x axis; dots of a narrow band stand side by side around the place."""
-    for middle, own in values.items():
-        ordered = np.sort(own)
-        band = np.digitize(ordered, np.linspace(ordered[0], ordered[-1], bands))
-        order_in_band = pd.Series(band).groupby(band).cumcount().to_numpy()
-        sizes = np.bincount(band)
-        offsets = (order_in_band - (sizes[band] - 1) / 2) * 2 * width / sizes.max()
-        axes.plot(middle + offsets, ordered, ".", color=colour, markersize=3)

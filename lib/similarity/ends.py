@@ -127,17 +127,6 @@ def counts(grid: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def code_against_others(grid: pd.DataFrame, model: str) -> dict[str, float]:
-    """Return the odds ratio of code among pessimal texts of a model against all others, with interval and p (exact)."""
-    is_one = grid.loc["pessimal"].map(is_code)
-    own, others = is_one[model], is_one.drop(columns=model).to_numpy()
-    table = [[int(some.sum()), int((~some).sum())] for some in (own, others)]
-    ratio = stats.contingency.odds_ratio(table)
-    low, high = ratio.confidence_interval(0.95)
-    return {"as_published": float(ratio.statistic), "ci_low": float(low), "ci_high": float(high),
-            "p": float(stats.fisher_exact(table).pvalue)}  # fmt: skip
-
-
 def places_above(texts: pd.Series, first: str, second: str) -> int:
     """Return how many places the first form of a word stands above the first form of another, in any case.
 

@@ -70,32 +70,6 @@ def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
     return matrix_of_pairs(rewards.columns, lambda a, b: stats.kendalltau(ranks[a], ranks[b]).statistic)
 
 
-def tau_resamples(
-    rewards: pd.DataFrame, resamples: int = 200, most: int = 2000, seed: int = 0
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return Kendall's tau-b of each pair of models, and its bootstrap distribution over texts: (pairs, draws).
-
-    `pairs`: `model_a, model_b, tau, ci_low, ci_high` (95%). `draws`: resamples x pairs. A summary of each row gives the
-    interval of that summary. Above `most` texts, m = most of n are drawn, and deviations from tau are scaled by
-    sqrt(m/n) (Bickel, Gotze and van Zwet 1997, the m out of n bootstrap). Intervals say nothing about other models.
-    """
-    refuse_constant(rewards)
-    ranks = np.stack([stats.rankdata(rewards[name], method="dense") for name in rewards], axis=1)
-    pairs = list(itertools.combinations(range(ranks.shape[1]), 2))
-
-    def taus(rows: np.ndarray) -> np.ndarray:
-        return np.array([stats.kendalltau(rows[:, a], rows[:, b]).statistic for a, b in pairs])
-
-    tau = taus(ranks)
-    n, m = len(ranks), min(len(ranks), most)
-    draws = resampling.bootstrap(lambda drawn: taus(ranks[drawn]), n, resamples, seed, size=m)
-    draws = tau + np.sqrt(m / n) * (draws - tau)
-    names = rewards.columns
-    table = pd.DataFrame([(names[a], names[b]) for a, b in pairs], columns=["model_a", "model_b"])
-    ci_low, ci_high = resampling.interval(draws)
-    return table.assign(tau=tau, ci_low=ci_low, ci_high=ci_high), pd.DataFrame(draws)
-
-
 def matrix_of_pairs(names: pd.Index, measure) -> pd.DataFrame:
     """Return a symmetric matrix of measure(a, b), with ones on the diagonal."""
     matrix = pd.DataFrame(np.eye(len(names)), names, names)

@@ -340,20 +340,3 @@ def with_contrasts(table: pd.DataFrame) -> pd.DataFrame:
         raise InputError(f"the table has no prompt '{missing[0]}'; score the prompts best and worst")
     total, difference = table["best"] + table["worst"], table["best"] - table["worst"]
     return table.assign(**{"best + worst": total, "best - worst": difference})
-
-
-def forms(table: pd.DataFrame, words: list[str], prompts: list[str]) -> pd.DataFrame:
-    """Return the log-probabilities of words written in several ways: one row per word, form and prompt.
-
-    The columns are word, form (`leading space`, `bare`, and both `capitalised`), text, prompt and log_probability. The
-    number is missing if no token has this text. Of several such tokens, the likeliest counts.
-    """
-    likeliest = table.groupby("text", sort=False)[prompts].max()
-    rows = []
-    for word in words:
-        capitalised = word[:1].upper() + word[1:]
-        spellings = {"leading space": f" {word}", "bare": word,
-                     "leading space, capitalised": f" {capitalised}", "bare, capitalised": capitalised}  # fmt: skip
-        for form, text in spellings.items():
-            rows += [[word, form, text, prompt, float(likeliest[prompt].get(text, np.nan))] for prompt in prompts]
-    return pd.DataFrame(rows, columns=["word", "form", "text", "prompt", "log_probability"])

@@ -80,27 +80,8 @@ def test_tau_counts_pairs():
     assert tau["O"] == pytest.approx(2 / np.sqrt(2 * 3))  # two agree; one of three is tied on the model's side
 
 
-def test_tau_depends_on_order_alone():
-    people, rewards = made_up()
-    tau = human.taus(people, rewards)
-    pd.testing.assert_series_equal(human.taus(np.exp(people), rewards**3 * 7 - 2), tau)
-    pd.testing.assert_series_equal(human.taus(people[::-1], rewards[::-1]), tau)
-    pd.testing.assert_series_equal(human.taus(-people, rewards), -tau)
-
-
 def agreed_of(people, rewards, *prompts):
     return concordance.agreement(concordance.together(people, dict.fromkeys(prompts or ("GE",), rewards)))
-
-
-def test_the_interval_of_the_mean_has_the_width_that_theory_gives():
-    """Where models and people are independent, tau's variance is 2 (2n + 5) / 9n(n - 1) (Kendall)."""
-    random = np.random.default_rng(1)
-    people, rewards = pd.Series(random.normal(size=300)), pd.DataFrame({"M": random.normal(size=300)})
-    agreed = agreed_of(people, rewards)
-    expected = np.sqrt(2 * (2 * 300 + 5) / (9 * 300 * 299))
-    assert concordance.with_people(people, rewards).standard_error["M"] == pytest.approx(expected, rel=0.1)
-    found = concordance.summaries(agreed, ["M"], ["GE"]).loc["GE"]
-    assert np.isnan(found["ci_low"]) and np.isnan(found["sd"])  # one model says nothing of others
 
 
 def test_summary_is_of_the_models():
@@ -175,13 +156,6 @@ def test_discrepancies_by_hand():
     assert found["surprise"].sum() == pytest.approx(0)
 
 
-def test_discrepancies_do_not_depend_on_scales_or_row_order():
-    people, rewards = made_up()
-    found = human.discrepancies(people, rewards).sort_index()
-    other = human.discrepancies(np.exp(people[::-1]), rewards[::-1] * 1000 - 3).sort_index()
-    pd.testing.assert_frame_equal(found, other)
-
-
 def test_of_models_that_know_nothing_the_items_that_people_rank_first_seem_undervalued():
     """By discrepancy the top of people's ranking always comes first; by surprise every rank is alike."""
     people, _ = made_up(items=500)
@@ -212,13 +186,6 @@ def test_what_is_expected_is_isotonic_regression():
     assert groups["expected"].first().tolist() == pytest.approx(by_definition, abs=1e-9)
     assert groups["expected"].nunique().max() == 1  # items that tie are expected at one rank
     assert found["surprise"].mean() == pytest.approx(0, abs=1e-9)
-
-
-def test_where_models_rank_as_people_do_nothing_is_a_surprise():
-    people, rewards = made_up(items=100, noise=0)
-    found = human.discrepancies(people, rewards)
-    assert (found["difference"] == 0).all() and (found["surprise"].abs() < 1e-9).all()
-    assert (found["surprise_position"] == 1).all()
 
 
 def test_a_planted_undervaluation_comes_first():
@@ -262,32 +229,6 @@ def test_charts_draw_what_they_are_given_and_hide_what_offends():
     ranked = human.ranks(rewards).assign(people=human.ranks(people))
     shown = texts_in(alignment_charts.draw_trajectories(ranked, {"first": ["$x$ a", word]}, title="Title"))
     assert shown.count(r"\$x\$ a") == 2 and shown.count(hidden) == 2  # at both ends
-
-
-def test_a_strip_per_kind_has_a_stroke_for_each_of_its_items():
-    people = pd.Series(np.arange(100.0), [f"i{n}" for n in range(100)])
-    items = human.discrepancies(people, pd.DataFrame({"M": -people}))
-    kind_of = pd.Series(["nature"] * 7 + [""] * 93, people.index)
-    axes = alignment_charts.draw_discrepancies(items, title="T", n=3, kinds=kind_of).axes
-    assert [label.get_text() for label in axes[1].get_yticklabels()] == ["nature (7)", "no kind (93)"]
-    assert [len(strip.get_segments()) for strip in axes[1].collections] == [7, 93]
-
-
-def test_no_leader_crosses_the_name_of_another_item():
-    """Six items at either end lie close together, so their names, short and long, stand far from them."""
-    names = [f"{'long ' * (5 * n % 6)}name {n}" for n in range(400)]
-    people = pd.Series(np.arange(400.0, 0, -1), names)
-    found = human.discrepancies(people, pd.DataFrame({"M": -people}))
-    figure = alignment_charts.draw_discrepancies(found, title="", n=6)
-    figure.draw_without_rendering()
-    [axes] = figure.axes
-    named = [text for text in axes.texts if getattr(text, "arrow_patch", None)]
-    assert len(named) == 12
-    boxes = [Text.get_window_extent(text) for text in named]
-    for text in named:
-        start, *_, end = text.arrow_patch.get_transform().transform_path(text.arrow_patch.get_path()).vertices
-        line = start + np.linspace(0, 1, 200)[:, None] * (end - start)
-        assert not any(box.contains(x, y) for box in boxes for x, y in line)
 
 
 def test_charts_refuse_more_than_can_be_read():

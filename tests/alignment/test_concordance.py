@@ -60,15 +60,6 @@ def test_a_constant_column_has_no_tau_and_two_items_no_influence():
         agreement(made_up(items=2))
 
 
-def test_together_names_columns_and_refuses_other_items():
-    table = made_up()
-    people, rewards = table[PEOPLE], table.drop(columns=PEOPLE)
-    joined = concordance.together(people, {"GE": rewards, "HP": rewards * 2})
-    assert list(joined)[:2] == [PEOPLE, "GE: m0"] and joined.shape == (40, 9)
-    with pytest.raises(InputError, match="not about the same items in the same order"):
-        concordance.together(people, {"GE": rewards[::-1]})
-
-
 def test_pseudo_values_are_the_jackknife_over_models():
     agreed, models = agreement(made_up(models=5)), [f"m{m}" for m in range(5)]
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from lib import InputError
-from lib.alignment.matched import by_distance, matched
+from lib.alignment.matched import matched
 
 
 def test_pairs_are_counted_within_the_halves():
@@ -86,32 +86,6 @@ def test_matched_pairs_see_no_asymmetry_where_only_the_matches_differ():
     matches = pd.Series(np.where(few, 10, 1000), people.index)
     plain, known = matched(people, rewards).mean.estimate, matched(people, rewards, matches).mean.estimate
     assert plain > 0.03 and abs(known) < plain / 2
-
-
-def test_intervals_hold_zero_where_nothing_is_planted():
-    """Models differ in an asymmetry of their own, whose mean is 0; items and models are new in each study."""
-    random, held, errors, estimates = np.random.default_rng(6), [], [], []
-    for _ in range(120):
-        people = pd.Series(random.normal(size=80))
-        tilt = random.normal(scale=0.5, size=6)  # above 0: less noise in the upper half
-        noise = np.exp(-np.outer(np.sign(people - people.median()), tilt)) * random.normal(size=(80, 6))
-        found = matched(people, pd.DataFrame(people.to_numpy()[:, None] + noise), distances=5).mean
-        held.append(found.ci_low <= 0 <= found.ci_high)
-        errors.append(found.standard_error**2)
-        estimates.append(found.estimate)
-    assert 0.9 <= np.mean(held) <= 1.0  # .95, with a standard error of .02
-    assert np.std(estimates) == pytest.approx(np.sqrt(np.mean(errors)), rel=0.25)
-
-
-def test_strata_are_put_together_by_distance():
-    random = np.random.default_rng(8)
-    people = pd.Series(random.normal(size=100))
-    matches = pd.Series(random.integers(1, 99, 100))
-    found = matched(people, pd.DataFrame({"M": people}), matches, distances=5)
-    table = by_distance(found.strata)
-    assert table["weight"].sum() == pytest.approx(1) and len(table) == 5
-    assert table["high"].to_list() == pytest.approx([1] * 5)  # the model orders as people do
-    assert table.index[-1] == "more"
 
 
 def test_halves_without_pairs_at_equal_distance_are_refused():

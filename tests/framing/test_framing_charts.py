@@ -1,13 +1,9 @@
 """Charts of framing: what is drawn is what was found, and no token of the list is written out."""
 
-import itertools
-
 import numpy as np
 import pandas as pd
-from matplotlib.text import Text
 
 from lib.framing import charts as framing_charts
-from lib.tables import scores
 
 
 def texts_of(figure):
@@ -23,18 +19,6 @@ def test_a_corner_names_its_tokens_and_hides_those_of_the_list(score_table):
     assert {"rewarded for both:", "life", "for neither:", "▒▒▒⟨4⟩"} <= set(shown) and "fuck" not in shown
     open_shown = texts_of(framing_charts.draw_density(table, "best", "worst", title="T", named=1, blur=False))
     assert "fuck" in open_shown
-
-
-def test_names_of_points_that_lie_together_stand_apart(score_table):
-    random = np.random.default_rng(1)
-    best, worst = (np.append(random.normal(0, 0.3, 60), 5 + random.normal(0, 0.02, 6)) for _ in range(2))
-    table = score_table([f"w{i}" for i in range(66)], best=best, worst=worst)
-    figure = framing_charts.draw_density(table, "best", "worst", title="T", named=6)
-    figure.draw_without_rendering()
-    boxes = [Text.get_window_extent(text) for text in figure.axes[0].texts]
-    assert len(boxes) == 4 * (6 + 1)  # six names and a heading in each corner
-    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
-    assert all(figure.axes[0].bbox.contains(*corner) for box in boxes for corner in (box.p0, box.p1))
 
 
 def test_slopes_of_the_paper_and_ours_stand_in_rows_of_their_own_scale():
@@ -53,11 +37,3 @@ def test_slopes_of_the_paper_and_ours_stand_in_rows_of_their_own_scale():
     assert drawn == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
     open_marks = [x for line in figure.axes[1].lines if line.get_markerfacecolor() == "white" for x in line.get_xdata()]
     assert open_marks == [7] and figure.axes[0].get_xlim() != figure.axes[2].get_xlim()
-
-
-def test_a_token_of_a_chart_is_no_formula(score_table):
-    table = score_table(["$x$", *map(str, range(30))], best=np.arange(31)[::-1], worst=np.arange(31)[::-1])
-    scores.validate(table)
-    figure = framing_charts.draw_density(table, "best", "worst", title="T", named=1)
-    figure.draw_without_rendering()
-    assert any(r"\$x\$" in text for text in texts_of(figure))

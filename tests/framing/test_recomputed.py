@@ -97,9 +97,3 @@ def test_lists_of_best_plus_worst_are_read_on_texts_as_they_are_and_ties_may_sta
     table.loc[0, "best"] = 99
     moved = recomputed.combined_cells({"M": table}, "A8", printed)
     assert moved["as_published"].iloc[0] == "t0" and moved["agrees"].sum() == 1  # all places move by one; two tie
-
-
-def test_the_papers_own_tables_have_every_cell():
-    assert recomputed.cells.printed_lists("A9").shape == (40, 10)
-    assert recomputed.cells.printed_lists("A1").shape == (40, 10)
-    assert recomputed.cells.printed_lists("A6").loc[("optimal", 1), "R-Lla-3B"] == " freedom"

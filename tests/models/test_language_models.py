@@ -228,14 +228,6 @@ def test_contrasts_are_sum_and_difference(score_table):
         scores.with_contrasts(table.drop(columns="worst"))
 
 
-def test_forms_of_a_word(score_table):
-    table = score_table([" love", "love", "Love", "love"], greatest=[-1, -5, -2, -4])
-    found = scores.forms(table, ["love"], ["greatest"]).set_index("form")["log_probability"]
-    assert found["leading space"] == -1 and found["bare, capitalised"] == -2
-    assert found["bare"] == -4  # the likelier of two tokens with this text
-    assert np.isnan(found["leading space, capitalised"])
-
-
 # --- published logits ---------------------------------------------------------------------------------------------
 
 

@@ -4,14 +4,11 @@ import re
 import unicodedata
 from html.parser import HTMLParser
 
-import nbconvert
-import nbformat
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from IPython.core.formatters import DisplayFormatter
 
 from lib import ROOT, InputError
 from lib.show.display import (
@@ -21,14 +18,11 @@ from lib.show.display import (
     TOKEN_STYLE,
     Shown,
     answer,
-    content_warning,
     is_offensive,
-    p_value,
     ranked_table,
     show_token,
     table_html,
     token_html,
-    with_p_values,
     word_hash,
 )
 
@@ -258,13 +252,6 @@ def test_a_table_as_plain_text_keeps_its_lines_and_columns():
     assert {columns(line) for line in lines[2:-1]} == {columns(lines[1])}
 
 
-def test_blurring_can_be_turned_off():
-    slur = printed(231158)[0]
-    on, off = table_of([slur, "love"]), table_of([slur, "love"], blur=False)
-    assert Page(on.html).tags.count("details") == 1 and "details" not in Page(off.html).tags
-    assert slur not in repr(on) and "▒▒▒⟨6⟩" in repr(on) and slur in repr(off)
-
-
 def in_sight(page: str) -> str:
     """The text of a page that a reader sees without opening anything, whether or not it keeps styles and scripts."""
     return re.sub("<[^>]*>", "", re.sub("(?s)</summary>.*?</details>", "", page))
@@ -279,13 +266,6 @@ def test_no_style_and_no_script_is_needed_to_hide_a_word():
     assert slur not in in_sight(bare) and slur not in repr(table) and "see ▒▒▒⟨7⟩ then" in in_sight(bare)
     assert not re.search("<style|<script| open[ >]", table.html)
     assert slur in table_html(frame, ["token"], blur=False).text
-
-
-def test_text_stands_to_the_left_and_wraps_and_numbers_to_the_right():
-    page = table_of(["love", "x" * 40], width=40, caption="A").html
-    styles = re.findall('<td style="([^"]*)"', page)
-    assert [re.findall("text-align: (\\w+)", style) for style in styles[:3]] == [["right"], ["left"], ["right"]]
-    assert "overflow-wrap: anywhere" in styles[1] and "white-space: normal" in styles[1]
 
 
 def test_values_and_names_are_inert_too():
@@ -330,31 +310,6 @@ def test_ranked_table_lists_both_ends_from_the_extreme_inwards(score_table):
     assert rows == [["1", "1", "␣b", "5.000", "0", "a", "1.000"], ["2", "4", "e", "4.000", "3", "d", "2.000"]]
 
 
-def test_notebooks_keep_both_forms():
-    formats, _ = DisplayFormatter().format(table_of([" love"]))
-    assert "<style" not in formats["text/html"] and "␣love" in formats["text/plain"]
-    formats, _ = DisplayFormatter().format(content_warning())
-    assert "Content warning" in formats["text/html"] and "Content warning" in formats["text/plain"]
-    assert "not folded away" in repr(content_warning(blur=False))
-
-
-def exported(table: Shown) -> str:
-    output = nbformat.v4.new_output("display_data", {"text/html": table._repr_html_(), "text/plain": repr(table)})
-    cell = nbformat.v4.new_code_cell("table", outputs=[output], execution_count=1, id="one")
-    return nbconvert.HTMLExporter().from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))[0]
-
-
-def test_an_exported_page_is_not_changed_by_its_tokens():
-    hostile, harmless = (Page(exported(table_of(tokens))) for tokens in (HOSTILE, ["love"] * len(HOSTILE)))
-    for tag in ("script", "style", "img", "table", "tr", "td", "h1", "div", "bdi"):
-        assert hostile.tags.count(tag) == harmless.tags.count(tag), tag
-    assert hostile.attributes - {("i", "style", MARK_STYLE)} == harmless.attributes
-    assert hostile.tokens == Page(table_of(HOSTILE).html).tokens
-    assert not unsafe(
-        "".join(t for t, own in zip(hostile.tokens, HOSTILE, strict=True) if own not in ("نفت", "עברית", "١٢"))
-    )
-
-
 # --- answers ------------------------------------------------------------------------------------------------------
 
 
@@ -366,12 +321,3 @@ def test_an_answer_is_shown_and_kept_and_nothing_in_it_acts(monkeypatch):
     sentence = "In 8 of 10 models (mean 0.3 [0.1, 0.5]) ␣love <b>leads</b> ▒▒▒⟨7⟩ ⟨U+001B⟩[31m."
     assert shown[0][ANSWER_TYPE] == shown[0]["text/plain"] == sentence
     assert set(Page(shown[0]["text/html"]).tags) == {"p", "strong"} and not unsafe(shown[0]["text/html"])
-
-
-def test_p_values_never_read_as_zero():
-    assert [p_value(p) for p in (0.0079365, 0.0001, 0.00009999, 5.5e-6, 1.0, float("nan"))] == [
-        "0.0079", "0.0001", "< .0001", "< .0001", "1.0000", ""]  # fmt: skip
-    frame = pd.DataFrame({"b": [0.0], "p": [1e-9], "p_reml": [0.25], "p (Mantel)": [1e-9], "planted": [0.0]})
-    shown = with_p_values(frame)
-    assert shown.iloc[0].tolist() == [0.0, "< .0001", "0.2500", "< .0001", 0.0]
-    assert frame["p"].tolist() == [1e-9]  # the frame itself keeps its numbers

@@ -38,15 +38,6 @@ def test_table_2_is_read_from_its_ends():
     assert found.loc["R-Gem-2B", ["of", "code", "groups", "named"]].tolist() == [22, 0, 1, "blacks"]
 
 
-def test_odds_of_code_against_all_others():
-    grid = pd.concat({"pessimal": pd.DataFrame({"A": ["${", "(x", "${", "y"], "B": ["x", "x", "x", "_y"]})})
-    odds = ends.code_against_others(grid, "A")
-    table = [[3, 1], [1, 3]]
-    assert odds["p"] == pytest.approx(stats.fisher_exact(table).pvalue)
-    assert odds["ci_low"] < odds["as_published"] < odds["ci_high"]
-    assert odds["as_published"] == pytest.approx(stats.contingency.odds_ratio(table).statistic)
-
-
 def test_a_word_stands_above_another_by_its_first_form():
     texts = pd.concat({"optimal": pd.Series(["LOVE", " freedom", "love", "freedom"])})
     assert ends.places_above(texts, "love", "freedom") == 1  # places 1 and 2
@@ -107,11 +98,6 @@ def test_table_2_is_whole_and_ends_on_the_worst_token(sixty, nickname, worst):
     assert shown.iloc[-1][["paper", "mine", "its reward"]].tolist() == [worst, "t0", 0.0]
     assert shown.iloc[0][["mine", "its reward"]].tolist() == ["t59", 59.0]
     assert set(shown["paper's reward"].str[-4]) == {"."}  # three decimals, as printed
-
-
-def test_table_2_beside_fewer_tokens_leaves_the_middle_blank(sixty):
-    shown = ends.table_2("R-Gem-2B", sixty.head(8), "greatest", "mine")
-    assert shown["mine"].dropna().tolist() == [f"t{i}" for i in range(7, -1, -1)]
 
 
 def test_released_tables_have_20_tokens_at_each_end_of_the_ten_models_and_the_worst_is_last():

@@ -96,27 +96,3 @@ def test_tau_of_normal_rewards_is_what_their_correlation_says():
 def test_tau_of_rewards_that_rank_nothing_is_refused():
     with pytest.raises(InputError, match="the rewards of N are missing or all equal"):
         of_two(rankings.tau_matrix, [1, 2, 3], [1, 1, 1])
-
-
-def correlated(n, models=3, seed=0):
-    random = np.random.default_rng(seed)
-    return pd.DataFrame(random.normal(size=(n, 1)) + random.normal(size=(n, models)), columns=list("MNOPQ")[:models])
-
-
-def test_intervals_of_tau_have_the_width_that_theory_gives():
-    pairs, draws = rankings.tau_resamples(correlated(600), resamples=400)
-    assert pairs[["model_a", "model_b"]].to_numpy().tolist() == [["M", "N"], ["M", "O"], ["N", "O"]]
-    # The variance of tau between normal variables of correlation 1/2 (Esscher 1924): first-order term over n.
-    error = (4 / 600 * (1 / 9 - (2 / np.pi * np.arcsin(0.5 / 2)) ** 2)) ** 0.5
-    assert (pairs["ci_high"] - pairs["ci_low"]).mean() == pytest.approx(2 * 1.96 * error, rel=0.1)
-    assert ((pairs["ci_low"] < pairs["tau"]) & (pairs["tau"] < pairs["ci_high"])).all()
-    assert draws.shape == (400, 3)
-    assert draws.mean(axis=1).std() < draws.std().min()  # the mean of three is surer than each
-
-
-def test_fewer_texts_drawn_than_there_are_give_the_same_intervals():
-    every, _ = rankings.tau_resamples(correlated(1500), resamples=300, most=1500)
-    some, _ = rankings.tau_resamples(correlated(1500), resamples=300, most=300)
-    width = [(pairs["ci_high"] - pairs["ci_low"]).mean() for pairs in (every, some)]
-    assert width[1] == pytest.approx(width[0], rel=0.12)  # unscaled it would be 5**.5 = 2.2 times as wide
-    assert some["tau"].equals(every["tau"])

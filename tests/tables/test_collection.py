@@ -2,7 +2,7 @@
 
 import pytest
 
-from lib import ROOT, InputError
+from lib import ROOT
 from lib.tables.collection import EMBEDDED, ITEMS, OWN, PUBLISHED, VOCABULARY, WORDS, Collection
 
 
@@ -22,25 +22,10 @@ def scored(tmp_path, monkeypatch):
     return holding
 
 
-def test_its_folders_by_name():
-    mine = Collection("mine")
-    assert mine.scores == ROOT / "data" / "scores" / "mine"
-    assert mine.figures == ROOT / "figures" / "mine"
-    assert mine.claims == ROOT / "data" / "cache" / "claims" / "mine"
-    assert mine.runs == ROOT / "data" / "cache" / "runs" / "mine"
-    assert mine.logprobs.scores == ROOT / "data" / "scores" / "mine-logprobs"
-
-
 def test_figures_of_published_collections_lie_in_one_folder():
     assert WORDS.figures == ROOT / "figures" / "published" / "words"
     assert PUBLISHED.figures == ROOT / "figures" / "published"
     assert Collection("mine-published-x").figures == ROOT / "figures" / "mine-published-x"
-
-
-@pytest.mark.parametrize("name", ["", "..", "a/b", "../a", ".hidden", "a\n", "a\0", "a:b"])
-def test_a_name_that_is_no_folder_is_refused(name):
-    with pytest.raises(InputError, match="cannot name a collection"):
-        Collection(name)
 
 
 def test_kinds():

@@ -7,8 +7,6 @@ import re
 import pandas as pd
 import pytest
 
-from lib.apps.card import measures, others
-from lib.scoring import tokenizers
 from lib.tables.exports import write_csv
 
 
@@ -49,18 +47,3 @@ def test_a_text_with_semicolons_and_signs_that_calls_nothing_stays(tmp_path):
     harmless = ["a; b", "x=y", "x;=y", "a;-1", "f(x);y", "a\n- b", "x = (y)", "(a; b)"]
     path = write_csv(pd.DataFrame({"text": harmless}), tmp_path / "harmless.csv")
     assert pd.read_csv(path, dtype=str, keep_default_na=False)["text"].tolist() == harmless
-
-
-FORMULA = "x;=cmd|'/C calc'!A0;y"
-
-
-def test_tables_of_tokens_and_of_a_card_are_written_so_that_no_spreadsheet_runs_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(measures, "FOLDER", tmp_path)
-    measured = pd.DataFrame(
-        {"model": [FORMULA], "revision": "", "measure": "framing"} | dict.fromkeys(measures.COLUMNS, 1)
-    )
-    others._write_measured("planted", [measured])
-    tokenizers.write(pd.DataFrame({"base": ["b"]}), pd.DataFrame({"token": [FORMULA]}), tmp_path)
-    for name in ("planted", "printed_tokens"):
-        text = (tmp_path / f"{name}.csv").read_text()
-        assert ";'=cmd" in text and ";=cmd" not in text

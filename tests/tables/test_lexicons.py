@@ -107,12 +107,6 @@ def test_bing_is_fetched_and_ambiguous_words_count_twice_or_not_at_all(mirror):
     assert bing.published["sentiment"].tolist() == [1, -1, 1, -1]
 
 
-def test_bing_out_of_reach_is_told(mirror):
-    mirror.pin(*lexicons.TIDYTEXT, b"x")
-    with pytest.raises(downloads.Unreachable, match="sentiments.csv of juliasilge/tidytext cannot be had"):
-        load("bing")
-
-
 # --- the BNC list -------------------------------------------------------------------------------------------------
 
 
@@ -223,11 +217,6 @@ def test_the_corrected_join_trims_and_has_each_word_once(table):
     assert found["best"].tolist() == [5, 1, 2, 3]  # `love` itself stands for love, not `Love` or `LOVE`
     assert found["worst"].tolist() == [-5, -1, -2, -3]
     assert found.attrs["rows"] == found.attrs["words"] == 4
-
-
-def test_without_the_words_own_spelling_the_lowest_token_stands_for_it(score_table):
-    found = join(score_table([" LOVE", "Love", "lovE"], best=[1, 2, 3]), lexicon(love=3), "corrected")
-    assert found["best"].tolist() == [1]
 
 
 def test_the_order_of_the_table_does_not_matter(table):

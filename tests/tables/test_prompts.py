@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib import InputError, io
-from lib.scoring.engine import score_vocabulary
 from lib.tables.collection import Collection
 from lib.tables.prompts import read_prompts
 from lib.tables.registry import find_models
-from lib.tables.scores import COLUMNS, path_of, write
+from lib.tables.scores import COLUMNS, path_of
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_\-]{0,30}", fullmatch=True).filter(
     lambda name: name not in COLUMNS and name not in io.DEVICES
@@ -90,29 +89,6 @@ def test_a_name_that_is_no_plain_name_is_refused_at_every_door(tmp_path, name):
         Collection(name)
     with pytest.raises(InputError, match="cannot name a model"):
         path_of(Collection("mine"), name)
-
-
-@pytest.mark.parametrize("name", [name for name in UNSAFE if name == name.strip()])
-def test_a_prompt_that_is_asked_for_has_a_plain_name(name):
-    with pytest.raises(InputError) as caught:
-        read_prompts(f"greatest,{name}")
-    assert (
-        len(str(caught.value)) < 150 and str(caught.value).isprintable() and "cannot name a prompt" in str(caught.value)
-    )
-
-
-@pytest.mark.parametrize("name", [name for name in UNSAFE if name != "\ud800"])  # which no table can hold
-def test_no_score_table_has_a_prompt_of_such_a_name(tmp_path, score_table, name):
-    with pytest.raises(InputError, match="cannot name a prompt"):
-        write(score_table(["a", "b"], greatest=[1, 2]).rename(columns={"greatest": name}), tmp_path / "t.parquet", {})
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", UNSAFE)
-def test_nothing_is_scored_for_a_prompt_of_such_a_name(tmp_path, name):
-    with pytest.raises(InputError, match="cannot name a prompt"):  # before a model is looked at
-        score_vocabulary(None, {"greatest": "What?", name: "What?"}, tmp_path / "t.parquet")
-    assert list(tmp_path.iterdir()) == []
 
 
 @given(name=st.text())

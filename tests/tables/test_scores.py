@@ -70,22 +70,6 @@ def test_what_is_written_is_read(score_table, path, root):
     pd.testing.assert_frame_equal(again.drop(columns="reply_ids"), table.drop(columns="reply_ids"))
 
 
-def test_the_file_holds_the_contracts_types_and_no_other_metadata(score_table, path):
-    table = score_table()
-    table.attrs["stray"] = "x"
-    scores.write(table.astype({"text": object}).set_index(table.index + 7), path, {})
-    schema = pq.read_schema(path)
-    assert [str(field.type) for field in schema] == [
-        "int32",
-        "string",
-        "string",
-        "list<element: int32>",
-        "int32",
-        "float",
-    ]
-    assert list(schema.metadata) == [b"reward_model_values", b"sha256"]
-
-
 def test_one_content_is_one_sequence_of_bytes(score_table, path):
     other = path.with_name("other.parquet")
     scores.write(score_table(), path, {"a": 1, "b": 2})
@@ -127,30 +111,6 @@ def test_tables_that_were_not_asked_the_same_way_are_not_read_together(score_tab
     with pytest.raises(InputError) as caught:
         scores.read_all(study)
     assert str(caught.value).startswith(f"b and c differ in {what}; delete one of them in ")
-
-
-@pytest.mark.drill
-@pytest.mark.parametrize("other", [{"head": "urm", "dtype": "float32", "attention": "eager", "revision": "r"},
-                                   {"prompts": {"worst": "Which?"}}])  # fmt: skip
-def test_tables_of_other_precision_or_further_prompts_are_read_together(score_table, other):
-    published = {"prompts": SETTINGS["prompts"]}  # without the rest, as what the authors published
-    for name, metadata in {"a": published, "b": SETTINGS, "c": SETTINGS | other}.items():
-        scores.write(score_table(), scores.path_of(Collection("words"), name), metadata)
-    assert list(scores.read_all(Collection("words"))) == ["a", "b", "c"]
-
-
-@pytest.mark.drill
-@pytest.mark.parametrize("setting", scores.OF_ONE_MODEL)
-def test_two_tables_of_one_model_agree_in_how_it_was_run_and_those_of_two_models_need_not(score_table, setting):
-    def tables(*models: str) -> dict:
-        made = {name: score_table(list("xy")) for name in "ab"}
-        for table, model, value in zip(made.values(), models, ("one", "another"), strict=True):
-            table.attrs["metadata"] = SETTINGS | {"model": model, setting: value}
-        return made
-
-    with refused(rf"a and b differ in {setting} \('one', 'another'\); join tables that were scored alike"):
-        scores.shared_vocabulary(tables("m", "m"), "greatest")
-    assert list(scores.shared_vocabulary(tables("m", "n"), "greatest")) == ["a", "b"]
 
 
 @pytest.mark.drill
@@ -236,19 +196,6 @@ def test_a_missing_table_says_how_to_score(path):
         scores.read(path)  # a nickname that the registry does not know cannot be asked for
 
 
-@pytest.mark.parametrize(
-    "study, nickname, how",
-    [
-        ("mine", "R-Gem-2B", "make score MODEL=R-Gem-2B COLLECTION=mine"),
-        ("published-words", "R-Gem-2B", "make published"),
-        ("embedded-logprobs", "LM-Gem", "make reproduce COLLECTION=embedded"),
-    ],
-)
-def test_the_way_to_a_missing_table_is_one_that_leads_there(study, nickname, how):
-    with refused(f"no scores for '{nickname}' in .*{study}; run: {how}$"):
-        scores.read(scores.path_of(Collection(study), nickname))
-
-
 @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"PAR1" + b[50:]])
 def test_a_corrupt_table_is_refused_by_name(score_table, path, damage):
     scores.write(score_table(), path, {})
@@ -290,16 +237,6 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(score_table, path):
         assert as_read(path) in ((), whole)
 
     flip()
-
-
-def test_a_flipped_bit_among_the_rewards_is_refused(score_table, path):
-    rewards = np.linspace(1, 2, len(AWKWARD), dtype=np.float32)
-    scores.write(score_table(greatest=rewards), path, {})
-    content = path.read_bytes()
-    at = content.index(rewards[3].tobytes())
-    path.write_bytes(flipped(content, 8 * at))
-    with refused("model.parquet is .*; delete it and score again: make score MODEL=<folder"):
-        scores.read(path)
 
 
 @pytest.mark.parametrize("change", [{"greatest": range(1, 16)}, {"texts": ["x", *AWKWARD[1:]]}])
@@ -347,26 +284,6 @@ def test_a_full_disk_leaves_the_old_table_and_nothing_else(score_table, path, mo
     assert only(path, "model.parquet")
 
 
-def test_a_link_in_the_place_of_the_temporary_file_leads_nowhere(tmp_path):
-    other, path = tmp_path / "other", tmp_path / "new"
-    other.write_text("kept")
-    path.with_name(f".new.{os.getpid()}.part").symlink_to(other)
-    with replacing(path) as part:
-        part.write_text("written")
-    assert (path.read_text(), path.is_symlink(), other.read_text()) == ("written", False, "kept")
-
-
-def test_two_processes_may_write_the_same_file_at_once(tmp_path):
-    path = tmp_path / "figure.png"
-    script = """import sys; from pathlib import Path; from lib.io import replacing
-with replacing(Path(sys.argv[1])) as part: part.write_text('theirs')"""
-    with replacing(path) as part:
-        part.write_text("ours")
-        subprocess.run([sys.executable, "-c", script, str(path)], check=True)
-        assert path.read_text() == "theirs"
-    assert path.read_text() == "ours" and only(path, "figure.png")
-
-
 def test_what_a_killed_writer_left_is_removed_and_what_another_writes_is_not(tmp_path):
     left, written = tmp_path / ".table[1].1.part", tmp_path / ".table[1].2.part"
     left.write_text("half")
@@ -377,33 +294,8 @@ def test_what_a_killed_writer_left_is_removed_and_what_another_writes_is_not(tmp
     assert sorted(path.name for path in tmp_path.iterdir()) == [".table[1].2.part", "table[1]"]
 
 
-def test_a_folder_in_the_place_of_the_temporary_file_is_one_line(tmp_path):
-    (tmp_path / f".new.{os.getpid()}.part").mkdir()
-    with refused("cannot be written"), replacing(tmp_path / "new") as part:
-        part.write_text("written")
-
-
-def test_a_write_that_fails_otherwise_leaves_the_old_file_too(tmp_path):
-    file = tmp_path / "file"
-    file.write_text("old")
-    with pytest.raises(ZeroDivisionError), replacing(file) as part:
-        part.write_text("half")
-        raise ZeroDivisionError
-    assert file.read_text() == "old"
-    assert only(file, "file")
-
-
 def test_an_unwritable_folder_is_named(score_table, path, as_nobody):
     with refused("words cannot be written .Permission denied.; make it a writable folder"):
-        scores.write(score_table(), path, {})
-    with refused("words cannot be written"), lock(path):
-        pass
-
-
-def test_a_file_where_the_folder_should_be_is_named(score_table, path):
-    path.parent.parent.mkdir(parents=True)
-    path.parent.write_text("")
-    with refused("words cannot be written"):
         scores.write(score_table(), path, {})
     with refused("words cannot be written"), lock(path):
         pass
@@ -440,30 +332,6 @@ def test_a_second_writer_is_refused_and_kill_frees_the_lock(score_table, path):
         with refused(f"process {os.getpid()} on .* is writing"), lock(path):
             pass
     assert only(path, "model.parquet")
-
-
-@pytest.mark.parametrize("name", ["model.parquet.lock", ".model.parquet.pid"])
-@pytest.mark.parametrize("target", ["there", "not there"])
-def test_a_link_in_a_locks_place_changes_nothing_else(score_table, path, tmp_path, name, target):
-    precious, place = tmp_path / "precious", path.with_name(name)
-    if target == "there":
-        precious.write_text("kept")
-    path.parent.mkdir(parents=True)
-    place.symlink_to(precious)
-    if name.endswith(".lock"):
-        with refused("model.parquet.lock is a symbolic link, which no lock of ours is; remove it"), lock(path):
-            pass
-    else:
-        with lock(path):
-            assert not place.is_symlink() and place.read_text().startswith(str(os.getpid()))
-    assert precious.exists() == (target == "there") and (target != "there" or precious.read_text() == "kept")
-
-
-def test_what_a_lock_says_of_its_holder_cannot_act(path):
-    with lock(path):
-        path.with_name(".model.parquet.pid").write_text("\x1b[2J1 on h\n" + "x" * 1000)
-        with refused(r"process \[2J1 on hx{1,100} is writing"), lock(path):
-            pass
 
 
 def test_a_writer_that_is_killed_leaves_the_old_table(score_table, path):
