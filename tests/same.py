@@ -91,12 +91,13 @@ def computed(notebook: Path, collection: str, prompt: str | None) -> list[dict]:
         keep(f"{name}.csv", columns(frame))
         return Path(f"{name}.csv")
 
-    def keep_claims(*given, keep_them=claims.keep, **options):
-        table = keep_them(*given, **options)
-        order = table.sort_values(["claim", "quantity", "prompt", "model", "note"], kind="stable")
-        verdicts = order[["claim", "quantity", "prompt", "model", "side", "verdict"]].to_csv(index=False)
-        keep("claims", columns(order) | {"verdicts": hashlib.sha256(verdicts.encode()).hexdigest()[:12]})
-        return table
+    def state(study, stem, estimates):
+        given = estimates.to_dict("records") if isinstance(estimates, pd.DataFrame) else list(estimates)
+        table = claims.judged(study, given)
+        order = table.sort_values(["claim", "quantity", "prompt", "model"], kind="stable")
+        words = order[["claim", "quantity", "prompt", "model", "word"]].to_csv(index=False)
+        keep("claims", columns(order) | {"words": hashlib.sha256(words.encode()).hexdigest()[:12]})
+        return claims.scorecard(table)
 
     def record(**numbers):
         keep("recorded", {name: digest([value]) for name, value in numbers.items() if not isinstance(value, str)})
@@ -106,7 +107,7 @@ def computed(notebook: Path, collection: str, prompt: str | None) -> list[dict]:
 
     given = {"collection": collection} | (PUBLISHED if collection.startswith("published") else {})
     given |= {"prompt": prompt} if prompt else {}
-    replaced = {(figures, "save"): save, (figures, "save_table"): save_table, (claims, "keep"): keep_claims,
+    replaced = {(figures, "save"): save, (figures, "save_table"): save_table, (claims, "state"): state,
                 (display, "record"): record, (saving.Job, "is_done"): is_kept}  # fmt: skip
     with contextlib.ExitStack() as undo, contextlib.chdir(tempfile.gettempdir()):
         undo.enter_context(contextlib.redirect_stdout(io.StringIO()))

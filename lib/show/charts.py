@@ -1,4 +1,4 @@
-"""The kinds of charts that several sections draw: forest plots, heat maps, scatters and distributions.
+"""The kinds of charts that several sections draw: forest plots, heat maps and scatters.
 
 A whole chart (`draw_...`) is a figure with a title. The other functions draw into axes of matplotlib, so that a section
 can arrange its panels:
@@ -245,6 +245,3 @@ def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarra
     positions = np.empty(len(placed))
     positions[order] = placed
     return positions
-
-
-# --- distributions ------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import pandas as pd
 from scipy import stats
 
 from .. import InputError
-from ..stats import resampling
 
 # --- the ends of a ranking ----------------------------------------------------------------------------------------
 

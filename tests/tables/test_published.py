@@ -209,7 +209,8 @@ def project(mirror, monkeypatch, write_notebook, place_project_in, executing_in_
     items = 'collections = "published-items"\ncollection = "published-items"\nprompt = "greatest"'
     write_notebook(notebooks / "06_items.ipynb", KEEP.format("06", "S4.tau.human"), parameters=items)
     scorecard = 'collections = "embedded published"\ncollection = "embedded"'
-    write_notebook(notebooks / "11_scorecard.ipynb", GATHER, parameters=scorecard)
+    reads = {"needs": ["03", "06"], "reads": ["claims"]}
+    write_notebook(notebooks / "11_scorecard.ipynb", GATHER, parameters=scorecard, **reads)
     shutil.copytree(ROOT / "data" / "paper", mirror.project / "data" / "paper")
     shutil.copy(ROOT / "data" / "reward_models.csv", mirror.project / "data")
     place_project_in(mirror.project)
@@ -221,9 +222,10 @@ KEEP = """
 import matplotlib.pyplot as plt
 from lib.claims import claims; from lib.show import figures
 from lib.tables.collection import Collection
-claims.keep(Collection(collection), "{0}", [claims.row("{1}", "mean", corrected=0.5)])
+claims.state(Collection(collection), "{0}", [dict(claim="{1}", quantity="mean", prompt="greatest", corrected=0.5)])
 figures.save(plt.figure(), Collection(collection), "{0}_figure")
 """
+OF_TOPS = {"claim": "S4.tops", "quantity": "n_unconditional_love", "prompt": "GE", "corrected": 5}
 GATHER = """
 from lib.claims import claims; from lib.show import figures
 from lib.tables.collection import Collection
@@ -253,14 +255,10 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
     assert project() == ["03_words", "06_items", "11_scorecard"]
     figures_made = mirror.project / "figures" / "published"
     made = {path.relative_to(figures_made).as_posix() for path in figures_made.rglob("*") if path.suffix != ".html"}
-    assert made - {"words", "items"} == {
-        "words/03_words.ipynb", "words/03_figure.png", "items/06_items.ipynb", "items/06_figure.png",
-        "11_scorecard.ipynb", "claims.csv",
-    }  # fmt: skip
-    notebook = nbformat.read(figures_made / "words" / "03_words.ipynb", 4)
-    assert "papermill" not in notebook.metadata
+    assert made - {"words", "items"} == {"words/03_figure.png", "items/06_figure.png", "claims.csv"}
+    notebook = nbformat.read(WORDS.runs / "03_words.ipynb", 4)
     assert notebook.cells[2].outputs[0]["text"] == "{'signs': 'bing', 'collection': 'published-words'}"
-    notebook = nbformat.read(figures_made / "items" / "06_items.ipynb", 4)  # there `greatest` is called GW
+    notebook = nbformat.read(ITEMS.runs / "06_items.ipynb", 4)  # there `greatest` is called GW
     assert notebook.cells[2].outputs[0]["text"] == "{'prompt': 'GW', 'collection': 'published-items'}"
     told = capsys.readouterr().out
     [missing] = [line for line in told.splitlines() if line.startswith("not to be had: published-vocabulary")]
@@ -270,11 +268,11 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
     assert "published-words: 10 reward models, 4 replies, 54 prompts.\nNotebooks: 1 run.\n" in told
     assert reproduce_published(mirror.project / "notebooks") == 0
     assert project() == []  # nothing has changed
-    (figures_made / "words" / "03_words.ipynb").unlink()
-    claims.keep(ITEMS, "06", [claims.row("S4.tops", "n", corrected=5)])
+    (WORDS.runs / "03_words.ipynb").unlink()
+    claims.state(ITEMS, "06", [OF_TOPS])
     reproduce_published(mirror.project / "notebooks")
     assert project() == ["03_words", "06_items"]  # 06 states its claims again, so the scorecard reads what it read
-    claims.keep(ITEMS, "07", [claims.row("S4.tops", "n", corrected=5)])
+    claims.state(ITEMS, "07", [OF_TOPS])
     reproduce_published(mirror.project / "notebooks")
     assert project() == ["11_scorecard"]
 
