@@ -186,13 +186,20 @@ def scorecard(table: pd.DataFrame) -> pd.DataFrame:
         rows[claim] = {
             "sentence": listed()["says"][claim],
             "paper": "" if paper is None else str(paper["paper"]),
-            "by the paper's recipe": "" if pd.isna(recipe["as_published"]) else short(recipe["as_published"]),
-            "corrected": number_text(first) if pd.notna(first["corrected"]) else "",
+            "by the paper's recipe": "" if pd.isna(recipe["as_published"]) else _of_all(recipe, recipe["as_published"]),
+            "corrected": "" if pd.isna(first["corrected"]) else _of_all(first, number_text(first)),
             "n": "" if pd.isna(first["n"]) else f"{first['n']:.0f}",
             "word": first["word"],
             "remark": first["remark"] or (declared(*first[list(NAMES)]).said if first["quantity"] else ""),
         }  # fmt: skip
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("claim")
+
+
+def _of_all(row: pd.Series, number: float | str) -> str:
+    """Return a number as text; a count of models, lists or cells with how many there are, `8 of 10`."""
+    text = number if isinstance(number, str) else short(number)
+    is_count = row["quantity"] and declared(*row[list(NAMES)]).rule in rules.COUNTS and pd.notna(row["n"])
+    return f"{text} of {row['n']:.0f}" if is_count else text
 
 
 def number_text(row: pd.Series) -> str:

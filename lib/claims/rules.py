@@ -111,6 +111,8 @@ RULES: dict[str, Callable[[Declared, Numbers], bool]] = {
     "at most half": lambda row, ours: bool(ours.main <= ours.n / 2),
 }
 
+COUNTS = ("count", "all", "most", "at most half")  # rules about how many of n
+
 
 def judge(row: Declared, ours: Numbers) -> bool | None:
     """Return whether our number says what the paper's sentence says; None where no number was computed."""
