@@ -33,7 +33,7 @@ class Agreement:
     influences: np.ndarray
     items: pd.Index
 
-    def of(self, column: str, others: Sequence[str]) -> Measured:
+    def with_others(self, column: str, others: Sequence[str]) -> Measured:
         """Return the taus of one column with others, and how much each item moves them."""
         at = self.taus.columns.get_indexer(list(others))
         moved = self.influences[:, self.taus.columns.get_loc(column), at]
@@ -92,7 +92,7 @@ def together(people: pd.Series, rewards: Mapping[str, pd.DataFrame]) -> pd.DataF
 
 def with_people(people: pd.Series, rewards: pd.DataFrame) -> Measured:
     """Return each model's tau with people, and how much each item moves it."""
-    return agreement(rewards.loc[people.index].assign(**{PEOPLE: people})).of(PEOPLE, list(rewards))
+    return agreement(rewards.loc[people.index].assign(**{PEOPLE: people})).with_others(PEOPLE, list(rewards))
 
 
 def summaries(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> pd.DataFrame:
@@ -102,7 +102,7 @@ def summaries(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) 
     """
     rows = {}
     for prompt in prompts:
-        taus = agreed.of(PEOPLE, [column(prompt, name) for name in models])
+        taus = agreed.with_others(PEOPLE, [column(prompt, name) for name in models])
         rows[prompt] = taus.values.agg(["mean", "std", "min", "max"]).rename({"std": "sd"}).to_dict()
         rows[prompt] |= {end: getattr(taus.mean, end) for end in ENDS}
     return pd.DataFrame.from_dict(rows, orient="index")
@@ -115,7 +115,7 @@ def by_model(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -
     """
     tables = []
     for prompt in prompts:
-        taus = agreed.of(PEOPLE, [column(prompt, name) for name in models])
+        taus = agreed.with_others(PEOPLE, [column(prompt, name) for name in models])
         every = pd.concat([taus.by_model(), pd.DataFrame([vars(taus.mean)])])[["estimate", "ci_low", "ci_high"]]
         every.insert(0, "model", [*models, "mean"])
         tables.append(every.rename(columns={"estimate": "tau"}).assign(prompt=prompt))

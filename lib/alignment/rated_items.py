@@ -34,7 +34,7 @@ class Rated:
     scored: Mapping[str, pd.DataFrame]
 
 
-def read(study: Collection, fewest: int = FEWEST) -> Rated:
+def read_rated_items(study: Collection, fewest: int = FEWEST) -> Rated:
     """Return the rated items of a collection: items of EloEverything, or the words that VADER's raters judged.
 
     Raise InputError if nothing can be tested: fewer than two models, equal rewards, or fewer than `fewest` rated items.

@@ -311,12 +311,6 @@ def legend_of(shown: str) -> str:
     return ", ".join(meaning for mark, meaning in LEGEND.items() if mark in shown)
 
 
-def folded(summary: str, table: Shown) -> Shown:
-    """Return a table that HTML shows folded below a line of text; plain text shows both."""
-    line = html.escape(summary)
-    return Shown(f"<details><summary>{line}</summary>{table.html}</details>", f"{summary}\n{table.text}")
-
-
 def ranked_table(table: pd.DataFrame, prompt: str, n: int = 22, blur: bool = True, caption: str = "") -> Shown:
     """Return the n optimal and the n pessimal tokens of a score table, side by side, as in the paper's Table 2.
 

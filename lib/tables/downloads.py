@@ -20,7 +20,7 @@ from ..io import replacing
 
 MIRROR = "DATA_MIRROR"
 SECONDS = 20  # how long GitHub may stay silent before we say that it cannot be reached
-CHUNK = 1 << 16  # bytes that are written at a time, and at most lost where a download stops
+CHUNK = 1 << 16  # bytes that are read at a time
 
 
 class Unreachable(InputError):
@@ -99,43 +99,23 @@ def address(pin: pd.Series) -> str:
 
 
 def _download(pin: pd.Series, cached: Path) -> None:
-    """Download a pinned file into the cache. Continue an earlier attempt that was stopped."""
+    """Download a pinned file into the cache, with a progress bar on a terminal."""
     cached.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(cached.with_name(f".{cached.name}.lock")):
         if cached.is_file():  # another process has just had it
             return
-        begun = cached.with_name(f".{cached.name}.begun")
+        try:
+            with requests.get(address(pin), stream=True, timeout=SECONDS) as response:
+                response.raise_for_status()
+                name = f"{pin['path']} of {pin['repository']}"
+                content = b"".join(tqdm(response.iter_content(CHUNK), name, unit=" pieces of 64 kB", disable=None))
+        except requests.RequestException as error:
+            answered = isinstance(error, requests.HTTPError)
+            raise Unreachable(_how_to_get(pin, cached, type(error).__name__), answered) from error
+        if git_blob_id(content) != pin["git_blob_id"]:  # so nothing else is ever found in the cache
+            raise InputError(f"{address(pin)} sent another file than the pinned one; run the same command again")
         with replacing(cached) as part:
-            try:
-                _continue(address(pin), begun, f"{pin['path']} of {pin['repository']}")
-            except requests.RequestException as error:
-                answered = isinstance(error, requests.HTTPError)
-                raise Unreachable(_how_to_get(pin, cached, type(error).__name__), answered) from error
-            # Checked before it takes its place, so that nothing else is ever found in the cache.
-            if git_blob_id(begun.read_bytes()) != pin["git_blob_id"]:
-                begun.unlink()
-                raise InputError(f"{address(pin)} sent another file than the pinned one; run the same command again")
-            os.replace(begun, part)
-
-
-def _continue(url: str, begun: Path, name: str) -> None:
-    """Append to a file what it lacks of the content at this address, with a progress bar on a terminal.
-
-    If the server does not send parts of files, the file is written anew.
-    """
-    here = begun.stat().st_size if begun.is_file() else 0
-    # Bytes are counted as they lie in the file, so the server must not compress them on the way.
-    asked = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={here}-"} if here else {})
-    with requests.get(url, headers=asked, stream=True, timeout=SECONDS) as response:
-        if response.status_code == requests.codes.requested_range_not_satisfiable:
-            return  # nothing is missing
-        response.raise_for_status()
-        here *= response.status_code == requests.codes.partial_content
-        size = here + int(response.headers["Content-Length"]) if "Content-Length" in response.headers else None
-        bar = tqdm(desc=name, total=size, initial=here, unit="B", unit_scale=True, disable=None)
-        with open(begun, "ab" if here else "wb") as file, bar:
-            for content in response.iter_content(CHUNK):
-                bar.update(file.write(content))
+            part.write_bytes(content)
 
 
 def _how_to_get(pin: pd.Series, cached: Path, why: str) -> str:

@@ -1,8 +1,7 @@
-"""Lexicons of sentiment and of word frequency, their joins to the words of a score table, and lists of words.
+"""Lexicons of sentiment and of word frequency, and their joins to the words of a score table.
 
 `load(name)` returns a lexicon of sentiment (AFINN, Bing, a Bing stand-in, VADER) or frequency (BNC, wordfreq).
-`join(table, lexicon, how)` matches it to a score table, as the authors did or corrected. `word_lists(name)` returns
-which words belong to agency and communion, or to the moral foundations.
+`join(table, lexicon, how)` matches it to a score table, as the authors did or corrected.
 """
 
 import functools
@@ -20,7 +19,6 @@ from .. import InputError
 from . import downloads, scores
 
 TIDYTEXT = "juliasilge/tidytext", "data-raw/sentiments.csv"
-FOLLOW_UP = "brchristian/reward_models_inherit_value_biases_from_pretraining"
 BNC = "brchristian/reward_model_optimal_pessimal_tokens", "data/corpora/1_1_all_alpha.txt"
 SIGNS = {"positive": 1, "negative": -1}
 RATERS = [f"rater_{i}" for i in range(1, 11)]
@@ -176,36 +174,6 @@ def _wordfreq() -> Lexicon:
 
 LOADERS: dict[str, Callable[[], Lexicon]] = {"afinn": _afinn, "bing": _bing, "bing stand-in": _bing_stand_in,
                                              "vader": _vader, "bnc": _bnc, "wordfreq": _wordfreq}  # fmt: skip
-
-
-# --- lists of words -----------------------------------------------------------------------------------------------
-
-
-def word_lists(name: str) -> pd.DataFrame:
-    """Return which words are in which list, words (small letters) x lists, True or False.
-
-    - `big two`: the 263 nouns of agency and communion that the authors' follow-up paper scored
-    - `big two expanded`: 936 words with their inflections. Both are from the Big Two dictionary (Pietraszkiewicz et al.
-      2019, European Journal of Social Psychology 49, 871-887).
-    - `moral foundations`: the virtues and vices of five foundations (Moral Foundations Dictionary 2.0, Frimer et al.
-      2019, osf.io/ezn37)
-
-    Raise InputError for another name, and if a list cannot be fetched.
-    """
-    if name not in WORD_LISTS:
-        raise InputError(f"unknown lists '{name}'; choose one of {', '.join(WORD_LISTS)}")
-    rows = pd.read_csv(downloads.fetch(FOLLOW_UP, WORD_LISTS[name]), dtype=str, keep_default_na=False)
-    if "Category" in rows:  # a row per word and list
-        return pd.crosstab(rows["token_decoded"].str.lower(), rows["Category"]).gt(0).rename_axis("word", columns=None)
-    listed = rows.set_index(rows["DicTerm"].str.lower().rename("word")).drop(columns="DicTerm") == "X"
-    return listed.rename(columns=lambda column: column.replace("_", " ").capitalize()).groupby(level=0).any()
-
-
-WORD_LISTS = {
-    "big two": "data/corpora/dict_big2_nouns.csv",
-    "big two expanded": "data/corpora/dict_big2_expanded.csv",
-    "moral foundations": "data/corpora/moral-foundations-dictionary-20.dicx",
-}
 
 
 # --- joins --------------------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def reward_models() -> pd.DataFrame:
     return _read("reward_models").copy()
 
 
-def rows_of(nicknames: Iterable[str]) -> pd.DataFrame:
+def reward_model_rows(nicknames: Iterable[str]) -> pd.DataFrame:
     """Return the registry's rows for these reward models, in this order; '' or NaN for a model that it lacks."""
     rows = _read("reward_models").reindex(list(nicknames))
     return rows.fillna({column: "" for column in rows.columns if not pd.api.types.is_numeric_dtype(rows[column])})

@@ -328,15 +328,3 @@ def as_score_table(tokens: pd.DataFrame) -> pd.DataFrame:
     """Return the tokens with reply_ids and input_group, as in score tables: every token is predicted as itself."""
     ids = tokens["token_id"].to_numpy()
     return tokens.assign(reply_ids=[np.array([i], dtype=np.int32) for i in ids], input_group=ids.astype(np.int32))
-
-
-def with_contrasts(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the score table with columns `best + worst` and `best - worst`, sum and difference of the two columns.
-
-    Sorted by the sum of log-probabilities, it is Table A4: what is likely whichever is asked. Sorted by the difference,
-    it is Table A5: what is likely for one rather than for the other.
-    """
-    if missing := [prompt for prompt in ("best", "worst") if prompt not in table]:
-        raise InputError(f"the table has no prompt '{missing[0]}'; score the prompts best and worst")
-    total, difference = table["best"] + table["worst"], table["best"] - table["worst"]
-    return table.assign(**{"best + worst": total, "best - worst": difference})

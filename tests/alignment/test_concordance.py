@@ -31,7 +31,7 @@ def test_taus_are_scipys_ties_included():
 def test_an_influence_is_what_leaving_the_item_out_changes():
     table = made_up(items=60)
     agreed = agreement(table)
-    moved = agreed.of(PEOPLE, ["m0", "m1"]).influence
+    moved = agreed.with_others(PEOPLE, ["m0", "m1"]).influence
     for item in table.index[:10]:
         without = agreement(table.drop(index=item)).taus.loc[["m0", "m1"], PEOPLE]
         change = agreed.taus.loc[["m0", "m1"], PEOPLE] - without
@@ -44,7 +44,7 @@ def test_by_hand():
     agreed = agreement(table)
     assert agreed.taus.loc["a", "b"] == pytest.approx(4 / 6)  # five pairs agree, one does not
     # The own pairs of the first two items all agree (mean 1), of the last two two of three (1/3): 2 (c - 2/3) / (4 - 2)
-    assert agreed.of("a", ["b"]).influence["b"].tolist() == pytest.approx([1 / 3, 1 / 3, -1 / 3, -1 / 3])
+    assert agreed.with_others("a", ["b"]).influence["b"].tolist() == pytest.approx([1 / 3, 1 / 3, -1 / 3, -1 / 3])
 
 
 def test_tau_depends_on_order_alone():
@@ -104,7 +104,7 @@ def test_a_prompt_that_changes_nothing_lies_beyond_models_and_another_question_b
 
 
 def mean_with_people(agreed, models):
-    return agreed.of(PEOPLE, models).mean
+    return agreed.with_others(PEOPLE, models).mean
 
 
 def mean_between(agreed, models):

@@ -215,19 +215,6 @@ def test_other_mistakes_are_told_with_a_remedy(tmp_path):
         language_models.load(folder, device="cpu").encode(" ")
 
 
-# --- tables made of it --------------------------------------------------------------------------------------------
-
-
-def test_contrasts_are_sum_and_difference(score_table):
-    table = score_table(["a", "b"], best=[-1, -3], worst=[-2, -1])
-    found = scores.with_contrasts(table)
-    assert found["best + worst"].tolist() == [-3, -4]
-    assert found["best - worst"].tolist() == [1, -2]
-    assert scores.prompt_names(found) == ["best", "worst", "best + worst", "best - worst"]
-    with pytest.raises(InputError, match="no prompt 'worst'"):
-        scores.with_contrasts(table.drop(columns="worst"))
-
-
 # --- published logits ---------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ def test_pairs_leave_out_the_diagonal_and_the_mirror():
 
 
 def test_similarities_by_hand():
-    models = registry.rows_of(["N-Gem-27B", "S-Gem-27B", "S-Lla-8B-v0.2", "R-Lla-8B"])
+    models = registry.reward_model_rows(["N-Gem-27B", "S-Gem-27B", "S-Lla-8B-v0.2", "R-Lla-8B"])
     found = factors.theoretical(models)
     assert found["base"].loc["N-Gem-27B"].tolist() == [1, 1, 0, 0]
     assert found["developer"].loc["S-Gem-27B"].tolist() == [0, 1, 1, 0]
@@ -34,9 +34,9 @@ def test_similarities_by_hand():
 
 
 def test_traits_that_are_unknown_or_the_same_for_all_are_left_out():
-    models = registry.rows_of(["N-Gem-27B", "S-Gem-27B", "a model of one's own"])
+    models = registry.reward_model_rows(["N-Gem-27B", "S-Gem-27B", "a model of one's own"])
     assert factors.theoretical(models) == {}
-    models = registry.rows_of(["N-Gem-27B", "S-Gem-27B", "S-Gem-27B-v0.2"])
+    models = registry.reward_model_rows(["N-Gem-27B", "S-Gem-27B", "S-Gem-27B-v0.2"])
     assert list(factors.theoretical(models)) == ["developer", "rank"]  # all are 27 billion Gemmas
     assert list(factors.theoretical(models.assign(rewardbench_rank=["", 2, 3]))) == ["developer"]
 
@@ -60,12 +60,12 @@ def test_matrices_that_cannot_be_compared_are_refused():
     with pytest.raises(InputError, match="entries must be 'pairs' or 'all', not 'half'"):
         rsa.regress(matrix, predictors, "half")
     with pytest.raises(InputError, match="'family' or 'release', not 'generation'"):
-        factors.theoretical(registry.rows_of(["N-Gem-27B"]), "generation")
+        factors.theoretical(registry.reward_model_rows(["N-Gem-27B"]), "generation")
 
 
 def test_too_few_models_are_not_told_apart():
     matrix = factors.printed_matrix()
     for count, enough in [(2, False), (3, False), (10, True)]:
         names = matrix.index[:count]
-        traits = factors.theoretical(registry.rows_of(names))
+        traits = factors.theoretical(registry.reward_model_rows(names))
         assert relabelling.can_be_told_apart(matrix.loc[names, names], traits) == enough

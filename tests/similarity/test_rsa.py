@@ -15,7 +15,7 @@ from lib.tables import registry
 def fig_2a():
     """The paper's Fig 2A and its theoretical matrices."""
     matrix = factors.printed_matrix()
-    return matrix, factors.theoretical(registry.rows_of(matrix.index))
+    return matrix, factors.theoretical(registry.reward_model_rows(matrix.index))
 
 
 def test_sharing_a_base_is_found_when_planted_and_not_otherwise():

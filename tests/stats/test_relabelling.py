@@ -98,11 +98,11 @@ def test_p_does_not_depend_on_scale_or_on_the_order_of_models():
 def test_ten_models_are_enumerated_and_the_smallest_p_is_one_of_all():
     matrix, rank = (
         factors.printed_matrix(),
-        factors.theoretical(registry.rows_of(factors.printed_matrix().index))["rank"],
+        factors.theoretical(registry.reward_model_rows(factors.printed_matrix().index))["rank"],
     )
     nearly = 0.9 * rank + 0.1 * matrix  # so near that no other order of ten models is as near
     assert relabelling.p_of(nearly, {"rank": rank}, "rank") == 1 / 3_628_800
-    base = factors.theoretical(registry.rows_of(matrix.index))["base"]
+    base = factors.theoretical(registry.reward_model_rows(matrix.index))["base"]
     exactly = relabelling.p_of(base, {"base": base}, "base")
     assert exactly == pytest.approx(1 / 210)  # ten models, four of them of one base: 10! / (4! 6!) deals
 

@@ -1,7 +1,6 @@
 """Pinned files: the mirror first, then the cache, then the network; never a file with other content."""
 
 import http.server
-import io
 import threading
 from pathlib import Path
 from typing import ClassVar
@@ -60,22 +59,18 @@ def test_without_a_mirror_the_cache_is_read(mirror, monkeypatch):
 
 
 class Server(http.server.BaseHTTPRequestHandler):
-    """Serves CONTENT, or what follows the first bytes that are asked for; breaks off after `breaks` bytes, once."""
+    """Serves CONTENT; breaks off after `breaks` bytes, once."""
 
-    asked: ClassVar[list[tuple[str, str | None]]] = []
+    asked: ClassVar[list[str]] = []
     breaks: ClassVar[list[int]] = []
-    content, ranges = CONTENT, True
+    content = CONTENT
 
     def do_GET(self):
-        asked = self.headers["Range"]
-        self.asked.append((self.path, asked))
-        first = int(asked.removeprefix("bytes=").removesuffix("-")) if asked and self.ranges else 0
-        if asked and self.ranges and first >= len(self.content):
-            return self.send_error(416)
-        self.send_response(206 if asked and self.ranges else 200)
-        self.send_header("Content-Length", str(len(self.content) - first))
+        self.asked.append(self.path)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.content)))
         self.end_headers()
-        self.wfile.write(self.content[first:][: self.breaks.pop(0) if self.breaks else None])
+        self.wfile.write(self.content[: self.breaks.pop(0) if self.breaks else None])
 
     def log_message(self, *given):
         pass
@@ -112,30 +107,16 @@ def test_what_neither_holds_is_downloaded_once_into_the_cache(mirror, server, mo
         monkeypatch.setenv(downloads.MIRROR, str(mirror.folder))
     assert downloads.fetch(REPOSITORY, PATH) == cached(mirror)
     assert downloads.fetch(REPOSITORY, PATH).read_bytes() == CONTENT
-    assert server.asked == [(f"/owner/name/{COMMIT}/data/a%20file%2C%20with%20a%20comma.csv", None)]
+    assert server.asked == [f"/owner/name/{COMMIT}/data/a%20file%2C%20with%20a%20comma.csv"]
     assert files_beside(cached(mirror)) == {cached(mirror).name}
 
 
-@pytest.mark.parametrize("ranges", [True, False], ids=["a server that sends parts", "a server that does not"])
-def test_a_download_that_stops_goes_on_where_it_stopped(mirror, server, monkeypatch, ranges):
-    bars = []
-
-    class Bar(downloads.tqdm):
-        def __init__(self, **options):
-            bars.append(self)
-            super().__init__(**options | {"disable": False, "file": io.StringIO()})
-
-    monkeypatch.setattr(downloads, "tqdm", Bar)
-    monkeypatch.setattr(downloads, "CHUNK", 1)
-    server.breaks[:], server.ranges = [5], ranges
+def test_half_of_a_file_is_not_kept(mirror, server):
+    server.breaks[:] = [5]
     with pytest.raises(downloads.Unreachable, match="comma.csv of owner/name cannot be had"):
         downloads.fetch(REPOSITORY, PATH)
-    assert not cached(mirror).exists()
+    assert files_beside(cached(mirror)) == set()
     assert downloads.fetch(REPOSITORY, PATH).read_bytes() == CONTENT
-    assert [asked for _, asked in server.asked] == [None, "bytes=5-"]
-    assert [(bar.initial, bar.n, bar.total) for bar in bars] == [(0, 5, 18), (5 if ranges else 0, 18, 18)]  # bytes
-    assert {bar.desc for bar in bars} == {f"{PATH} of {REPOSITORY}"}
-    assert files_beside(cached(mirror)) == {cached(mirror).name}
 
 
 def test_another_file_than_the_pinned_one_is_not_kept(mirror, server):

@@ -5,7 +5,7 @@ import pytest
 from pinned import Mirror
 
 from lib import InputError
-from lib.tables import downloads, lexicons
+from lib.tables import lexicons
 from lib.tables.lexicons import Lexicon, join, load
 
 BNC = """\tWord\tPoS\t\tFreq\tRa\tDisp
@@ -162,21 +162,6 @@ def test_wordfreq_counts_per_million():
     assert not any(char.isdigit() for word in frequency for char in word)
 
 
-def test_lists_of_words_are_one_row_per_word(mirror):
-    nouns, foundations = (lexicons.WORD_LISTS[name] for name in ("big two", "moral foundations"))
-    mirror.put(lexicons.FOLLOW_UP, nouns, b'"Category","token_decoded"\n"Agency","goal"\n"Communion","null"\n'
-                                          b'"Communion","Goal"\n')  # fmt: skip
-    found = lexicons.word_lists("big two")
-    assert found.to_dict("index") == {"goal": {"Agency": True, "Communion": True},
-                                      "null": {"Agency": False, "Communion": True}}  # fmt: skip
-    mirror.put(lexicons.FOLLOW_UP, foundations, b"DicTerm,Care_Virtue,Care_Vice\nhelp,X,\nhurt,,X\nodd,NA,NA\n")
-    found = lexicons.word_lists("moral foundations")
-    assert found.to_dict("list") == {"Care virtue": [True, False, False], "Care vice": [False, True, False]}
-    assert list(found.index) == ["help", "hurt", "odd"]
-    with pytest.raises(InputError, match="unknown lists 'x'; choose one of big two, big two expanded"):
-        lexicons.word_lists("x")
-
-
 def test_unknown_lexicons_are_named():
     with pytest.raises(InputError, match="unknown lexicon 'nrc'; choose one of afinn, bing"):
         load("nrc")
@@ -270,14 +255,3 @@ def test_the_published_bnc_list_is_read_whole():
 def test_the_published_bing_list_is_read_whole():
     bing = fetched("bing")
     assert (len(bing.published), len(bing.corrected)) == (6786, 6786 - 2 * 3)
-
-
-@pytest.mark.parametrize("name, counts", [
-    ("big two", {"Agency": 104, "Communion": 159}), ("big two expanded", {"Agency": 426, "Communion": 474}),
-])  # fmt: skip
-def test_the_published_lists_are_read_whole(name, counts):
-    try:
-        found = lexicons.word_lists(name)
-    except downloads.Unreachable:
-        pytest.skip("the lists can be had from neither a mirror nor the network")
-    assert found.sum().to_dict() == counts and found.index.is_unique
