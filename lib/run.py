@@ -228,7 +228,7 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started ends too
     try:
         if on := given.pop("on", None):
-            return import_module(".apps.cluster.commands", __package__).run(name, on, **given)
+            return int(getattr(import_module(".apps.cluster.commands", __package__), name)(on, **given) > 0)
         return COMMANDS[name].call(**given)
     except KeyboardInterrupt:
         print("\ninterrupted; the same command goes on from here", file=sys.stderr)

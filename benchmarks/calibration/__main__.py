@@ -9,17 +9,10 @@ from benchmarks.calibration import measuring, plan, report
 from lib import InputError
 
 
-def run(models: int, folder: Path, publish: bool, on: str | None) -> None:
-    """Calibrate on every core, or by Ray; make it the committed report if asked to."""
+def run(models: int, folder: Path, publish: bool) -> None:
+    """Calibrate on every core; make it the committed report if asked to."""
     given = {"models": models, "folder": folder.resolve(), "processes": os.cpu_count() or 1}
-    if on:
-        from lib.apps.cluster import commands, connection  # only here, as Ray is an extra
-
-        with connection.connected(on):
-            connection.nodes_of(given["folder"])  # every node must see the folder
-            made = report.calibrate(**given, each=commands.each)
-    else:
-        made = report.calibrate(**given)
+    made = report.calibrate(**given)
     print(f"The tables of {made.n_models} models are in {folder / 'report'}.")
     if publish:
         report.publish(made)
@@ -34,7 +27,6 @@ def main(arguments: list[str] | None = None) -> int:
         "--method", action="store_true", help="write method.csv and the page again from the committed estimates"
     )
     parser.add_argument("--publish", action="store_true", help="make it the report that the notebooks read")
-    parser.add_argument("--on", metavar="WHERE", help="by Ray (docs/cluster.md): auto, or the address of a head")
     try:
         given = vars(parser.parse_args(arguments))
         if given.pop("method"):

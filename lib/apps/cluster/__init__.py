@@ -3,7 +3,6 @@
 from ... import InputError
 
 try:
-    import grpc as grpc  # of the extra, as a Ray without its dashboard does not bring it
     import ray as ray  # here once, so that whatever needs it says in one line where it comes from
 except ImportError as error:
     raise InputError(

@@ -5,17 +5,19 @@ and the task continues from the shards that are there. So the table is the same 
 """
 
 import contextlib
-import io
+import logging
+import math
 import os
+import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import as_completed
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from ... import ROOT, InputError
-from ...models import checkpoints, layers, reward_models
+from ... import InputError
+from ...models import checkpoints, reward_models
 from ...notebooks import runs, workers
 from ...notebooks.files import cause_of
 from ...notebooks.jobs import Job, Result
@@ -27,11 +29,87 @@ from ...tables.collection import Collection
 from ...tables.prompts import read_prompts
 from ...tables.registry import find_models, study_of
 from ..check import weights
-from . import connection, ray
-from .connection import answer_of, as_they_end, task
-from .placement import Asks, Needs, Node, place
+from . import ray
 
+RETRIES = 5  # how often Ray begins a task again after its process or its node is gone
 TO_END = 60  # seconds that a process whose node is gone may still hold a table
+STEPS = 20  # a model takes a multiple of 1/20 of a card
+USABLE = 0.95  # of a card's memory
+
+
+@contextlib.contextmanager
+def connected(on: str) -> Iterator[None]:
+    """Connect to Ray; on leaving, end what was started for it here. InputError if nothing answers.
+
+    With "auto" for `on`, this is the cluster of a Ray job, or else this machine. Otherwise `on` is the address of a
+    head, as host:6379 from one of its nodes, or as ray://host:10001 from elsewhere.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is informed that this ran
+    address = os.environ.get("RAY_ADDRESS", "local") if on == "auto" else on
+    store = {"object_store_memory": 200_000_000} if address == "local" else {}  # bytes: only names pass through it
+    try:
+        if address not in ("local", "auto"):  # Ray itself would try for minutes
+            host, _, port = address.removeprefix("ray://").rpartition(":")
+            socket.create_connection((host, int(port)), timeout=10).close()
+        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **store)
+    except Exception as error:  # Ray's own checks of versions and addresses fail in many ways
+        cause = " ".join(str(error).split())[:300]
+        raise InputError(f"no Ray head answers at '{address}' ({cause}); start one with: ray start --head") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def task(function: Callable, asks: dict, *given):
+    """Start a task of Ray; return its reference. asks: options such as num_cpus, num_gpus and memory in bytes."""
+    return ray.remote(function).options(max_retries=RETRIES, **asks).remote(*given)
+
+
+def error_in(error: BaseException) -> Exception:
+    """Return what a task raised; an InputError if its process ended every time."""
+    if isinstance(error, ray.exceptions.RayTaskError):
+        return error.cause if isinstance(error.cause, Exception) else InputError(" ".join(str(error).split()))
+    return InputError(f"its process or its node ended {RETRIES + 1} times, perhaps for want of memory")
+
+
+def asks_of(load: str, options: dict, models: int) -> tuple[dict, dict]:
+    """Return what the task of a model asks Ray for, and the options that load it. models: how many share the nodes."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    on_cards = any(node.get("GPU", 0) >= 1 for node in nodes) and options.get("device", "cuda") == "cuda"
+    options = options | ({"device": "cuda"} if on_cards else {})
+    entry = reward_models.find(load)
+    folder = checkpoints.open_files(entry["hub_id"], options.get("revision") or entry["revision"]).folder
+    config = checkpoints.config_of(folder)
+    dtype = checkpoints.dtype_for(options.get("dtype") or entry["dtype"], options.get("device") or "cpu", config)
+    parameters = weights.read_headers(folder).parameters
+    memory = int(parameters * weights.size_of(dtype) * weights.BESIDE)
+    card = ray.get(ray.remote(num_gpus=1 / STEPS)(card_memory).remote()) if on_cards else 0
+    asks, fits = place(memory, parameters < SMALL, nodes, models, card)
+    return asks, options if fits else options | {"stream": True}
+
+
+def place(memory: int, small: bool, nodes: Sequence[dict], models: int, card: int = 0) -> tuple[dict, bool]:
+    """Return what a model of this many bytes asks Ray for, and whether a node holds it; otherwise it is streamed.
+
+    A model takes its share of a card, one card or several cards of one node. Without cards, a small model takes one
+    core and a large one all cores of a node. nodes: amounts by the names of Ray's resources; card: bytes of a card.
+    """
+    most = {what: max(node.get(what, 0) for node in nodes) for what in ("CPU", "GPU", "memory")}
+    if not card:
+        cores, fits = 1 if small else max(1, int(most["CPU"])), memory <= most["memory"]
+        return {"num_cpus": cores} | ({"memory": memory} if fits else {}), fits
+    needed = memory / (USABLE * card)  # cards
+    fair = math.floor(STEPS * sum(node.get("GPU", 0) for node in nodes) / models) / STEPS
+    gpus = math.ceil(needed) if needed > 1 else min(1, max(math.ceil(STEPS * needed) / STEPS, fair))
+    return {"num_cpus": 1, "num_gpus": gpus if gpus <= most["GPU"] else 1}, gpus <= most["GPU"]
+
+
+def card_memory() -> int:
+    """Return the bytes of the card of this process."""
+    import torch
+
+    return torch.cuda.get_device_properties(0).total_memory
 
 
 # --- scores -------------------------------------------------------------------------------------------------------
@@ -41,90 +119,48 @@ def score(
     on: str, name: str, prompts: str | None = None, collection: str | None = None, *, tokens: int | None = None,
     reply_mode: str = "text", bos: str = "single", **options,
 ) -> int:  # fmt: skip
-    """Score the vocabularies of reward models; return how many of them failed. See connection.connected for `on`.
+    """Score the vocabularies of reward models; return how many of them failed. See `connected` for `on`.
 
     `name` is one model, several separated by commas, or a group of the registry such as `paper`. See lib.run.score for
-    the rest. InputError for a model that fits nowhere, before anything is computed.
+    the rest.
     """
-    for option, what in (("replies", "replies of your own"), ("reference", "implicit rewards (REFERENCE)")):
-        if options.get(option):
-            raise InputError(f"{what} are scored in one process; leave ON out")
+    if options.get("replies") or options.get("reference"):
+        raise InputError("replies of your own and implicit rewards are scored in one process; leave ON out")
+    given = {option: value for option, value in options.items() if value is not None}
     texts, models = read_prompts(prompts), find_models(name.split(","))
     study = study_of(models, collection)
     study = study if tokens is None else Collection(f"{study}-sample-{tokens}")
-    how = {"reply_mode": reply_mode, "bos": bos}
-    with connection.connected(on):
-        placed, failed = place_all(models, options, connection.nodes_of(study.scores.parent))
-        tasks = {}
-        for nickname, (asks, given) in placed.items():
-            path = scores.path_of(study, nickname)
-            tasks[nickname] = (task(score_model, asks, models[nickname], given, texts, path, tokens, how), asks)
-        for nickname, reference in tqdm(as_they_end(tasks), "models", len(tasks), unit=" models"):
+    how, names, failed = {"reply_mode": reply_mode, "bos": bos}, {}, {}
+    with connected(on):
+        for nickname, load in models.items():
             try:
-                tqdm.write("\n".join(answer_of(reference, nickname)), end="")
-            except Exception as error:
+                asks, loading = asks_of(load, given, len(models))
+            except InputError as error:
                 failed[nickname] = error
+                continue
+            path = scores.path_of(study, nickname)
+            names[task(score_model, asks, load, loading, texts, path, tokens, how).future()] = nickname
+        for ended in tqdm(as_completed(names), "models", len(names), unit=" models"):
+            if error := ended.exception():
+                failed[names[ended]] = error_in(error)
+            elif not scores.path_of(study, names[ended]).is_file():
+                failed[names[ended]] = InputError("this machine does not see what its node wrote; share the folder")
     if len(failed) == len(models) == 1:
         raise failed.popitem()[1]
-    done = [nickname for nickname in models if nickname not in failed]
-    lines = score_lines(study, done) if done else []
+    lines = score_lines(study, [nickname for nickname in models if nickname not in failed])
     lines += [f"{nickname} failed: {cause_of(error)}" for nickname, error in failed.items()]
     print("\n".join([*lines, f"The score tables are in {shown_path(study.scores)}."]))
     return len(failed)
 
 
-def place_all(
-    models: dict[str, str], options: dict, nodes: Sequence[Node]
-) -> tuple[dict[str, tuple[Asks, dict]], dict[str, Exception]]:
-    """Return what each model asks for and the options that load it, the largest first; and the errors of the others.
-
-    NoRoom for a model that fits nowhere.
-    """
-    given = {name: value for name, value in options.items() if value is not None}
-    if any(node.gpus >= 1 and node.card_memory for node in nodes):
-        given = {"device": "cuda"} | given
-    measured = {nickname: task(needs_of, Asks(cpus=1), load, given) for nickname, load in models.items()}
-    needs: dict[str, Needs] = {}
-    failed: dict[str, Exception] = {}
-    for nickname, reference in measured.items():
-        try:
-            needs[nickname] = answer_of(reference, nickname)
-        except Exception as error:
-            failed[nickname] = error
-    placed = {}
-    for nickname in sorted(needs, key=lambda nickname: -needs[nickname].memory):
-        asks = place(nickname, needs[nickname], nodes, len(models), given.get("device"))
-        placed[nickname] = (asks, {"stream": asks.stream} | given if asks.stream else given)
-    return placed, failed
-
-
-def needs_of(load: str, options: dict) -> Needs:
-    """Return what scoring a model takes, from its configuration and the headers of its files.
-
-    InputError if it is no reward model.
-    """
-    entry = reward_models.find(load)
-    folder = checkpoints.open_files(entry["hub_id"], options.get("revision") or entry["revision"]).folder
-    config = checkpoints.config_of(folder)
-    head_name = options.get("head") or reward_models.head_name_of(config, set(checkpoints.tensor_files(folder)))
-    dtype = checkpoints.dtype_for(options.get("dtype") or entry["dtype"], options.get("device") or "cpu", config)
-    parameters = weights.read_headers(folder).parameters
-    streams = layers.can_be_read_singly(config, head_name)
-    return Needs(int(parameters * weights.size_of(dtype) * weights.BESIDE), parameters < SMALL, streams)
-
-
-def score_model(
-    load: str, options: dict, prompts: dict[str, str], path: Path, tokens: int | None, how: dict
-) -> list[str]:  # fmt: skip
-    """Score a model's table on the node where this runs; return the lines that it printed."""
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        model = reward_models.load(load, **options)
-        token_ids = None if tokens is None else engine.sample(model, tokens)
-        # Where this is begun again, the process of before may need a moment to end and to let the table go.
-        with contextlib.suppress(Timeout), FileLock(path.with_name(f"{path.name}.lock"), timeout=TO_END):
-            pass
-        engine.score_vocabulary(model, prompts, path, **how, token_ids=token_ids, progress=False)
-    return printed.getvalue().splitlines()
+def score_model(load: str, options: dict, prompts: dict, path: Path, tokens: int | None, how: dict) -> None:
+    """Score a model's table on the node where this runs."""
+    model = reward_models.load(load, **options)
+    token_ids = None if tokens is None else engine.sample(model, tokens)
+    # Where this is begun again, the process of before may need a moment to end and to let the table go.
+    with contextlib.suppress(Timeout), FileLock(path.with_name(f"{path.name}.lock"), timeout=TO_END):
+        pass
+    engine.score_vocabulary(model, prompts, path, **how, token_ids=token_ids, progress=False)
 
 
 # --- notebooks ----------------------------------------------------------------------------------------------------
@@ -133,48 +169,33 @@ def score_model(
 def reproduce(on: str, models: Sequence[str] = (), collection: str | None = None) -> int:
     """Run the notebooks for these models, each as a task of Ray; return the number of jobs that failed.
 
-    See lib.notebooks.runs.reproduce for models and collection, and connection.connected for `on`.
+    See lib.notebooks.runs.reproduce for models and collection, and `connected` for `on`.
     """
     to_load = find_models(models)
-    study = study_of(to_load, collection)
-    with connection.connected(on):
-        nodes = connection.nodes_of(study.scores.parent)
-        # The embedded models are trained first, and fit anywhere.
-        placed = {} if study.is_embedded else place_all(to_load, {}, nodes)[0]
-        asks = {nickname: asks for nickname, (asks, _) in placed.items()}
-        return runs.reproduce(models, collection, ROOT / "notebooks", OnCluster(nodes, asks))
+    small = study_of(to_load, collection).is_embedded  # these are trained first, and fit anywhere
+    with connected(on):
+        asks = {} if small else {name: asks_of(load, {}, len(to_load))[0] for name, load in to_load.items()}
+        return runs.reproduce(models, collection, where=OnCluster(asks))
 
 
-@dataclass(frozen=True)
 class OnCluster:
     """Runs jobs on a cluster, instead of in processes of this machine; it has the functions of lib.notebooks.workers.
 
-    A notebook about one model asks for what `asks` gives for this model. The notebook that trains asks for all cores of
-    a node, and any other for one core.
+    A notebook about one model asks for what `asks` gives for this model, any other for one core.
     """
 
-    nodes: Sequence[Node]
-    asks: dict[str, Asks]
-
-    def processes(self) -> int:
-        """Return how many jobs may run at once; Ray starts each as soon as there is room."""
-        return 1000
-
-    def asks_of(self, job: Job) -> Asks:
-        """Return what a job asks for."""
-        if job.declared.trains:
-            return Asks(cpus=max(1, *(int(node.cpus) for node in self.nodes)))
-        return self.asks.get(job.model, Asks(cpus=1))
+    def __init__(self, asks: dict[str, dict]):
+        self.asks, self.processes = asks, lambda: 1000  # jobs that may wait for Ray at once
 
     def start(self, job: Job) -> workers.Running:
         """Start a job as a task of Ray."""
-        reference = task(execute, self.asks_of(job), job)
+        reference = task(execute, self.asks.get(job.model, {"num_cpus": 1}), job)
 
         def ended() -> Result:
             try:
-                return answer_of(reference, job.name)
-            except Exception as error:
-                return Result("failed", cause=cause_of(error))
+                return ray.get(reference)
+            except ray.exceptions.RayError as error:
+                return Result("failed", cause=cause_of(error_in(error)))
 
         return workers.Running(job, reference, ended)
 
@@ -193,20 +214,3 @@ def execute(job: Job) -> Result:
     """Execute a notebook on the node where this runs, with the number of threads that Ray assigned."""
     os.environ.update(dict.fromkeys(workers.THREADS, os.environ.get("OMP_NUM_THREADS", "1")))
     return workers.outcome(job)
-
-
-# --- other work ---------------------------------------------------------------------------------------------------
-
-
-def each(function: Callable, jobs: list, processes: int) -> Iterator:
-    """Yield what the function returns for each job, as tasks on one core each, in the order in which they end."""
-    tasks = {number: (task(function, Asks(cpus=1), job), Asks(cpus=1)) for number, job in enumerate(jobs)}
-    return (answer_of(reference, "a job") for _, reference in as_they_end(tasks))
-
-
-def run(command: str, on: str, **given) -> int:
-    """Carry out a command of lib.run; return its exit code. InputError for one that does not run on a cluster."""
-    commands = {"score": score, "reproduce": reproduce}
-    if command not in commands:
-        raise InputError(f"ON= is for {', '.join(commands)}; leave it out for {command}")
-    return int(commands[command](on, **given) > 0)
