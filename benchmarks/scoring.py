@@ -26,17 +26,15 @@ import tokenizers
 import torch
 import transformers
 import wordfreq
-from lib.claims.sections import markdown as table
-from lib.claims.sections import replace_section
 from tokenizers import decoders, pre_tokenizers, trainers
 from transformers import AutoModel, DynamicCache, Gemma2Config, LlamaConfig, PreTrainedTokenizerFast
 
+from benchmarks.tokenizers import open_tokenizer
 from lib.models import conversations
 from lib.models.conversations import Inputs
 from lib.models.heads import new_head
 from lib.models.reward_models import RewardModel
 from lib.scoring import engine, stages
-from lib.scoring.tokenizers import open_tokenizer
 
 README = Path(__file__).parent / "README.md"
 QUESTION = "What, in one word, is the greatest thing ever?"
@@ -310,7 +308,7 @@ def against_rivals(of: dict[str, tuple[str, PreTrainedTokenizerFast]]) -> pd.Dat
         for what, suffixes in {"subtrees": subtrees, "random": alone}.items():
             inputs = replace(whole, suffixes=suffixes, reply_ids=[])
             blocks = engine.blocks_of(inputs)
-            pieces = [piece for block in blocks for piece in block.pieces]
+            pieces = [piece for block in blocks for piece in block.ids()]
             ways = {"ours": partial(ours, model, blocks)}
             ways |= {rival: partial(way, model, inputs, pieces) for rival, way in RIVALS.items()}
             runs = [{way: processor_seconds(work) for way, work in ways.items()} for _ in range(REPEATS)]
@@ -349,8 +347,8 @@ def joining_prompts() -> pd.DataFrame:
 
 
 def _block(inputs: Inputs, ids: torch.Tensor) -> stages.Block:
-    some = [tuple(suffix) for suffix in ids[: stages.COMPARED].tolist()]
-    return stages.Block(replace(inputs, suffixes=some, reply_ids=[]), np.arange(len(ids)), [ids])
+    given = replace(inputs, suffixes=list(map(tuple, ids.tolist())), reply_ids=[])
+    return stages.Block(given, [np.arange(len(ids))])
 
 
 def _memory_of_one(size: int, report) -> None:
@@ -395,9 +393,17 @@ def machine(device: str) -> str:
     )
 
 
+def table(frame: pd.DataFrame) -> str:
+    """Return a table as Markdown, with numbers to three digits."""
+    rows = [[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row] for row in frame.to_numpy(object)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [list(frame.columns), ["---"] * frame.shape[1], *rows])
+
+
 def write_report(section: str, text: str) -> None:
     """Replace what stands between the section's two marks in benchmarks/README.md."""
-    README.write_text(replace_section(README.read_text(), section, text))
+    start, end = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
+    before, rest = README.read_text().split(start)
+    README.write_text(f"{before}{start}\n{text.strip()}\n{end}{rest.split(end)[1]}")
 
 
 def arguments(description: str) -> argparse.ArgumentParser:

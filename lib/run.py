@@ -185,11 +185,6 @@ COMMANDS = {
         argument("--seed", type=int, default=0, help="draws the items (default: 0)"),
         *(argument(f"--{option}", help="see lib.models.reward_models.load") for option in ("dtype", "device")),
     )),
-    "tokenizers": Command("count what the tokens of the paper's models are read as",
-                          ".notebooks.listing:tokenizers", (
-        argument("folder", nargs="?", help="holds gemma-2/, llama-3/, ... each with tokenizer.json; default: hub"),
-        argument("--write", action="store_true", help="keep the counts in data/tokenizers"),
-    )),
     "explore": Command("write the page on which a collection's rewards can be searched",
                        ".apps.explorer.page:explore", (
         argument("--collection", default="published", help="which scores (default: published)"),

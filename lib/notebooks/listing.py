@@ -3,7 +3,6 @@
 import re
 import textwrap
 from collections.abc import Iterable
-from pathlib import Path
 
 from .. import ROOT, InputError
 from ..claims import claims
@@ -55,21 +54,6 @@ def notebooks() -> list[str]:
         lines += [path.stem, *textwrap.wrap(opening(path)[1], 120, initial_indent="    ", subsequent_indent="    "),
                   *textwrap.wrap(given, 120, initial_indent="    ", subsequent_indent="    ")]  # fmt: skip
     return lines
-
-
-def tokenizers(folder: str | None = None, write: bool = False) -> None:
-    """Print what the paper's models read for each token. With `write`, also keep it in data/tokenizers.
-
-    folder: see lib.scoring.tokenizers.open_tokenizer.
-    """
-    from ..scoring import tokenizers as reading  # here, because it loads torch
-
-    counts, printed = reading.count(Path(folder) if folder else None)
-    print(counts.set_index("base").drop(columns="tokenizer_sha256").T.to_string())
-    print("\nThe tokens that Tables 2 and A6 print:")
-    print(printed.groupby(["table", "nickname"])["read_as"].value_counts().unstack(fill_value=0).to_string())
-    if write:
-        reading.write(counts, printed)
 
 
 def figure(item: str) -> None:

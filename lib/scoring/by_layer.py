@@ -14,7 +14,6 @@ from scipy.stats import rankdata, spearmanr
 from .. import InputError
 from ..models.reward_models import RewardModel
 from . import engine, stages
-from .stages import Reading
 
 NEAR = 0.05  # of all replies; a rank that stays as near as this to the final one is settled
 
@@ -28,20 +27,12 @@ def rewards_by_layer(
     """
     if model.layers is None:
         raise InputError(f"the layers of {model.nickname} are in memory together; load it with stream=True")
-    inputs, norm = model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos), model.layers.final_norm()
-    rewards = np.empty((model.layers.count, len(inputs.suffixes)), dtype=np.float32)
-    blocks = stages.blocks_for_layers(model, engine.blocks_of(inputs))
-    reading = Reading(model, blocks[0].inputs)
-    for number, layer in model.layers.each():
-        reading.enter(layer)
-        for block in blocks:
-            final = stages.through(block, reading, is_last=number == model.layers.count - 1)
-            if final is None:
-                parts = zip(block.pieces, block.states(), strict=True)
-                final = np.concatenate([reading.read_off(*part, norm) for part in parts])
-            rewards[number, block.shard] = final
-        reading.stage = None
-        del layer  # before the layer after the next is read
+    inputs, last = model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos), model.layers.count - 1
+    norm, rewards = model.layers.final_norm(), np.empty((last + 1, len(inputs.suffixes)), dtype=np.float32)
+    for number, block, scorer in stages.after_layers(model, engine.blocks_of(inputs)):
+        after = (norm,) if number < last else ()  # the last layer ends with it
+        parts = zip(block.ids(), block.states, strict=True)
+        rewards[number, block.shard] = np.concatenate([scorer.read_off(*part, *after) for part in parts])
     return rewards[:, inputs.group]
 
 

@@ -7,14 +7,13 @@ that a stopped run can continue.
 
 import datetime
 import functools
-import gzip
 import hashlib
 import json
 import platform
 import time
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -24,7 +23,7 @@ import torch
 from tqdm import tqdm
 
 from .. import InputError, io
-from ..io import hash_of_code, lock, replacing
+from ..io import lock
 from ..models import conversations
 from ..models.conversations import Conversation, Inputs
 from ..models.reward_models import RewardModel
@@ -35,7 +34,6 @@ from . import shards, stages
 from .stages import Block
 
 REPLIES_PER_SHARD = 8192  # rewards that are written to disk together
-MANY = 20_000  # replies; fewer are prepared in less time than a file is worth
 COMPARED = 64  # replies that are prepared again, evenly spaced, to see that a preparation holds for another prompt
 
 
@@ -46,12 +44,15 @@ def score_replies(
     """Return the rewards of these replies to the prompt, (replies,) float32, on the model's own scale.
 
     Replies are strings (reply_mode="text") or sequences of token ids (reply_mode="ids"). `bos` is one of
-    conversations.BOS. A head with several outputs gives (replies, outputs).
+    conversations.BOS. A head with several outputs gives (replies, outputs). InputError for rewards that are not finite.
     """
+    replies = list(replies) if not isinstance(replies, str | bytes) else replies
     inputs = model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos)
     scored = [(block.shard, rewards) for block, rewards in stages.score(model, blocks_of(inputs), tokens_per_batch)]
     order = np.argsort(np.concatenate([shard for shard, _ in scored]))
-    return np.concatenate([rewards for _, rewards in scored])[order][inputs.group]
+    rewards = np.concatenate([rewards for _, rewards in scored])[order][inputs.group]
+    refuse_not_finite(model, rewards, lambda i: f"the reply {replies[i]!r:.80} to the prompt {prompt!r:.80}")
+    return rewards
 
 
 def score_vocabulary(
@@ -72,24 +73,78 @@ def score_vocabulary(
     if collection := scores.collection_of(path):  # here, where all ways meet: a notebook opened by hand too
         refuse_foreign(collection, {model.nickname: model.hub_id})
     tokens = tokens_of(model, token_ids)
-    settings = settings_of(model, tokens, **how)
-    folder = path.with_name(f"{path.stem}.{_hash_of(settings)}.shards")
+    settings, run = settings_of(model, tokens, **how), about_run(model)
+    # Rewards of other versions may differ a little, so these do not continue their shards.
+    folder = path.with_name(f"{path.stem}.{_hash_of([settings, run['versions']])}.shards")
     with lock(path):
         table, scored = _read_table(path, settings, prompts, overwrite)
         missing = {name: prompt for name, prompt in prompts.items() if name not in scored}
-        silent, columns = not (progress and missing), {}
-        bar = tqdm(unit=" replies", desc=model.nickname, unit_scale=model.layers is not None, disable=silent)
-        with bar:
-            for name, inputs, rewards in _score_prompts(model, missing, tokens, folder, bar, how):
-                table = with_inputs(table if len(table) else tokens, inputs)
-                columns[name] = rewards[inputs.group]
-        if columns:
-            table = pd.concat([table, pd.DataFrame(columns, index=table.index)], axis=1)
+        if missing:
+            silent = not progress
+            with tqdm(unit=" replies", desc=model.nickname, unit_scale=model.layers is not None, disable=silent) as bar:
+                table = _with_rewards(table if len(table) else tokens, model, missing, folder, bar, how)
             start = datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(timespec="seconds")
             when = {"prompts": scored | missing, "start": start, "seconds": round(time.time() - started, 1)}
-            scores.write(table, path, settings | about_run(model) | when)
+            scores.write(table, path, settings | run | when)
         shards.remove(folder, (scored | missing).values())
-        return scores.read(path) if columns else table
+        return scores.read(path) if missing else table
+
+
+def _with_rewards(
+    table: pd.DataFrame, model: RewardModel, prompts: dict[str, str], folder: Path, bar: tqdm, how: dict[str, str]
+) -> pd.DataFrame:
+    """Return the table with what is fed for each token, and a column of rewards for each prompt.
+
+    Finished shards in the folder are read, not scored.
+    """
+    rewards: dict[str, np.ndarray] = {}  # of each prompt, (inputs,) float32
+    group = np.empty(0)  # of each token, the number of its input
+
+    def unscored() -> Iterator[Block]:
+        nonlocal table, group
+        blocks: list[Block] = []
+        replies = replies_of(table, how.get("reply_mode", "text"))
+        for prompt, inputs in zip(prompts.values(), prepare(model, prompts.values(), replies, **how), strict=True):
+            table, group = with_inputs(table, inputs), inputs.group
+            bar.total = bar.total or len(inputs.suffixes) * len(prompts)
+            if not blocks or blocks[0].inputs.suffixes is not inputs.suffixes:  # one list for prompts read alike
+                blocks = blocks_of(inputs)
+            rewards[prompt] = np.empty(len(inputs.suffixes), dtype=np.float32)
+            for number, block in enumerate(blocks):
+                file = shards.path_of(folder, prompt, number)
+                finished = shards.read(file, len(block.shard))
+                if finished is None:
+                    yield replace(block, inputs=inputs, file=file)
+                else:
+                    rewards[prompt][block.shard] = finished
+                    bar.update(len(finished))
+
+    for block, of_block in stages.score(model, unscored(), bar=bar, report=not bar.disable):
+        refuse_not_finite(model, of_block, partial(_describe_input, table, group, block))
+        assert block.file is not None
+        shards.write(block.file, of_block)
+        rewards[block.prompt][block.shard] = of_block
+    columns = {name: rewards[prompt][group] for name, prompt in prompts.items()}
+    return pd.concat([table, pd.DataFrame(columns, index=table.index)], axis=1)
+
+
+def _describe_input(tokens: pd.DataFrame, group: np.ndarray, block: Block, number: int) -> str:
+    """Return a token that is fed as this input of the block, and the prompt, for a message."""
+    token = tokens.iloc[int(np.flatnonzero(group == block.shard[number])[0])]
+    return f"token {token['token_id']} ({token['token']!r}) for the prompt {block.prompt!r}"
+
+
+def refuse_not_finite(model: RewardModel, rewards: np.ndarray, describe: Callable[[int], str]) -> None:
+    """Raise InputError if a reward is not finite. `describe` names what has the reward of that number."""
+    bad = np.argwhere(~np.isfinite(rewards))
+    if len(bad):
+        # In float32 the weights themselves are the likely cause, not their dtype.
+        wider = {"float16": "'bfloat16' or 'float32'", "bfloat16": "'float32'"}.get(model.dtype)
+        damaged = f"its weights may be damaged, since it is computed in {model.dtype}: download the checkpoint again"
+        raise InputError(
+            f"the reward of {describe(int(bad[0][0]))} is {rewards[tuple(bad[0])]}; "
+            + (f"load the model with dtype={wider}" if wider else damaged)
+        )
 
 
 def _read_table(
@@ -171,7 +226,7 @@ def replies_of(tokens: pd.DataFrame, reply_mode: str = "text") -> list:
 
 def blocks_of(inputs: Inputs) -> list[Block]:
     """Return the inputs in blocks of at most REPLIES_PER_SHARD: the same wherever they are scored."""
-    return [stages.block_of(inputs, pieces) for pieces in shards.split(inputs.suffixes, REPLIES_PER_SHARD)]
+    return [Block(inputs, pieces) for pieces in shards.split(inputs.suffixes, REPLIES_PER_SHARD)]
 
 
 def settings_of(model: RewardModel, tokens: pd.DataFrame, reply_mode: str = "text", bos: str = "single") -> dict:
@@ -211,28 +266,21 @@ def _hash_of(value: object) -> str:
 
 
 def prepare(
-    model: RewardModel, prompts: Iterable[str], replies: Sequence, folder: Path | None = None, *,
-    reply_mode: str = "text", bos: str = "single",
-) -> Iterator[Inputs]:  # fmt: skip
+    model: RewardModel, prompts: Iterable[str], replies: Sequence, *, reply_mode: str = "text", bos: str = "single"
+) -> Iterator[Inputs]:
     """Yield the inputs of the same replies under each prompt, as from RewardModel.inputs_for.
 
     Tokenizers cut at control tokens first. So the ids between the control tokens around the reply are the same under
-    every prompt (conversations.Between), and only the ids before them change. The inputs of MANY replies are kept in
-    `folder`, for later runs and for other models with this tokenizer.
+    every prompt (conversations.Between), and only the ids before them change.
     """
-    how = {"reply_mode": reply_mode, "bos": bos}
-    is_kept = folder and reply_mode == "text" and len(replies) >= MANY and model.tokenizer.is_fast
-    file = folder / f".{_hash_of_preparation(model, replies, bos)}.inputs.gz" if folder and is_kept else None
-    first = _read_inputs(file, model, bos) if file else None
+    first: Inputs | None = None
     opened = functools.lru_cache(2)(functools.partial(_opened, model, bos, reply_mode))  # of the first prompt, and next
     for prompt in prompts:
         inputs, (conversation, around) = None, opened(prompt)
         if first and around is not None and opened(first.conversation.prompt)[1] == around:
             inputs = _under(model, conversation, first, replies if reply_mode == "text" else [])
         if inputs is None:
-            inputs = first = model.inputs_for(prompt, replies, **how)
-            if file:
-                _write_inputs(file, inputs)
+            inputs = first = model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos)
         yield inputs
 
 
@@ -262,92 +310,3 @@ def _under(model: RewardModel, opened: Conversation, first: Inputs, texts: Seque
     added = model.after_reply.ids if model.after_reply else ()
     same = [inputs.prefix_ids + inputs.suffixes[inputs.group[i]] for i in spaced] == [(*ids, *added) for ids in again]
     return inputs if same else None
-
-
-def _hash_of_preparation(model: RewardModel, replies: Sequence, bos: str) -> str:
-    """Return a hash of all that inputs are computed from, other than the prompt."""
-    tokenizer, code = model.tokenizer, hash_of_code(map(Path, (__file__, conversations.__file__)))
-    parts = [
-        code,
-        version("tokenizers"),
-        version("transformers"),
-        tokenizer.chat_template,
-        bos,
-        repr(model.after_reply),
-    ]
-    return _hash_of([*parts, model.gated, list(replies), tokenizer.backend_tokenizer.to_str()])
-
-
-def _write_inputs(file: Path, inputs: Inputs) -> None:
-    lists = {"group": inputs.group.tolist(), "suffixes": inputs.suffixes, "reply_ids": inputs.reply_ids}
-    about = {"prompt": inputs.conversation.prompt, "shared": len(inputs.prefix_ids)}
-    with replacing(file) as part:
-        part.write_bytes(gzip.compress(json.dumps(about | lists).encode(), compresslevel=1))
-
-
-def _read_inputs(file: Path, model: RewardModel, bos: str) -> Inputs | None:
-    """Return the inputs that the file keeps; None if it is not there or damaged, which gzip sees."""
-    try:
-        kept = json.loads(gzip.decompress(file.read_bytes()))
-    except (OSError, EOFError, ValueError, zlib.error):
-        return None
-    conversation = model.conversation(kept["prompt"], bos)
-    suffixes, reply_ids = (list(map(tuple, kept[name])) for name in ("suffixes", "reply_ids"))
-    return Inputs(conversation, conversation.prefix_ids[: kept["shared"]], suffixes, reply_ids, np.array(kept["group"]))
-
-
-# --- rewards of shards --------------------------------------------------------------------------------------------
-
-
-def _score_prompts(
-    model: RewardModel, prompts: dict[str, str], tokens: pd.DataFrame, folder: Path, bar: tqdm, how: dict[str, str]
-) -> Iterator[tuple[str, Inputs, np.ndarray]]:  # fmt: skip
-    """Yield each prompt's name, inputs and rewards, (inputs,) float32. Finished shards are read, not scored."""
-    names, prepared = list(prompts), None
-    replies = replies_of(tokens, how.get("reply_mode", "text"))
-    inputs_in_order = prepare(model, prompts.values(), replies, folder.parent, **how)
-    # Weights that stay in files are read once for all prompts; else one prompt's inputs at a time are held in memory.
-    at_once = max(1, len(names)) if model.layers else 1
-    for first in range(0, len(names), at_once):
-        together = {name: prompts[name] for name in names[first : first + at_once]}
-        inputs_of: dict[str, Inputs] = {}
-        rewards_of: dict[str, np.ndarray] = {}
-        blocks: list[Block] = []
-        for prompt in together.values():
-            inputs = next(inputs_in_order)
-            if prepared is None or prepared.suffixes is not inputs.suffixes:  # they are one list for prompts read alike
-                prepared, unscored = inputs, blocks_of(inputs)
-            bar.total = bar.total or bar.n + len(inputs.suffixes) * len(prompts)
-            rewards = rewards_of[prompt] = np.empty(len(inputs.suffixes), dtype=np.float32)
-            for number, block in enumerate(unscored):
-                file = shards.path_of(folder, prompt, number)
-                finished = np.empty(len(block.shard), dtype=np.float32)
-                if shards.read(file, finished) and np.isfinite(finished).all():
-                    rewards[block.shard] = finished
-                    bar.update(len(finished))
-                else:
-                    few = replace(inputs, suffixes=block.inputs.suffixes, reply_ids=[])
-                    blocks.append(replace(block, inputs=few, file=file))
-            # What is fed for each token stands in the table once, from the first prompt
-            inputs_of[prompt] = replace(inputs, suffixes=[], reply_ids=[]) if inputs_of else inputs
-        for block, of_block in stages.score(model, blocks, bar=bar, report=True):
-            _refuse_not_finite(model, block, of_block, tokens)
-            assert block.file is not None
-            shards.write(block.file, of_block)
-            rewards_of[block.prompt][block.shard] = of_block
-        for name, prompt in together.items():
-            yield name, inputs_of[prompt], rewards_of[prompt]
-
-
-def _refuse_not_finite(model: RewardModel, block: Block, rewards: np.ndarray, tokens: pd.DataFrame) -> None:
-    """Raise InputError, which names the token, if a reward is not finite."""
-    bad = np.flatnonzero(~np.isfinite(rewards))
-    if len(bad):
-        token = tokens.iloc[int(np.flatnonzero(block.inputs.group == block.shard[bad[0]])[0])]
-        # In float32 the weights themselves are the likely cause, not their dtype.
-        wider = {"float16": "'bfloat16' or 'float32'", "bfloat16": "'float32'"}.get(model.dtype)
-        damaged = f"its weights may be damaged, since it is computed in {model.dtype}: download the checkpoint again"
-        raise InputError(
-            f"the reward of token {token['token_id']} ({token['token']!r}) for the prompt {block.prompt!r} is "
-            f"{rewards[bad[0]]}; {f'load the model with dtype={wider}' if wider else damaged}"
-        )

@@ -15,28 +15,30 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from .. import InputError
-from ..models import checkpoints, conversations, language_models, reward_models, shared_prefix
+from ..models import conversations, language_models, reward_models, shared_prefix
 from ..models.conversations import Inputs
 from ..models.hardware import one_thread
 from ..models.language_models import LanguageModel
 from ..models.reward_models import RewardModel
 from ..tables import registry
-from .stages import Reading
+from .stages import Scorer
 
 LOGITS = 2**25  # numbers in one batch of logits: 128 MB
 
 
-class LogRatio(Reading):
+class LogRatio(Scorer):
     """A prompt as both language models have read it: the log-ratio of every reply, in batches."""
 
     def __init__(self, model: "ImplicitRewardModel", inputs: Inputs, tokens_per_batch: int | None = None):
         rows = model.policy.model.get_output_embeddings().weight.shape[0]
+        self.model: ImplicitRewardModel
         super().__init__(model, inputs, tokens_per_batch or max(64, LOGITS // rows))
-        self.model: ImplicitRewardModel = model
         # Closing tokens are no part of the reply, but the first of them says that it has ended.
         self.left_out = max(0, len(inputs.conversation.closing_ids) - model.ends)
-        with checkpoints.enough_memory("read a prompt"), torch.inference_mode():
-            self.readers = [_Reader(each, inputs) for each in (model.policy, model.reference)]
+
+    def _read_prompt(self) -> None:
+        with torch.inference_mode():
+            self.readers = [_Reader(each, self.inputs) for each in (self.model.policy, self.model.reference)]
 
     def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
         counted = suffixes.shape[1] - self.left_out
@@ -87,7 +89,7 @@ class ImplicitRewardModel(RewardModel):
     beta: float = 1.0
     ends: int = 1
 
-    reader: ClassVar[type[Reading]] = LogRatio
+    reader: ClassVar[type[Scorer]] = LogRatio
 
 
 def load(

@@ -11,8 +11,6 @@ from tqdm import tqdm
 from .. import InputError
 from ..io import replacing
 
-DIGEST_BYTES = 32  # of the SHA-256 that ends a shard
-
 
 def split(suffixes: Sequence[tuple[int, ...]], most: int) -> list[list[np.ndarray]]:
     """Return shards of at most that many replies, each in pieces of one length: their indices.
@@ -34,42 +32,40 @@ def path_of(folder: Path, prompt: str, number: int) -> Path:
     return folder / f"{_prompt_hash(prompt)}-{number:05d}.rewards"
 
 
-def write(file: Path, array: np.ndarray) -> None:
-    """Write an array's numbers, and after them a digest. InputError if the disk is full or the folder not writable."""
-    content = array.data.cast("B")
-    with replacing(file, size=array.nbytes, durable=False) as part, part.open("wb") as out:  # a digest shows damage
-        out.write(content)
-        out.write(_digest_of(file, content))
+def write(file: Path, rewards: np.ndarray) -> None:
+    """Write rewards, and after them a digest. InputError if the disk is full or the folder not writable."""
+    content = rewards.tobytes()
+    with replacing(file, size=len(content), durable=False) as part:  # a digest shows damage
+        part.write_bytes(content + _digest_of(file, content))
 
 
-def read(file: Path, array: np.ndarray) -> bool:
-    """Fill the array with what an earlier run wrote; return whether it is there, whole and of this size.
+def read(file: Path, count: int) -> np.ndarray | None:
+    """Return the rewards, (count,) float32, that an earlier run wrote; None if they are not there or not whole.
 
     If the file is damaged, print a line. InputError if it cannot be read, for example if it is a folder.
     """
     try:
-        with file.open("rb") as shard:
-            is_filled = shard.readinto(array.data.cast("B")) == array.nbytes
-            digest = shard.read(DIGEST_BYTES + 1)
+        content = file.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        return None
     except OSError as error:
         raise InputError(
             f"{file} cannot be read ({error.strerror}), where a run keeps what it has scored; remove it and run the "
             "same command again"
         ) from error
-    is_whole = is_filled and _digest_of(file, array.data.cast("B")) == digest
-    if not is_whole:
-        tqdm.write(f"{file} is damaged, or of another size; its replies are scored again")
-    return is_whole
+    kept, digest = content[: count * 4], content[count * 4 :]
+    if len(kept) == count * 4 and _digest_of(file, kept) == digest:
+        return np.frombuffer(kept, dtype=np.float32)
+    tqdm.write(f"{file} is damaged, or of another size; its replies are scored again")
+    return None
 
 
-def _digest_of(file: Path, content: memoryview) -> bytes:
+def _digest_of(file: Path, content: bytes) -> bytes:
     """Return the digest of a shard's content and of the names of its file and folder.
 
     These names stand for settings, prompt and number, so a renamed file is not accepted.
     """
-    return hashlib.sha256(f"{file.parent.name}/{file.name}\0".encode() + hashlib.sha256(content).digest()).digest()
+    return hashlib.sha256(f"{file.parent.name}/{file.name}\0".encode() + content).digest()
 
 
 def remove(folder: Path, prompts: Iterable[str]) -> None:

@@ -1,28 +1,14 @@
-"""What the paper's models read for each token, by the real tokenizers of their bases; no weights are needed.
+"""What the paper's models read for each token, as the true tokenizers of their bases cut it; no weights are needed.
 
-The paper feeds each token as text, through the chat template. What the model then reads depends on tokenizer and
-template alone, and so it can be counted for every token, and looked up for the tokens that the paper's tables print.
-What came out is kept in data/tokenizers, with how it was made.
+`python -m benchmarks.tokenizers` counted it and wrote data/tokenizers, which this module reads.
 """
 
-import hashlib
-from pathlib import Path
-
 import pandas as pd
-from transformers import PreTrainedTokenizerBase
 
-from .. import ROOT, InputError
-from ..models import checkpoints, conversations, reward_models, tokenizers
-from ..tables import downloads, registry, scores
-from ..tables.exports import write_csv
-from ..tables.prompts import read_prompts
-from ..tables.score_files import PAPER
-from . import engine
+from .. import ROOT
+from ..tables import registry
 
-TABLE_A6 = "tables/output/table_a6_raw_vocab_greatest.csv"
 KEPT = ROOT / "data" / "tokenizers"
-FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "*.jinja", "config.json")
-TEMPLATES = {"Gemma 2": ROOT / "data" / "small_models" / "templates" / "gem-2.jinja"}  # where the tokenizer has none
 
 
 def bases() -> dict[str, list[str]]:
@@ -31,106 +17,12 @@ def bases() -> dict[str, list[str]]:
     return {str(base): rows["nickname"].tolist() for base, rows in models.groupby("base", sort=False)}
 
 
-def open_tokenizer(base: str, folder: Path | None = None) -> tuple[PreTrainedTokenizerBase, str]:
-    """Return the tokenizer of a base, ready to render conversations, and the SHA-256 of its tokenizer.json.
-
-    `folder` holds one folder per base, with names such as `gemma-2`. None downloads the files of the base's first model
-    from the hub. A tokenizer without chat template gets the base's published one. InputError if it is not available.
-    """
-    if folder is None:
-        entry = reward_models.find(bases()[base][0])
-        place = checkpoints.open_files(entry["hub_id"], entry["revision"], FILES).folder
-    else:
-        place = Path(folder) / base.lower().replace(" ", "-")
-    tokenizer = tokenizers.tokenizer_of(place)
-    if not tokenizer.chat_template and base in TEMPLATES:
-        tokenizer.chat_template = TEMPLATES[base].read_text(encoding="utf-8")
-    if not tokenizer.chat_template:
-        raise InputError(f"{place}: the tokenizer has no chat template; save the base's beside it, chat_template.jinja")
-    conversations.leave_out_opened_turn(tokenizer)  # what follows the reply is no part of it
-    return tokenizer, hashlib.sha256((place / "tokenizer.json").read_bytes()).hexdigest()
-
-
-def as_fed(tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
-    """Return the vocabulary, each token fed as text, with `reply_ids` and `input_group` as in score tables."""
-    prompt = read_prompts("greatest")["greatest"]
-    tokens = conversations.vocabulary(tokenizer)
-    return engine.with_inputs(tokens, conversations.inputs_for(tokenizer, prompt, tokens["text"].tolist()))
-
-
 def read_as(fed: pd.DataFrame) -> pd.Series:
     """Return what the model reads for each row of `as_fed`: one of the first four kinds of scores.what_was_fed."""
     length = fed["reply_ids"].map(len)
     itself = (length == 1) & (fed["reply_ids"].map(lambda ids: ids[0] if len(ids) else -1) == fed["token_id"])
     kinds = length.map({0: "nothing", 1: "another id"}).fillna("several ids")
     return kinds.mask(itself, "itself").astype("str")
-
-
-# --- the tokens that the paper prints -----------------------------------------------------------------------------
-
-
-def printed_tokens() -> pd.DataFrame:
-    """Return the printed tokens in columns table (2 or A6), nickname, end, position, token_id (-1: not printed), text.
-
-    Position 1 is the most optimal token, or the most pessimal one. Table A6 is fetched, as the authors released it.
-    """
-    given = {"keep_default_na": False, "dtype": {"token_id": int, "position": int}}
-    two = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv", **given).rename(columns={"decoded": "text"})
-    six = pd.read_csv(downloads.fetch(PAPER, TABLE_A6), dtype=str, keep_default_na=False)
-    [middle] = six.index[(six == "...").all(axis=1)]  # between the optimal tokens and the pessimal ones
-    long = six.drop(index=middle).melt(var_name="nickname", value_name="text", ignore_index=False).reset_index()
-    optimal = long["index"] < middle
-    long["position"] = (long["index"] + 1).where(optimal, len(six) - long["index"])
-    six = long.assign(table="A6", token_id=-1, end=optimal.map({True: "optimal", False: "pessimal"}))
-    columns = ["table", "nickname", "end", "position", "token_id", "text"]
-    return pd.concat([two.assign(table="2"), six], ignore_index=True)[columns]
-
-
-def printed_as_fed(printed: pd.DataFrame, fed: pd.DataFrame, tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
-    """Return the printed tokens of one tokenizer with their token_id, their text, and three columns more.
-
-    `fed` comes from as_fed. The new columns are `read_as` (see read_as), `pieces` (the texts of the ids that are read,
-    joined by `|`), and `listed` (how many tokens of the same table and model, including this one, have this input).
-    Table A6 prints texts, some without the space before a punctuation mark. The lowest id with that text is taken;
-    InputError if there is none.
-    """
-    fed = fed.assign(read_as=read_as(fed)).set_index("token_id")
-    last_first = list(fed["text"].items())[::-1]
-    # transformers 4 decoded so for tokenizers whose configuration asked for it (Llama).
-    id_of = {tokenizer.clean_up_tokenization(text): token_id for token_id, text in last_first}
-    id_of |= {text: token_id for token_id, text in last_first}
-    ids = [row.token_id if row.token_id >= 0 else id_of.get(row.text) for row in printed.itertuples()]
-    if None in ids:
-        lost = printed["text"].iloc[ids.index(None)]
-        raise InputError(f"no token of this tokenizer is {lost!r}; give the true tokenizer of the model's base")
-    read = fed.loc[ids].reset_index()
-    pieces = ["|".join(tokenizer.batch_decode([[i] for i in reply])) for reply in read["reply_ids"]]
-    table = printed.reset_index(drop=True).assign(token_id=read["token_id"], text=read["text"])
-    table = table.assign(read_as=read["read_as"], pieces=pieces, input=read["input_group"])
-    listed = table.groupby(["table", "nickname", "input"])["input"].transform("size")
-    return table.drop(columns="input").assign(listed=listed)
-
-
-# --- all of it ----------------------------------------------------------------------------------------------------
-
-
-def count(folder: Path | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the counts of all bases and the printed tokens as they are fed. folder: as for open_tokenizer."""
-    counts, printed = [], []
-    tokens = printed_tokens()
-    for base, nicknames in bases().items():
-        tokenizer, sha256 = open_tokenizer(base, folder)
-        fed = as_fed(tokenizer)
-        counts.append({"base": base} | scores.what_was_fed(fed).to_dict() | {"tokenizer_sha256": sha256})
-        printed.append(printed_as_fed(tokens[tokens["nickname"].isin(nicknames)], fed, tokenizer))
-    order = pd.concat(printed, ignore_index=True)
-    return pd.DataFrame(counts), order.sort_values(["table", "nickname", "end", "position"], ignore_index=True)
-
-
-def write(counts: pd.DataFrame, printed: pd.DataFrame, folder: Path = KEPT) -> None:
-    """Write both tables, as counts.csv and printed_tokens.csv."""
-    for name, table in (("counts", counts), ("printed_tokens", printed)):
-        write_csv(table, folder / f"{name}.csv")
 
 
 def kept_counts() -> pd.DataFrame:

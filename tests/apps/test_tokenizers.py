@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 import tiny
 
-from lib import ROOT, InputError, run
+from benchmarks import tokenizers
+from lib import ROOT, InputError
 from lib.models import checkpoints, conversations
-from lib.scoring import tokenizers
 from lib.tables import registry, scores
 
 KINDS = ["itself", "another id", "several ids", "nothing"]
@@ -150,15 +150,16 @@ def test_the_command_prints_both_tables_and_keeps_them_only_if_asked(monkeypatch
     counts, tokens = pd.read_csv(tokenizers.KEPT / "counts.csv"), tokenizers.kept_printed_tokens()
     monkeypatch.setattr(tokenizers, "count", lambda folder: (counts, tokens))
     monkeypatch.setattr(tokenizers, "write", lambda *given: written.append(given))
-    assert run.main(["tokenizers", "some/folder"]) == 0 and not written
+    tokenizers.main(["some/folder"])
+    assert not written
     told = capsys.readouterr().out
     assert "202858" in told and "R-Lla-3B" in told
-    assert run.main(["tokenizers", "--write"]) == 0 and written
+    tokenizers.main(["--write"])
+    assert written
 
 
-def test_a_folder_without_tokenizers_is_one_line(tmp_path, monkeypatch, capsys):
+def test_a_folder_without_tokenizers_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(tokenizers, "printed_tokens", pd.DataFrame)
     shutil.rmtree(tmp_path)
-    assert run.main(["tokenizers", str(tmp_path)]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: ") and "gemma-2" in line
+    with pytest.raises(InputError, match="gemma-2"):
+        tokenizers.main([str(tmp_path)])

@@ -21,11 +21,12 @@ import tiny
 import torch
 from transformers import AutoTokenizer
 
+from benchmarks import tokenizers
 from lib import ROOT
 from lib.apps.check import verify
 from lib.apps.check.checking import Options, check
 from lib.models import conversations, reward_models
-from lib.scoring import engine, tokenizers
+from lib.scoring import engine
 from lib.tables import downloads, score_files, scores
 
 FOLDER = Path(os.environ.get("TRUE_TOKENIZERS") or ROOT.parent / "shared" / "tokenizers")

@@ -117,7 +117,7 @@ LIMITED = """
 import resource, sys
 from lib import run; from lib.scoring import engine, stages
 
-smaller, score_vocabulary = stages.Reading._use_smaller_batches, engine.score_vocabulary
+smaller, score_vocabulary = stages.Batches._use_smaller_batches, engine.score_vocabulary
 allowance = int(sys.argv.pop(1))
 
 def reported(self, batch, error):
@@ -129,7 +129,7 @@ def limited(*given, **options):
     resource.setrlimit(resource.RLIMIT_AS, (now + allowance, now + allowance))
     return score_vocabulary(*given, **options)
 
-stages.Reading._use_smaller_batches, engine.score_vocabulary = reported, limited
+stages.Batches._use_smaller_batches, engine.score_vocabulary = reported, limited
 sys.exit(run.main(sys.argv[1:]))
 """
 

@@ -1,7 +1,5 @@
 """Inputs that are prepared once for all prompts: the same as those that are prepared for each."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tiny
@@ -55,33 +53,6 @@ def test_inputs_are_those_of_each_prompt_by_itself_and_are_prepared_once(model_o
     assert full.count(len(replies)) == (1 if once else len(PROMPTS))
     for prompt, each in zip(PROMPTS, inputs, strict=True):
         assert_same(each, model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos))
-
-
-def test_a_later_run_reads_what_is_kept_unless_it_is_damaged_or_of_another_tokenizer(
-    model_of, full, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(engine, "MANY", 0)
-    model = model_of("linear_gemma2")
-    replies = engine.tokens_of(model)["text"].tolist()
-
-    def prepare(model):
-        full.clear()
-        [inputs] = engine.prepare(model, [PROMPTS[1]], replies, tmp_path)
-        times = full.count(len(replies))
-        assert_same(inputs, model.inputs_for(PROMPTS[1], replies))
-        return times
-
-    [first] = engine.prepare(model, [PROMPTS[0]], replies, tmp_path)
-    [file] = tmp_path.iterdir()
-    assert prepare(model) == 0
-    content = file.read_bytes()
-    half = len(content) // 2
-    for damaged in (b"", content[:-30], content[:half] + bytes([content[half] ^ 1]) + content[half + 1 :]):
-        file.write_bytes(damaged)
-        assert (prepare(model), prepare(model)) == (1, 0)  # and it is written anew
-    assert prepare(model_of("linear_llama")) == 1
-    assert prepare(dataclasses.replace(model, head_name="qrm_gemma")) == 1  # whose gate refuses some replies
-    assert first.suffixes == model.inputs_for(PROMPTS[0], replies).suffixes
 
 
 def test_a_sample_is_decoded_as_within_the_vocabulary(model_of, monkeypatch):
