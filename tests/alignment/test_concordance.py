@@ -47,13 +47,6 @@ def test_by_hand():
     assert agreed.with_others("a", ["b"]).influence["b"].tolist() == pytest.approx([1 / 3, 1 / 3, -1 / 3, -1 / 3])
 
 
-def test_tau_depends_on_order_alone():
-    table = made_up()
-    found, bent = agreement(table), agreement(np.exp(table) * 7 - 2)
-    pd.testing.assert_frame_equal(found.taus, bent.taus)
-    assert bent.influences == pytest.approx(found.influences)
-
-
 def test_a_constant_column_has_no_tau_and_two_items_no_influence():
     assert np.isnan(agreement(made_up().assign(m0=1.0)).taus.loc["m0", PEOPLE])
     with pytest.raises(InputError, match="needs at least three items"):

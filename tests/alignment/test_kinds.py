@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import mannwhitneyu
 
 from lib import ROOT, InputError
 from lib.alignment import human, kinds
@@ -115,14 +114,6 @@ def test_by_kind_is_a_mean_over_items_and_models():
     with pytest.raises(InputError, match="1 item of a kind says nothing"):
         kinds.mean_over_items(values.head(1))
     assert list(kinds.by_kind(values.head(0), pd.Series(dtype=str))) == kinds.BY_KIND
-
-
-def test_raw_kinds_are_mann_and_whitneys_u():
-    random = np.random.default_rng(8)
-    values = pd.Series(random.integers(0, 20, 200).astype(float))
-    kind = pd.Series(np.where(np.arange(200) < 60, "k", ""))
-    u = mannwhitneyu(values[:60], values[60:]).statistic
-    assert kinds.raw_kinds(values, kind)["k"] == pytest.approx(u / (60 * 140))
 
 
 def test_the_place_among_the_lowest():

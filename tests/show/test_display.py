@@ -146,11 +146,6 @@ def test_a_cut_token_says_so_and_keeps_to_its_width():
             assert columns(show_token(token, width)) <= width
 
 
-def test_too_narrow_a_width_names_the_remedy():
-    with pytest.raises(InputError, match="choose a width of at least 10"):
-        show_token("love", 3)
-
-
 @pytest.mark.parametrize("token", HOSTILE)
 def test_no_element_or_attribute_comes_from_a_token(token):
     page = Page(token_html(token, 10_000, blur=False))
@@ -288,13 +283,6 @@ def test_values_and_names_are_inert_too():
 def test_numbers_have_four_significant_digits_of_the_largest(values, shown):
     table = table_html(pd.DataFrame({"token": ["a", "b"], "reward": np.array(values)}), ["token"])
     assert [line.split()[1] for line in repr(table).splitlines()[1:]] == shown
-
-
-def test_named_indexes_are_columns_and_may_hold_tokens():
-    frame = pd.DataFrame({"reward": [1.0]}, index=pd.Index([" love"], name="text"))
-    assert "␣love" in repr(table_html(frame, ["text"]))
-    both = pd.DataFrame([["a", "b"]], columns=["m", "m"])  # two models of one nickname
-    assert Page(table_html(both, ["m"]).html).tokens == ["a", "b"]
 
 
 def test_what_cannot_be_shown_names_the_remedy():

@@ -44,15 +44,6 @@ def test_labels_say_what_the_font_lacks_and_hide_what_offends():
     assert label(offensive) == "▒▒▒⟨7⟩" and label(offensive, blur=False) == offensive
 
 
-def test_a_title_is_broken_where_it_says_and_where_it_must_but_never_within_a_models_name():
-    title = "Found in S-Gem-27B-v0.2:\nfour words of ten letters, R-Gem-2B last"
-    assert figures.title_lines(title, 3, per_inch=10) == [
-        "Found in S-Gem-27B-v0.2:", "four words of ten letters,", "R-Gem-2B last",
-    ]  # fmt: skip
-    assert figures.new_chart(3, 2, "one two three four").get_suptitle() == "one two three four"  # 18 of 3 * 6.5
-    assert figures.new_chart(3, 2, "one two three fourth").get_suptitle() == "one two three\nfourth"
-
-
 # --- style, colours, files ----------------------------------------------------------------------------------------
 
 

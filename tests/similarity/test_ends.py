@@ -98,14 +98,3 @@ def test_table_2_is_whole_and_ends_on_the_worst_token(sixty, nickname, worst):
     assert shown.iloc[-1][["paper", "mine", "its reward"]].tolist() == [worst, "t0", 0.0]
     assert shown.iloc[0][["mine", "its reward"]].tolist() == ["t59", 59.0]
     assert set(shown["paper's reward"].str[-4]) == {"."}  # three decimals, as printed
-
-
-def test_released_tables_have_20_tokens_at_each_end_of_the_ten_models_and_the_worst_is_last():
-    for name in ("A6", "A7"):
-        grid = cells.printed_lists(name)
-        assert grid.columns.tolist() == paper_table("table_1")["nickname"].tolist() and grid.shape == (40, 10)
-        assert grid.map(len).gt(0).all(axis=None)
-        assert grid.index[0] == ("optimal", 1) and grid.index[-1] == ("pessimal", 1)
-    assert cells.printed_lists("A6").iloc[[0, -1]]["R-Lla-3B"].tolist() == [" freedom", ".assertFalse"]
-    with pytest.raises(ends.cells.InputError, match="'A0' is no list of texts in data/paper; choose 2 or A1 to A9"):
-        cells.printed_lists("A0")

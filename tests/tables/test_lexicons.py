@@ -204,13 +204,6 @@ def test_the_corrected_join_trims_and_has_each_word_once(table):
     assert found.attrs["rows"] == found.attrs["words"] == 4
 
 
-def test_the_order_of_the_table_does_not_matter(table):
-    for how in lexicons.HOW:
-        once = join(table, lexicon(love=3, hate=-3, bad=-2), how)
-        shuffled = table.sample(frac=1, random_state=0)
-        lexicons.pd.testing.assert_frame_equal(join(shuffled, lexicon(bad=-2, hate=-3, love=3), how), once)
-
-
 def test_a_word_with_several_rows_counts_several_times_only_as_published(table):
     parts = lexicon("frequency", love=150, bad=264, published=[0, 0, 1])  # love is a noun and a verb
     assert join(table, parts, "published")["word"].tolist() == ["love", "love", "love", "love", "bad"]

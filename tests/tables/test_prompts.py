@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from lib import InputError, io
 from lib.tables.collection import Collection
 from lib.tables.prompts import read_prompts
-from lib.tables.registry import find_models
 from lib.tables.scores import COLUMNS, path_of
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_\-]{0,30}", fullmatch=True).filter(
@@ -100,18 +99,3 @@ def test_a_name_that_is_let_in_names_a_file_in_its_folder(name):
     else:
         assert (Path("/folder") / f"{name}-0.npy").resolve().parent == Path("/folder") and name.isprintable()
         assert len(f".{name}.4194304.part".encode()) < 255
-
-
-def test_a_model_is_called_by_a_plain_name(tmp_path, monkeypatch):
-    folder = tmp_path / ("x" * 120)
-    folder.mkdir()
-    with pytest.raises(InputError, match="cannot name a model; use up to 100 letters"):
-        find_models([str(folder)])
-    monkeypatch.chdir(tmp_path)
-    Path("my-model").mkdir()
-    monkeypatch.chdir("my-model")
-    assert find_models(["."]) == {"my-model": str(tmp_path / "my-model")}
-    assert list(find_models([".."])) == [tmp_path.name]
-    with pytest.raises(InputError, match="^'/' cannot name a model"):  # what was given, not what is left of it
-        find_models(["/"])
-    assert path_of(Collection("mine"), "R-Gem-2B").name == "R-Gem-2B.parquet"

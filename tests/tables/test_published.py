@@ -13,10 +13,9 @@ from pinned import COMMIT, Mirror, csv_bytes, items_csv, put_items, put_words, w
 
 from lib import ROOT, InputError, run
 from lib.claims import claims
-from lib.notebooks.jobs import plan
 from lib.notebooks.runs import reproduce_published
 from lib.tables import downloads, lexicons, prompts, score_files, scores
-from lib.tables.collection import EMBEDDED, ITEMS, WORDS
+from lib.tables.collection import ITEMS, WORDS
 
 F32 = np.float32
 VOCABULARY = [[i, f"Ġ{text}", text, i + 0.5, -i, repr(i / 3)] for i, text in enumerate([*AWKWARD, "\r", "\r\n", "\0"])]
@@ -72,12 +71,6 @@ def test_models_are_told_apart_by_their_whole_name(mirror):
     put_words(mirror)
     first = {name: scores.read(path)["best"][0] for name, path in score_files.import_words({}).items()}
     assert [first[name] for name in score_files.papers_models()] == [F32(10 * k) for k in range(10)]
-
-
-def test_importing_again_writes_the_same_bytes(mirror):
-    put_words(mirror)
-    before = {name: path.read_bytes() for name, path in score_files.import_words({}).items()}
-    assert {name: path.read_bytes() for name, path in score_files.import_words({}).items()} == before
 
 
 def test_a_file_changed_after_it_was_pinned_is_named(mirror):
@@ -355,12 +348,6 @@ def test_make_published_stops_at_a_corrupt_file(mirror, project, capsys):
         "gemma2-2b", "gemma2-2B"
     )
     assert project() == []
-
-
-def test_a_notebook_about_published_scores_only_is_not_reproduced_on_others(mirror, project):
-    jobs = plan(mirror.project / "notebooks", EMBEDDED)
-    assert [job.name for job in jobs] == ["02_ends", "03_words", "11_scorecard"]
-    assert jobs[1].parameters == {"collection": "embedded"}
 
 
 # --- the published files themselves -------------------------------------------------------------------------------

@@ -113,18 +113,6 @@ def test_tables_that_were_not_asked_the_same_way_are_not_read_together(score_tab
     assert str(caught.value).startswith(f"b and c differ in {what}; delete one of them in ")
 
 
-@pytest.mark.drill
-@pytest.mark.parametrize("other", [{"reply_mode": "ids"}, {"prompts": {"greatest": "Who?"}}, {"bos": "double"}])
-def test_a_shared_vocabulary_is_of_models_that_were_asked_the_same_way(score_table, other):
-    tables = {"a": score_table(list("xyz")), "b": score_table(list("zyx"))}
-    for name, metadata in {"a": SETTINGS, "b": SETTINGS | other}.items():
-        tables[name].attrs["metadata"] = metadata
-    with refused(f"a and b differ in {next(iter(other)).replace('prompts', 'text of the prompt greatest')}"):
-        scores.shared_vocabulary(tables, "greatest")
-    tables["b"].attrs["metadata"] = SETTINGS
-    assert scores.shared_vocabulary(tables, "greatest")["b"].tolist() == [2, 1, 0]
-
-
 def test_an_empty_collection_names_the_remedy():
     with refused("no scores in .*none.*make reproduce COLLECTION=none"):
         scores.read_all(Collection("none"))
@@ -334,26 +322,6 @@ def test_a_second_writer_is_refused_and_kill_frees_the_lock(score_table, path):
     assert only(path, "model.parquet")
 
 
-def test_a_writer_that_is_killed_leaves_the_old_table(score_table, path):
-    scores.write(score_table(), path, {})
-    old = path.read_bytes()
-    script = (
-        "import sys, time; from pathlib import Path; from lib import io as files\n"
-        "with files.replacing(Path(sys.argv[1])) as part:\n"
-        "    part.write_bytes(b'half'); print('written', flush=True); time.sleep(60)\n"
-    )
-    writer = subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True)
-    assert writer.stdout.readline() == "written\n"
-    writer.kill()
-    writer.wait()
-    writer.stdout.close()
-    assert path.read_bytes() == old
-    [part] = path.parent.glob(".model.parquet.*.part")
-    os.utime(part, (0, 0))
-    scores.write(score_table(greatest=range(15, 30)), path, {})  # and a later writer clears up after it
-    assert only(path, "model.parquet")
-
-
 # --- observations -------------------------------------------------------------------------------------------------
 
 
@@ -390,18 +358,6 @@ def test_texts_of_several_ids_are_dropped_or_the_first_is_taken(score_table):
     assert dropped.index.tolist() == ["x", "y"]  # U+FFFD is two ids of a
     first = scores.shared_vocabulary({"a": a, "b": b}, "greatest", duplicates="first")
     assert first["a"].to_dict() == {"\ufffd": 1, "x": 2, "y": 4}
-
-
-def test_the_order_of_rows_and_tables_does_not_matter(score_table):
-    rng = np.random.default_rng(0)
-    words = [f"w{i}" for i in range(200)]
-    tables = {name: score_table(list(rng.permutation(words)), greatest=rng.normal(size=200)) for name in "abc"}
-    shared = scores.shared_vocabulary(tables, "greatest")
-    shuffled = {name: tables[name].sample(frac=1, random_state=1) for name in "cab"}
-    again = scores.shared_vocabulary(shuffled, "greatest").reindex(shared.index)[list("abc")]
-    pd.testing.assert_frame_equal(shared, again)
-    by_hand = {name: dict(zip(t["text"], t["greatest"], strict=True)) for name, t in tables.items()}
-    assert all(shared.loc[word, name] == by_hand[name][word] for name in "abc" for word in words)
 
 
 def test_joins_that_cannot_be_made_name_the_remedy(score_table):
