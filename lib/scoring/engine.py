@@ -46,13 +46,21 @@ def score_replies(
     Replies are strings (reply_mode="text") or sequences of token ids (reply_mode="ids"). `bos` is one of
     conversations.BOS. A head with several outputs gives (replies, outputs). InputError for rewards that are not finite.
     """
-    replies = list(replies) if not isinstance(replies, str | bytes) else replies
-    inputs = model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos)
+    return score_inputs(model, model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos), tokens_per_batch)
+
+
+def score_inputs(model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None) -> np.ndarray:
+    """Return the rewards of the replies whose inputs these are, (replies,) float32. See score_replies."""
     scored = [(block.shard, rewards) for block, rewards in stages.score(model, blocks_of(inputs), tokens_per_batch)]
     order = np.argsort(np.concatenate([shard for shard, _ in scored]))
-    rewards = np.concatenate([rewards for _, rewards in scored])[order][inputs.group]
-    refuse_not_finite(model, rewards, lambda i: f"the reply {replies[i]!r:.80} to the prompt {prompt!r:.80}")
-    return rewards
+    rewards = np.concatenate([rewards for _, rewards in scored])[order]  # (inputs,)
+
+    def describe(number: int) -> str:
+        read = model.tokenizer.decode(inputs.reply_ids[number])
+        return f"the reply {read[:80]!r} to the prompt {inputs.conversation.prompt[:80]!r}"
+
+    refuse_not_finite(model, rewards, describe)
+    return rewards[inputs.group]
 
 
 def score_vocabulary(

@@ -1,21 +1,30 @@
 """Rewards of a reader's own replies: read a file of prompts or conversations, and write a table of rewards."""
 
+import codecs
 import copy
+import csv
+import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+from scipy.special import expit
 
 from .. import InputError
 from ..io import replacing
 from ..models.reward_models import RewardModel
 from ..tables.exports import write_csv
-from .engine import score_replies
+from .engine import score_inputs
 
-ROLES = ("system", "user", "assistant")
+ROLES = ("system", "developer", "user", "assistant", "tool")
+NO_TEXTS = (
+    "has no texts prompt and reply, and no messages that end with a turn of the user and one of the assistant (roles: "
+    f"{', '.join(ROLES)})"
+)
 Turns = list[dict[str, str]]
 
 
@@ -27,8 +36,12 @@ def score(model: RewardModel, prompt: str, replies: list[str], bos: str = "singl
     """
     inputs = model.inputs_for(prompt, replies, bos=bos)
     tokens = [model.tokenizer.convert_ids_to_tokens(list(inputs.reply_ids[group])) for group in inputs.group]
-    rewards = score_replies(model, prompt, replies, bos=bos)
-    return pd.DataFrame({"reply": list(replies), "reward": rewards, "read": [" ".join(read) for read in tokens]})
+    rewards, read = score_inputs(model, inputs), [" ".join(some) for some in tokens]
+    table = pd.DataFrame({"reply": list(replies), "reward": rewards, "read": read})
+    table.attrs["input"] = model.tokenizer.batch_decode(
+        [inputs.prefix_ids + inputs.suffixes[group] for group in inputs.group]
+    )
+    return table
 
 
 def within(model: RewardModel, turns: Turns) -> RewardModel:
@@ -57,29 +70,32 @@ def _after(apply_template: Callable, turns: Turns, conversations: list, **option
 def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str = "single") -> tuple[int, Path]:
     """Write the rewards of a file's replies as csv or parquet; return how many and the path.
 
-    The output has the columns of the file, and these:
+    The output has the columns of the file, and these. A column of the file with such a name gets `_given` behind it.
     - reward
     - margin: the reward minus the reward of the best other reply to the same prompt; empty if there is none
+    - preferred: the probability that this reply is preferred to another one to the same prompt, by the Bradley-Terry
+      model, which is the mean of sigmoid(reward - other reward); empty if there is none
     - read: the tokens of the reply that the model read
     - input: the whole text that the model read
     """
     target = Path(out) if out else file.with_name(f"{file.stem}.{model.nickname}.csv")
-    if target.suffix not in (".csv", ".parquet"):
+    if target.suffix.lower() not in (".csv", ".parquet"):
         raise InputError(f"{target} is no .csv and no .parquet; name a file that ends in one of them: OUT=rewards.csv")
-    given = read_replies(file)
-    parts = []
+    if target.resolve() == file.resolve():
+        raise InputError(f"{target} holds the replies and would be overwritten; name another file: OUT=rewards.csv")
+    given, parts = read_replies(file), []
     for context, rows in given.groupby("context", sort=False):
         *turns, asked = json.loads(str(context))
-        reader, replies = within(model, turns), rows["reply"].tolist()
-        ids = reader.encode(reader.conversation(asked["content"], bos), replies)
-        scored = score(reader, asked["content"], replies, bos).set_index(rows.index)
-        scored.insert(2, "margin", scored["reward"] - _best_other(scored["reward"]))
-        parts.append(scored.assign(input=reader.tokenizer.batch_decode(ids)))
+        scored = score(within(model, turns), asked["content"], rows["reply"].tolist(), bos)
+        rewards = scored["reward"].to_numpy(float)
+        scored.insert(2, "margin", rewards - _best_other(scored["reward"]).to_numpy(float))
+        scored.insert(3, "preferred", preferred(rewards))
+        parts.append(scored.assign(input=scored.attrs.pop("input")).set_index(rows.index))
     table = given.drop(columns=["context", "reply"]).join(pd.concat(parts), suffixes=("_given", None))
-    if target.suffix == ".csv":
+    if target.suffix.lower() == ".csv":
         return len(table), write_csv(table, target)
     with replacing(target) as part:
-        table.to_parquet(part)
+        table.apply(_for_parquet).to_parquet(part)
     return len(table), target
 
 
@@ -89,45 +105,113 @@ def _best_other(rewards: pd.Series) -> pd.Series:
     return pd.Series(first, rewards.index).where(rewards.index != rewards.idxmax(), second)
 
 
+def preferred(rewards: np.ndarray) -> np.ndarray:
+    """Return the mean Bradley-Terry probability that each reply is preferred to another one; NaN without another.
+
+    The probability is sigmoid(reward - other reward) (Bradley and Terry 1952). rewards: (replies,).
+    """
+    wins = expit(rewards[:, None] - rewards)  # (replies, others)
+    return (wins.sum(1) - 0.5) / (len(rewards) - 1) if len(rewards) > 1 else np.full(len(rewards), np.nan)
+
+
+class Number(str):
+    """A number of a jsonl as it stood there, so that it is written back like that."""
+
+
+def _for_parquet(column: pd.Series) -> pd.Series:
+    """Return a column of one type: numbers if all values are numbers, else texts."""
+    if all(isinstance(value, Number) for value in column):
+        return pd.to_numeric(column.astype(str))
+    is_text = column.dtype != object or all(isinstance(value, str) for value in column)
+    return column if is_text else column.map(lambda value: value if isinstance(value, str) else json.dumps(value))
+
+
+# --- what a file holds --------------------------------------------------------------------------------------------
+
+
 def read_replies(file: Path) -> pd.DataFrame:
     """Return a file's rows and columns, with `reply`, and with `context` (the turns before the reply, as JSON).
 
     A csv has columns prompt and reply. A row of jsonl has these fields or `messages`, a list of turns with role and
     content. The last turn must be the assistant's reply, and the turn before it the user's. InputError names the first
-    invalid row.
+    row that is not understood: nothing of it is left out or guessed.
     """
+    if not file.is_file():
+        raise InputError(f"{file} is no file; give a csv with columns prompt,reply or a jsonl")
     try:
-        if file.suffix == ".csv":
-            rows = pd.read_csv(file, dtype=str, keep_default_na=False).to_dict("records")
-        else:
-            rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file} cannot be read ({error}); give a csv with columns prompt,reply or a jsonl") from error
+        content = file.read_bytes()
+        encoding = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+        text = content.decode(encoding)
+        rows = list((_csv_rows if file.suffix.lower() == ".csv" else _jsonl_rows)(text))
+    except (OSError, ValueError, RecursionError, csv.Error) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"{file} cannot be read ({reason}); give a csv with columns prompt,reply or a jsonl"
+        ) from error
     if not rows:
         raise InputError(f"{file} holds no rows; give a csv with columns prompt,reply or a jsonl with messages")
     table = []
-    for number, row in enumerate(rows, start=1):
-        turns = _turns_of(row)
-        if turns is None:
-            raise InputError(
-                f"{file}, row {number} has no texts prompt and reply, and no messages that end with a turn of the user "
-                f"and one of the assistant (roles: {', '.join(ROLES)}); correct it"
-            )
-        others = {name: value for name, value in row.items() if name not in ("messages", "reply")}
+    for number, (row, as_it_stood) in enumerate(rows, start=1):
+        try:
+            turns = _turns_of(row)
+        except ValueError as error:
+            raise InputError(f"{file}, row {number} {error}; correct it") from error
+        others = {name: value for name, value in as_it_stood.items() if name not in ("messages", "reply")}
+        others = {"context_given" if name == "context" else name: value for name, value in others.items()}
         others.setdefault("prompt", turns[-2]["content"])
         table.append(others | {"context": json.dumps(turns[:-1]), "reply": turns[-1]["content"]})
-    return pd.DataFrame(table)
+    return pd.DataFrame(table, dtype=object)
 
 
-def _turns_of(row: object) -> Turns | None:
-    """Return the turns of a row, the reply last; None if they cannot be read."""
+def _csv_rows(text: str) -> Iterator[tuple[dict, dict]]:
+    """Yield each row of a csv, twice, by the names in its first line. ValueError for rows of another length."""
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    lines = filter(None, csv.reader(io.StringIO(text, newline=""), strict=True))
+    names = next(lines, [])
+    if len(set(names)) < len(names):
+        raise ValueError("two columns have one name")
+    for number, cells in enumerate(lines, start=1):
+        if len(cells) != len(names):
+            raise ValueError(f"row {number} has {len(cells)} fields and the first line {len(names)}; quote its commas")
+        row = dict(zip(names, cells, strict=True))
+        yield row, row
+
+
+def _jsonl_rows(text: str) -> Iterator[tuple[object, dict]]:
+    """Yield each row of a jsonl, and the row with its numbers as they stood. ValueError if a field occurs twice."""
+    for line in text.split("\n"):  # not splitlines, which also cuts at characters that may stand in a JSON string
+        if line.strip():
+            row = json.loads(line, object_pairs_hook=_without_duplicates)
+            yield row, json.loads(line, parse_int=Number, parse_float=Number) if isinstance(row, dict) else {}
+
+
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"a field occurs twice among {', '.join(name for name, _ in pairs)}")
+    return dict(pairs)
+
+
+def _turns_of(row: object) -> Turns:
+    """Return the turns of a row, the reply last. ValueError, the end of a sentence, if it is not understood."""
     if not isinstance(row, dict):
-        return None
+        raise ValueError(NO_TEXTS)
+    if unread := [name for name in ("tools", "documents", "chat_template_kwargs") if row.get(name)]:
+        raise ValueError(f"has {unread[0]}, which chat templates print and this command does not pass on")
     turns = row.get("messages")
     if turns is None:
         turns = [{"role": "user", "content": row.get("prompt")}, {"role": "assistant", "content": row.get("reply")}]
     if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
-        return None
+        raise ValueError(NO_TEXTS)
+    for turn in turns:
+        if unread := [name for name, value in turn.items() if name not in ("role", "content") and value]:
+            raise ValueError(f"has a turn with {unread[0]!r}, which a chat template may print; move it into content")
     turns = [{"role": turn.get("role"), "content": turn.get("content")} for turn in turns]
     known = all(turn["role"] in ROLES and isinstance(turn["content"], str) for turn in turns)
-    return turns if known and [turn["role"] for turn in turns[-2:]] == ["user", "assistant"] else None
+    if not known or [turn["role"] for turn in turns[-2:]] != ["user", "assistant"]:
+        raise ValueError(NO_TEXTS)
+    for name, turn in (("prompt", turns[-2]), ("reply", turns[-1])):
+        if row.get(name) not in (None, turn["content"]):
+            raise ValueError(f"has a {name} beside messages, and it is another one")
+    if any("\ud800" <= character <= "\udfff" for turn in turns for character in turn["content"]):
+        raise ValueError("has half of a surrogate pair, which is no character")
+    return turns

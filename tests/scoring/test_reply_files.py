@@ -9,6 +9,7 @@ import oracle
 import pandas as pd
 import pytest
 import tiny
+import torch
 from transformers import AutoTokenizer
 
 from lib import ROOT, InputError, api, run
@@ -90,7 +91,8 @@ USER, REPLY = {"role": "user", "content": "Why?"}, {"role": "assistant", "conten
 @pytest.mark.parametrize(
     "row",
     [{"prompt": "Why?"}, {"prompt": "Why?", "reply": 3}, {"messages": [USER]}, {"messages": [REPLY, USER]}, 7,
-     {"messages": [USER, REPLY | {"role": "tool"}]}, {"messages": "Why?"}, {"messages": [USER, {"role": "assistant"}]}],
+     {"messages": [USER, REPLY | {"role": "tool"}]}, {"messages": [USER, REPLY | {"role": "critic"}]},
+     {"messages": "Why?"}, {"messages": [USER, {"role": "assistant"}]}],
 )  # fmt: skip
 def test_a_row_that_is_no_conversation_is_named(tmp_path, row):
     write(tmp_path / "mine.jsonl", [{"prompt": "a", "reply": "b"}, row])
@@ -98,11 +100,110 @@ def test_a_row_that_is_no_conversation_is_named(tmp_path, row):
         reply_files.read_replies(tmp_path / "mine.jsonl")
 
 
-@pytest.mark.parametrize("content", ["", "{torn", "\n\n"])
-def test_a_file_without_rows_is_one_line(tmp_path, content):
-    (tmp_path / "mine.jsonl").write_text(content)
-    with pytest.raises(InputError, match="cannot be read|holds no rows"):
-        reply_files.read_replies(tmp_path / "mine.jsonl")
+SYSTEM, ROW = {"role": "system", "content": "Be kind."}, {"prompt": "Why?", "reply": "life"}
+REFUSED = {  # content of a file: words of the message
+    "empty": ("jsonl", "", "holds no rows"),
+    "torn": ("jsonl", "{torn", "cannot be read"),
+    "nested": ("jsonl", "[" * 100_000, "cannot be read"),
+    "not utf-8": ("jsonl", b'{"prompt": "a", "reply": "\xff"}', "cannot be read"),
+    "surrogate": ("jsonl", '{"prompt": "a", "reply": "\\ud83d"}', "row 1 has half of a surrogate pair"),
+    "unquoted comma": ("csv", "prompt,reply\nWhy?,life\nWhat is love?,baby, no\n", "row 2 has 3 fields and the first"),
+    "trailing commas": ("csv", "prompt,reply\nWhy?,life,\n", "row 1 has 3 fields"),
+    "short row": ("csv", "prompt,reply,id\nWhy?,life\n", "row 1 has 2 fields"),
+    "torn quotes": ("csv", 'prompt,reply\nWhy?,"life" is\n', "cannot be read"),
+    "two columns": ("csv", "prompt,reply,reply\nWhy?,life,death\n", "two columns have one name"),
+    "decimal commas": ("csv", "prompt;reply\nWhy?;life\n", "row 1 has no texts"),
+    "two fields": ("jsonl", '{"prompt": "Why?", "reply": "life", "reply": "death"}', "a field occurs twice"),
+    "two in a turn": ("jsonl", '{"messages": [{"role": "user", "content": "a", "content": "b"}]}', "occurs twice"),
+    "another prompt": ("jsonl", json.dumps({"messages": [USER, REPLY], "prompt": "How?"}), "a prompt beside messages"),
+    "another reply": ("jsonl", json.dumps({"messages": [USER, REPLY], "reply": "no"}), "a reply beside messages"),
+    "a name": ("jsonl", json.dumps({"messages": [USER | {"name": "Ann"}, REPLY]}), "a turn with 'name'"),
+    "thoughts": ("jsonl", json.dumps({"messages": [USER, REPLY | {"reasoning_content": "hm"}]}), "reasoning_content"),
+    "calls": ("jsonl", json.dumps({"messages": [USER, REPLY | {"tool_calls": [{"name": "f"}]}]}), "tool_calls"),
+    "tools": ("jsonl", json.dumps(ROW | {"tools": [{"name": "f"}]}), "row 1 has tools, which chat templates print"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_file_that_is_not_understood_is_one_line(tmp_path, name):
+    suffix, content, words = REFUSED[name]
+    file = tmp_path / f"mine.{suffix}"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match=words) as told:
+        reply_files.read_replies(file)
+    assert "\n" not in str(told.value) and len(str(told.value)) < 500
+
+
+LINES = json.dumps(ROW) + "\n"
+READ = {  # name and content of a file: what reads as one row of ROW
+    "mark of utf-8": ("a.jsonl", LINES.encode("utf-8-sig")),
+    "utf-16": ("a.jsonl", LINES.encode("utf-16")),
+    "utf-16 csv": ("a.csv", "prompt,reply\nWhy?,life\n".encode("utf-16")),
+    "upper case": ("A.CSV", b"prompt,reply\nWhy?,life\n"),
+    "windows": ("a.csv", b"prompt,reply\r\nWhy?,life\r\n\r\n"),
+    "blank lines": ("a.jsonl", b"\n" + LINES.encode() + b"\r\n"),
+    "an index": ("a.csv", b",prompt,reply\n0,Why?,life\n"),
+    "messages": ("a.jsonl", json.dumps({"messages": [USER, REPLY], "prompt": "Why?"}).encode()),
+    "empty fields": ("a.jsonl", json.dumps({"messages": [USER | {"name": None}, REPLY | {"tool_calls": []}]}).encode()),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_looks_odd_and_is_clear_is_read(tmp_path, name):
+    (tmp_path / READ[name][0]).write_bytes(READ[name][1])
+    table = reply_files.read_replies(tmp_path / READ[name][0])
+    assert table["prompt"].tolist() == ["Why?"] and table["reply"].tolist() == ["life"]
+    assert json.loads(table["context"][0]) == [USER]
+
+
+def test_characters_that_end_lines_elsewhere_and_turns_of_tools_are_kept(tmp_path):
+    odd = "a\u2028b\u2029c\u0085d\x0be"
+    earlier = [USER, {"role": "assistant", "content": "I ask."}, {"role": "tool", "content": "7"}]
+    rows = [{"prompt": "Why?", "reply": odd}, {"messages": turns("love", earlier)}]
+    (tmp_path / "mine.jsonl").write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
+    table = reply_files.read_replies(tmp_path / "mine.jsonl")
+    assert table["reply"].tolist() == [odd, "love"] and json.loads(table["context"][1])[:3] == earlier
+    long = "x" * 200_000
+    (tmp_path / "mine.csv").write_text(f'prompt,reply\nWhy?,"{long},\n""a"""\n')
+    assert reply_files.read_replies(tmp_path / "mine.csv")["reply"].tolist() == [f'{long},\n"a"']
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_columns_of_the_file_are_written_back_as_they_stood(folder, tmp_path, suffix):
+    lines = [f'{{"prompt": "Why?", "reply": "a{i}", "id": 12345678901{i}, "score": {value}, "context": "c", '
+             f'"mixed": {mixed}}}' for i, (value, mixed) in enumerate([("0.10", "1"), ("1e3", '"x"')])]  # fmt: skip
+    (tmp_path / "mine.jsonl").write_text("\n".join(lines))
+    model, out = load(folder, device="cpu"), tmp_path / f"out.{suffix}"
+    reply_files.score_file(model, tmp_path / "mine.jsonl", str(out))
+    table = pd.read_csv(out, dtype=str) if suffix == "csv" else pd.read_parquet(out)
+    assert table["id"].astype(str).tolist() == ["123456789010", "123456789011"]
+    assert table["score"].tolist() == (["0.10", "1e3"] if suffix == "csv" else [0.1, 1000])
+    assert table["context_given"].tolist() == ["c", "c"] and table["mixed"].tolist() == ["1", "x"]
+    difference = float(table["reward"].astype(float).diff()[1])
+    assert table["preferred"].astype(float).tolist() == pytest.approx(
+        [1 / (1 + np.exp(difference)), 1 / (1 + np.exp(-difference))], abs=1e-4
+    )
+
+
+def test_the_probability_of_being_preferred_is_the_mean_over_the_others():
+    assert np.isnan(reply_files.preferred(np.array([3.0]))).all()
+    assert reply_files.preferred(np.array([2.0, 2.0])).tolist() == [0.5, 0.5]
+    three = reply_files.preferred(np.log([1.0, 2.0, 4.0]))  # strengths: 1 against 2 wins 1/3, 1 against 4 wins 1/5
+    assert three == pytest.approx([(1 / 3 + 1 / 5) / 2, (2 / 3 + 1 / 3) / 2, (4 / 5 + 2 / 3) / 2])
+
+
+def test_the_file_itself_is_not_overwritten_and_rewards_must_be_finite(folder, tmp_path):
+    file = tmp_path / "mine.csv"
+    file.write_text("prompt,reply\nWhy?,life\n")
+    model = load(folder, device="cpu")
+    for same in (file, tmp_path / "." / "mine.csv"):
+        with pytest.raises(InputError, match="would be overwritten; name another file"):
+            reply_files.score_file(model, file, str(same))
+    with torch.no_grad():
+        model.head.score.weight[0, 0] = torch.inf
+    with pytest.raises(InputError, match="the reward of the reply 'life' to the prompt 'Why\\?' is"):
+        reply_files.score_file(model, file)
+    assert file.read_text() == "prompt,reply\nWhy?,life\n" and len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.parametrize(

@@ -355,6 +355,19 @@ def test_a_shard_that_was_renamed_is_scored_again_and_the_others_are_not(stopped
     assert f"{second} is damaged" in out and out.count("is damaged") == 1
 
 
+@pytest.mark.parametrize("library", ["torch", "transformers"])
+def test_shards_of_other_versions_are_not_taken_up(stopped_run, monkeypatch, library):
+    """Rewards of two versions may differ in the last digits, and a table names one."""
+    model, whole, path = stopped_run
+    written, plain, versions = [], shards.write, engine.version
+    monkeypatch.setattr(shards, "write", lambda file, rewards: (written.append(file), plain(file, rewards)))
+    monkeypatch.setattr(engine, "version", lambda name: "0.1" if name == library else versions(name))
+    kept = len(list(path.parent.glob("table.*.shards/*.rewards")))
+    table = engine.score_vocabulary(model, PROMPTS, path, progress=False)
+    pd.testing.assert_frame_equal(table, whole)
+    assert len(written) == kept and table.attrs["metadata"]["versions"][library] == "0.1"
+
+
 def test_a_folder_where_a_shard_should_be_is_told_in_one_line(stopped_run):
     model, _, path = stopped_run
     file = sorted(path.parent.glob("table.*.shards/*.rewards"))[1]
