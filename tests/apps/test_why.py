@@ -61,7 +61,7 @@ def test_jsonl_and_rows_that_cannot_be_read(tmp_path):
     turns = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "Love."}]
     file.write_text("\n".join(json.dumps({"messages": turns, "score": reward}) for reward in (1, 2.5, -0.125)))
     rows = why.read_rewards(file)
-    assert list(rows["printed"]) == ["1.0", "2.5", "-0.125"] and list(rows["reply"]) == ["Love."] * 3
+    assert list(rows["printed"]) == ["1", "2.5", "-0.125"] and list(rows["reply"]) == ["Love."] * 3
     file.write_text("\n".join(json.dumps({"messages": turns, "score": reward}) for reward in (1, None, 2)))
     with pytest.raises(InputError, match="row 2: the reward"):
         why.read_rewards(file)
