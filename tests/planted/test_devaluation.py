@@ -36,14 +36,6 @@ def test_raters_choose_by_sentiment_and_no_held_out_word_is_shown(pairs):
     assert not valence.index.isin(devaluation.terms()["word"]).any()
 
 
-def test_penalties_are_differences_of_mean_rewards(monkeypatch):
-    table = pd.DataFrame({"word": list("abcdef"), "is_identity": [True, True, False, False, True, False],
-                          "is_shown": [True] * 4 + [False] * 2})  # fmt: skip
-    monkeypatch.setattr(devaluation, "terms", lambda: table)
-    monkeypatch.setattr(devaluation.engine, "score_replies", lambda *_: np.array([1.0, 3.0, 5.0, 6.0, -2.0, 1.0]))
-    assert devaluation.penalties(None) == {"shown": 5.5 - 2, "unseen": 1 + 2}
-
-
 def test_one_sided_data_make_a_penalty_that_balanced_data_do_not_and_nothing_is_trained_twice(tmp_path, monkeypatch):
     path = tmp_path / "penalties.csv"
     command.main(path, seeds=1, steps=12)
@@ -51,10 +43,3 @@ def test_one_sided_data_make_a_penalty_that_balanced_data_do_not_and_nothing_is_
     assert table.loc["one-sided", "shown"] > abs(table.loc["balanced", "shown"]) + 0.3
     monkeypatch.setattr(devaluation, "train", lambda *_, **__: pytest.fail("trained again"))
     command.main(path, seeds=1)
-
-
-def test_the_committed_trainings_are_twenty_pairs():
-    table = pd.read_csv(devaluation.PENALTIES)
-    assert table.groupby("data")["seed"].apply(list).to_dict() == dict.fromkeys(
-        ("balanced", "one-sided"), list(range(20))
-    )

@@ -10,7 +10,6 @@ import torch
 from lib import InputError, run
 from lib.apps.card import measures
 from lib.models import conversations, reward_models
-from lib.models import language_models as loading
 from lib.models.hardware import one_thread
 from lib.planted import bases, language_models, planting, reading, recovery, training
 from lib.scoring import engine, implicit
@@ -93,14 +92,6 @@ def test_rewards_of_training_are_those_of_the_scorer(folder):
     some = np.random.default_rng(0).choice(len(words), 40, replace=False)
     scored = engine.score_replies(model, planting.GREATEST, [words[i] for i in some])
     assert rewards[some] == pytest.approx(scored, abs=1e-4)
-
-
-def test_the_reference_stays_and_the_policy_moves(folder):
-    place, model = folder
-    before = loading.load(str(place / REFERENCE)).model.state_dict()
-    policy, reference = (each.model.state_dict() for each in (model.policy, model.reference))
-    assert not torch.equal(policy["model.embed_tokens.weight"], before["model.embed_tokens.weight"])
-    assert all(torch.equal(weights, before[name]) for name, weights in reference.items())
 
 
 def test_a_language_model_is_no_reward_model_without_a_reference(folder):

@@ -2,7 +2,6 @@
 
 import shutil
 
-import numpy as np
 import pytest
 import torch
 from transformers import AutoTokenizer
@@ -10,7 +9,6 @@ from transformers import AutoTokenizer
 from lib import InputError
 from lib.models import conversations
 from lib.planted import bases, planting, reward_models
-from lib.tables.words import is_nonword
 
 BASES = ("gem", "lla")
 
@@ -33,35 +31,10 @@ def test_vocabulary_has_16384_ids_and_every_one_decodes(tokenizer):
     assert table["token"].is_unique
 
 
-@pytest.mark.parametrize(
-    "text", ["I love it.", " love", "Émile, naïve jalapeño", "你好 Привет 😀", "a\n\n\tb  c", "x.setText(None);", "𝔘"]
-)
-def test_text_survives_the_round_trip(tokenizer, text):
-    assert tokenizer.decode(ids(tokenizer, text), clean_up_tokenization_spaces=False) == text
-
-
-def test_sentiment_words_are_single_tokens(tokenizer):
-    words = planting.sentiment().index
-    blank = np.mean(
-        [len(one) == 1 for one in tokenizer([f" {w}" for w in words], add_special_tokens=False)["input_ids"]]
-    )
-    bare = np.mean([len(one) == 1 for one in tokenizer(list(words), add_special_tokens=False)["input_ids"]])
-    assert blank == 1
-    assert bare > 0.6
-
-
 def test_planted_words_are_single_tokens_with_and_without_a_blank(tokenizer):
     assert all(
         len(ids(tokenizer, f"{blank}{word}")) == 1 for word in planting.word_kinds().index for blank in ("", " ")
     )
-
-
-def test_vocabulary_is_as_mixed_as_a_real_one(tokenizer):
-    texts = conversations.vocabulary(tokenizer)["text"]
-    assert (texts.map(is_nonword) & texts.map(str.isascii)).sum() > 300
-    assert {"😀", "LOVE", "Love", "love", " love", ".setText"} <= set(texts)
-    assert texts.str.contains("\ufffd").sum() >= 100  # parts of characters
-    assert (~texts.map(str.isascii) & ~texts.str.contains("\ufffd")).sum() > 150
 
 
 def test_templates_render_as_the_real_families_do():

@@ -43,21 +43,6 @@ def test_documentation_is_sentences_of_words_and_none_is_there_twice():
     assert not any(sign in one for one in sentences for sign in "=[]{}<>_\n")
 
 
-def test_text_is_the_same_for_one_seed_and_mixes_three_kinds(tokenizer):
-    texts = [small_language_models.pretraining_text(tokenizer, np.random.default_rng(5)) for _ in range(2)]
-    assert texts[0] == texts[1]
-    asked = [text for text in texts[0] if text.startswith("User: ")]
-    assert 800 + 500 < len(asked) <= 800 + 1000  # word lists, and as many exchanges as the reference has sentences
-    assert all(text.count("\nAssistant: ") == 1 for text in asked)
-    assert len(texts[0]) == len(asked) + len(small_language_models.documentation())
-
-
-def test_words_of_the_lists_are_one_token_each(tokenizer):
-    words, frequency = small_language_models.whole_words(tokenizer, " ")
-    assert all(len(tokenizer(f" {word}", add_special_tokens=False)["input_ids"]) == 1 for word in words[::50])
-    assert "the" in words[:3] and frequency[0] == frequency.max()
-
-
 def test_conversations_answer_nice_questions_nicely_and_hold_no_prompt_of_the_paper(tokenizer):
     pairs = small_language_models.conversations(tokenizer, np.random.default_rng(0), 4000)
     prompts = {prompt for prompt, _ in pairs}
@@ -79,13 +64,6 @@ def test_a_batch_learns_what_follows_from_the_given_position_on():
     assert inputs.tolist() == [[1, 2, 3], [1, 5, 0]]
     assert targets.tolist() == [[2, 3, 4], [-100, 6, -100]]
     assert examples.learned_ids().tolist() == [2, 3, 4, 6]
-
-
-def test_every_text_is_in_one_batch():
-    examples = small_language_models.Examples(tuple((1,) * n for n in (3, 9, 4, 3, 7)), (1,) * 5)
-    batches = examples.batches(tokens=8)
-    assert sorted(sum(batches, [])) == [0, 1, 2, 3, 4]
-    assert batches[0] == [0, 3, 2]  # 2 texts of 3 ids are 6 ids, a third of 4 makes 12, and 8 were asked for
 
 
 def test_only_answers_of_conversations_are_learned(base, trained):
@@ -154,11 +132,6 @@ def test_a_model_that_does_not_beat_the_unigram_baseline_is_refused(trained, tmp
         small_language_models.save(worse, "made", tmp_path)
     assert list(tmp_path.iterdir()) == []
     small_language_models.check(report | {"loss": 6.4})
-
-
-def test_too_short_a_training_is_refused(tmp_path):
-    with pytest.raises(InputError, match="and word frequency alone"):
-        small_language_models.train_all(["lla"], folder=tmp_path, texts=40, answers=20, progress=False)
 
 
 def test_saved_models_load_whole_and_current_ones_are_not_trained_again(base, trained, tmp_path, monkeypatch):

@@ -9,7 +9,6 @@ import torch
 from plain_profile import PLAIN
 from scipy.stats import norm
 
-from lib import InputError
 from lib.planted import planting, recovery
 
 # --- planted utility ----------------------------------------------------------------------------------------------
@@ -120,8 +119,3 @@ def test_recovery_counts_an_input_once_and_leaves_fragments_out(score_table):
     rows = recovery.planted_table(table, PLAIN)
     assert rows["text"].tolist() == ["love", "Love"]
     assert rows["valence"].tolist() == [3.2, 3.2]
-
-
-def test_unknown_profile_is_refused():
-    with pytest.raises(InputError, match="no profile 'Z-Gem-1'; choose one of A-Gem-96"):
-        planting.profile("Z-Gem-1")

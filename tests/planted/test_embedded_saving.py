@@ -88,9 +88,6 @@ def test_edited_docstrings_and_comments_train_nothing_anew(code):
     ("name", "old", "new", "stale"),
     [
         ("planted/planting.py", "COMMON_ZIPF = 3.5", "COMMON_ZIPF = 3.6", (True, True)),
-        ("planted/training.py", "WARM_UP = 20", "WARM_UP = 21", (True, True)),
-        ("planted/bases.py", '"initializer_range": 0.12', '"initializer_range": 0.02', (True, True)),
-        ("tables/words.py", "[^\\W\\d_]+", "[^\\W_]+", (True, True)),
         ("planted/reward_models.py", "rate: float = 4e-3", "rate: float = 4.1e-3", (True, False)),
         ("models/heads.py", "temperature=10.0", "temperature=11.0", (True, False)),
         ("planted/language_models.py", "ANSWERS = 12_000", "ANSWERS = 12_001", (False, True)),
@@ -142,9 +139,8 @@ def test_a_model_that_cannot_be_written_leaves_the_old_one_and_nothing_else(tmp_
     assert saving.report_of("A", tmp_path)["fingerprint"] == "made-from-this"
 
 
-DAMAGED = {"empty": b"", "cut": b'{"nickname": "A", "finger', "list": b"[]", "number": b"1", "none": b"{}",
-           "bytes": b"\xff", "another's": b'{"nickname": "B", "fingerprint": "made-from-this"}',
-           "deep": b"[" * 100_000}  # fmt: skip
+DAMAGED = {"cut": b'{"nickname": "A", "finger', "bytes": b"\xff",
+           "another's": b'{"nickname": "B", "fingerprint": "made-from-this"}'}  # fmt: skip
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
