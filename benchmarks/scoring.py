@@ -399,11 +399,11 @@ def table(frame: pd.DataFrame) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in [list(frame.columns), ["---"] * frame.shape[1], *rows])
 
 
-def write_report(section: str, text: str) -> None:
-    """Replace what stands between the section's two marks in benchmarks/README.md."""
+def write_report(section: str, text: str, page: Path = README) -> None:
+    """Replace what stands between the section's two marks in a page, by default benchmarks/README.md."""
     start, end = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
-    before, rest = README.read_text().split(start)
-    README.write_text(f"{before}{start}\n{text.strip()}\n{end}{rest.split(end)[1]}")
+    before, rest = page.read_text().split(start)
+    page.write_text(f"{before}{start}\n{text.strip()}\n{end}{rest.split(end)[1]}")
 
 
 def arguments(description: str) -> argparse.ArgumentParser:

@@ -1,15 +1,23 @@
-"""The studies of searches: python -m benchmarks.search optimality | rivals | speed."""
+"""The studies of searches: python -m benchmarks.search page | optimality | rivals | speed."""
 
 import argparse
 
 import torch
 
-from benchmarks.search import comparison, exhaustive, speed
+from benchmarks.scoring import write_report
+from benchmarks.search import comparison, exhaustive, optimality, speed
+
+
+def write_page() -> None:
+    """Write the tables of search.md again from the committed results."""
+    write_report("optimality on a cpu", optimality.tables(optimality.read()), optimality.PAGE)
+    comparison.write_tables()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.search", description=__doc__.splitlines()[0])
     studies = parser.add_subparsers(dest="study", required=True)
+    studies.add_parser("page", help="write the tables of benchmarks/search.md from the committed results")
     studies.add_parser("optimality", help="how often searches find the optimum, where every reply was scored (1 hour)")
     rivals = studies.add_parser("rivals", help="our search and its rivals at equal cost")
     rivals.add_argument("--modes", nargs="+", choices=["text", "ids"], default=["text", "ids"])
@@ -18,7 +26,7 @@ def main() -> None:
     added = studies.add_parser("speed", help="how fast and how lean a search scores its candidates")
     added.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
     options = vars(parser.parse_args())
-    reports = {"optimality": exhaustive.report, "rivals": comparison.report, "speed": speed.report}
+    reports = {"page": write_page, "optimality": exhaustive.report, "rivals": comparison.report, "speed": speed.report}
     reports[options.pop("study")](**options)
 
 

@@ -17,6 +17,7 @@ from benchmarks.scoring import table, write_report
 from benchmarks.search import cost, rivals, standings
 from benchmarks.search.cost import Metered, certify
 from benchmarks.search.exhaustive import all_replies, alphabet
+from benchmarks.search.optimality import PAGE
 from benchmarks.search.standings import INSTANCE
 from lib import ROOT
 from lib.io import hash_of_code, replacing
@@ -110,25 +111,30 @@ def instances(modes: list[str], lengths: list[int]) -> list[dict]:
 
 
 def write(shares: pd.DataFrame, best: pd.DataFrame) -> None:
-    """Write the tables and charts in benchmarks/, and the section of README.md."""
+    """Write the tables and charts in benchmarks/, and their section of search.md."""
     curves, won = standings.curves(shares), standings.won(shares)
     shares[shares["budget"].isin([256, BUDGET])].to_csv(HERE / "search_instances.csv", index=False, float_format="%.5g")
-    curves.to_csv(HERE / "search_curves.csv", index=False, float_format="%.5g")
-    won.to_csv(HERE / "search_won.csv", index=False, float_format="%.5g")
-    best.to_csv(HERE / "search_best.csv", index=False, float_format="%.7g")
+    for name, frame, digits in (("curves", curves, 5), ("won", won, 5), ("best", best, 7)):
+        frame.to_csv(HERE / f"search_{name}.csv", index=False, float_format=f"%.{digits}g")
     for mode, of in [(mode, of) for mode in curves["reply_mode"].unique() for of in ("read", "scored")]:
         rows = (curves["reply_mode"] == mode) & (curves["of"] == of)
         figure = standings.draw_against_rivals(curves[rows], won[(won["reply_mode"] == mode) & (won["of"] == of)])
         picture = io.BytesIO()
         figure.savefig(picture, dpi=80, metadata={"Software": None})
         (HERE / f"search_{mode}_{of}.png").write_bytes(smaller(picture.getvalue()))
+    write_tables()
+
+
+def write_tables() -> None:
+    """Write the section of search.md from the committed tables."""
+    curves, won, best = (pd.read_csv(HERE / f"search_{name}.csv") for name in ("curves", "won", "best"))
     longer = [table(certified(best))] if (best["length"] > 2).any() else []  # of two tokens every reply is known
-    write_report("search at equal cost", "\n\n".join([table(standing(shares, won)), *longer]))
+    write_report("search at equal cost", "\n\n".join([table(standing(curves, won)), *longer]), PAGE)
 
 
-def standing(shares: pd.DataFrame, won: pd.DataFrame) -> pd.DataFrame:
-    """Return what the section of README.md shows: shares after the whole budget of operations, and instances won."""
-    curves = standings.curves(shares[(shares["of"] == "read") & (shares["budget"] == BUDGET)])
+def standing(curves: pd.DataFrame, won: pd.DataFrame) -> pd.DataFrame:
+    """Return what search.md shows: shares after the whole budget of operations, and instances won."""
+    curves = curves[(curves["of"] == "read") & (curves["budget"] == BUDGET)]
     final = won[(won["of"] == "read") & (won["budget"] == BUDGET)]
     rows = curves.merge(final.drop(columns=["ci_low", "ci_high", "n"]), "left", [*standings.AXIS, "method"])
     interval = [f"{low:.2f} to {high:.2f}" for low, high in zip(rows["ci_low"], rows["ci_high"], strict=True)]

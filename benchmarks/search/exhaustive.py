@@ -2,8 +2,8 @@
 
 All 262,144 replies of two tokens over 512 ids and of three tokens over 64, over ids and as text, in both directions,
 on five small models. On each instance every method starts from the same random replies and spends the same budget. An
-instance that is finished is kept in data/cache. Writes data/search, which notebook 07 reads, and a section of
-benchmarks/README.md.
+instance that is finished is kept in data/cache. Writes data/search, which notebook 08 reads, and a section of
+benchmarks/search.md.
 """
 
 import hashlib
@@ -20,7 +20,9 @@ import torch
 from scipy.stats import spearmanr
 from tqdm.auto import tqdm
 
-from benchmarks.scoring import machine, table, write_report
+from benchmarks.scoring import write_report
+from benchmarks.search import optimality
+from benchmarks.search.optimality import ALPHABETS, INSTANCE, LANDSCAPE, MEASURED, OURS
 from lib import ROOT, InputError
 from lib.io import hash_of_code, replacing
 from lib.models import checkpoints, conversations, reward_models
@@ -29,9 +31,8 @@ from lib.models.reward_models import RewardModel
 from lib.planted import planting
 from lib.planted import reward_models as small_models
 from lib.scoring import engine, stages
-from lib.search import as_text, gcg, objective, optimality, searches
+from lib.search import as_text, gcg, objective, searches
 from lib.search.objective import DIRECTIONS, REPLY_MODES, Objective, Reply, allowed_ids, as_reply
-from lib.search.optimality import ALPHABETS, INSTANCE, LANDSCAPE, MEASURED, OURS
 from lib.tables.prompts import read_prompts
 
 BUDGETS = (*range(128, 1024, 128), *range(1024, 2048, 256), *range(2048, 4097, 512))  # replies scored
@@ -183,7 +184,7 @@ def compare(
     instances: Sequence[tuple[str, str]] = INSTANCES, *, seeds: int = SEEDS, alphabets: Mapping[int, int] = ALPHABETS,
     folder: Path | None = CACHE, processes: int | None = None, progress: bool = True,
 ) -> pd.DataFrame:  # fmt: skip
-    """Return how near to the optimum every method is after every budget, as lib.search.optimality.read does.
+    """Return how near to the optimum every method is after every budget, as optimality.read does.
 
     instances: (model, prompt's name). alphabets: tokens of a reply -> size of its alphabet. folder: where finished
     instances are kept and read again, None keeps nothing. processes: instances at once, None for one per core.
@@ -288,19 +289,8 @@ def write(compared: pd.DataFrame, folder: Path = MEASURED) -> None:
 
 
 def report() -> None:
-    """Measure what is missing; write data/search, and the shares at the optimum and the wins into README.md."""
+    """Measure what is missing; write data/search, and the tables of search.md."""
     small_models.train_all([planting.profile(name) for name, _ in INSTANCES], progress=False)
     compared = compare(processes=1)
     write(compared)
-    last = compared[compared["budget"] == compared["budget"].max()]
-    summary = optimality.summarise(last, ["method", "tokens", "reply_mode"])
-    ends = {1: "at least {low:.0f}", 0: "at most {high:.0f}"}
-    cells = [f"{100 * row.share:.0f} ("
-             + ends.get(row.share, "{low:.0f} to {high:.0f}").format(low=100 * row.ci_low, high=100 * row.ci_high)
-             + ")" for row in summary.itertuples()]  # fmt: skip
-    shares = pd.Series(cells, summary.index).unstack([1, 2]).loc[list(COMPARED)]  # noqa: PD010
-    shares.columns = [f"{tokens} tokens, {mode}, %" for tokens, mode in shares.columns]
-    won = optimality.wins(compared)
-    won = won.assign(lead=won["lead"].map("{:.3f}".format), p=won["p"].map("{:.2g}".format))
-    parts = [machine("cpu"), table(shares.rename_axis("method").reset_index()), table(won.reset_index())]
-    write_report("optimality on a cpu", "\n\n".join(parts))
+    write_report("optimality on a cpu", optimality.tables(compared), optimality.PAGE)

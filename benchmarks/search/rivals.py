@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.search.cost import Metered, Method
+from benchmarks.search.optimality import OURS
 from lib.search.gcg import METHODS, Proposals, Settings
 from lib.search.objective import PER_SURVIVOR, Reply
 
@@ -192,7 +193,6 @@ def _continued(objective: Metered, kept: np.ndarray, chances: np.ndarray, rng: n
     return np.concatenate(drawn)
 
 
-OURS = "round robin (ours)"
 COMPARED: dict[str, tuple[Method, Settings]] = {
     OURS: (METHODS["round robin"], Settings()),
     "Faster-GCG": (METHODS["Faster-GCG"], Settings()),

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from benchmarks.search.rivals import OURS
+from benchmarks.search.optimality import OURS
 from lib.show.figures import DENSE_TITLE, GREY, Chart, new_chart, styled
 from lib.stats import resampling
 

@@ -1,1 +1,1 @@
-"""Longer replies: searches for what a reward model rewards most and least, held against the truth (notebook 07)."""
+"""Longer replies: searches for what a reward model rewards most and least (notebook 08)."""

@@ -16,8 +16,8 @@ from ..models.reward_models import RewardModel
 from ..scoring import engine, stages
 from .as_text import RoundTrip
 from .fluency import Fluency
-from .optimality import DIRECTIONS
 
+DIRECTIONS = {"optimal": 1, "pessimal": -1}  # direction of a search -> sign of the reward
 REPLY_MODES = ("text", "ids")
 ALLOWED = ("all", "no specials", "printable")
 PATIENCE_WITH_CONDITIONS = 100  # rounds of proposals in which conditions may turn some down

@@ -11,12 +11,11 @@ import pytest
 import tiny
 from scipy.stats import rankdata
 
-from benchmarks.search import exhaustive
+from benchmarks.search import exhaustive, optimality
 from benchmarks.search.exhaustive import Exhausted, all_replies, alphabet, compare, landscape
 from lib import InputError
 from lib.models.reward_models import load
 from lib.scoring import engine, stages
-from lib.search import optimality
 from lib.search.gcg import METHODS as ALL_METHODS
 from lib.search.gcg import Settings
 from lib.search.objective import DIRECTIONS, Objective, allowed_ids

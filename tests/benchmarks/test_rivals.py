@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from scipy.optimize import minimize
 
-from benchmarks.search import cost, rivals, standings
+from benchmarks.search import cost, standings
 from benchmarks.search.cost import Metered, certify
 from benchmarks.search.rivals import adc, beam, less_entropy, onto_simplex, pgd, sparse
 from lib.models.reward_models import load
@@ -248,7 +248,7 @@ def rewards():
     """Two instances; ours ends better in one and level in the other, whose rewards fall since it is pessimal."""
     rows = []
     for direction, sign, ours, other in (("optimal", 1, (6, 8), 5), ("pessimal", -1, (7, 7), 7)):
-        for method, found in ((rivals.OURS, ours), ("ADC", (other, other))):
+        for method, found in ((standings.OURS, ours), ("ADC", (other, other))):
             for seed, reward in enumerate(found):
                 rows.append(("ids", 5, "M", "best", direction, method, seed, "read", 256, sign * float(reward)))
     columns = [*standings.INSTANCE, "method", "seed", "of", "budget", "reward"]
@@ -263,7 +263,7 @@ def best():
 
 def test_shares_are_means_over_starts_of_the_way_from_random_to_best(rewards, best):
     shares = standings.shares(rewards, best).set_index(["direction", "method"])
-    assert shares.loc[("optimal", rivals.OURS), "share"] == pytest.approx(0.7)  # (6 / 10 + 8 / 10) / 2
+    assert shares.loc[("optimal", standings.OURS), "share"] == pytest.approx(0.7)  # (6 / 10 + 8 / 10) / 2
     assert shares.loc[("optimal", "ADC"), "share"] == pytest.approx(0.5)
     assert (shares.loc["pessimal", "share"] == 1).all() and (shares.loc["pessimal", "at_best"] == 1).all()
     assert (shares.loc["optimal", "at_best"] == 0).all()

@@ -149,14 +149,10 @@ RUNS: dict[str, list[Run]] = {
     "08_longer_replies_with_gcg": [
         Run(
             {"model": "A-Gem-48"},
-            # More tokens reach further on average, in either direction; what is searched as text can be typed.
-            {"swap_spearman": near(0.155, abs=0.02), "typed_survive": 1.0}
-            | {"gain_optimal": near(0.3, abs=0.2), "gain_pessimal": near(1.6, abs=0.4)},
+            # Ours finds the known optimum; more tokens reach further on average, in either direction.
+            {"swap_spearman": near(0.155, abs=0.02), "found_of_10": near(8, abs=2)}
+            | {"gain_optimal": near(0.38, abs=0.2), "gain_pessimal": near(1.65, abs=0.4)},
         )
-    ],
-    # As measured beforehand: the wrong sign misses optima that the right one finds.
-    "08b_how_good_is_the_search": [
-        Run({}, {"at_optimum": near(1, abs=0.1), "wrong_sign_pessimal": near(0, abs=0.4), "searches": 60})
     ],
     "09_language_model_logprobs": [
         Run(

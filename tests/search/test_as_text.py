@@ -43,15 +43,6 @@ def test_neighbours_tell_all_but_always_what_survives(models, kind):
     assert (told != survives).sum() <= 4
 
 
-def test_a_pair_is_asked_about_once_for_all_prompts_of_a_model(models, monkeypatch):
-    replies = np.random.default_rng(6).choice(allowed_ids(models("linear_llama")), size=(50, 3))
-    first, second = (RoundTrip(models("linear_llama"), prompt) for prompt in (PROMPT, "Why?"))
-    told = first.neighbours(replies)
-    for again in (first, second):
-        monkeypatch.setattr(again, "_come_back", None)  # to ask the tokenizer would fail
-        assert again.neighbours(replies).tolist() == told.tolist()
-
-
 def test_a_token_that_the_template_trims_cannot_stand_first_but_behind_another(models):
     model = models("linear_llama")
     love, is_ = (model.tokenizer.get_vocab()[token] for token in ("love", "\u0120is"))

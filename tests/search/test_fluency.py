@@ -102,10 +102,6 @@ def test_a_reply_is_judged_alone_whatever_its_batch(pair, ids):
     assert set(found.tolist()) == {True, False}
 
 
-def test_no_replies_are_no_answers(pair, ids):
-    assert Fluency(pair[1], pair[0], PROMPT, ids)(np.zeros((0, 2), dtype=np.int64)).tolist() == []
-
-
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_swaps_tell_for_each_place_what_may_follow(models, kind):
     model, language_model = models(kind)
@@ -129,17 +125,6 @@ def test_what_is_drawn_is_fluent(pair, ids, top_p):
         assert {len(reply) for reply in drawn} == {length}
         assert drawn == [fluency.draw(length, np.random.default_rng(seed)) for seed in range(10)]
         assert (len(set(drawn)) == 1) == (top_p == 1e-9)
-
-
-def test_each_fluent_token_is_drawn_as_often(pair, ids):
-    fluency, rng = Fluency(pair[1], pair[0], PROMPT, ids, 0.9), np.random.default_rng(0)
-    drawn = [fluency.draw(1, rng)[0] for _ in range(300)]
-    inside = nucleus(pair[1], [], ids.tolist(), 0.9)
-    assert set(drawn) == inside
-    assert len(inside) > 2
-    share = 1 / len(inside)
-    for token in inside:
-        assert abs(drawn.count(token) / 300 - share) < 4 * (share * (1 - share) / 300) ** 0.5
 
 
 def test_the_likeliest_token_is_fluent_however_small_top_p(pair, ids):
@@ -168,12 +153,6 @@ def test_tokens_that_are_not_allowed_are_never_fluent(pair, ids):
     swaps = fluency.swaps((inner, inner), everything)
     assert not swaps[:, np.isin(everything, outside)].any()
     assert swaps[:, np.isin(everything, ids)].all()
-
-
-def test_another_prompt_makes_other_replies_fluent(pair, ids):
-    here, there = (Fluency(pair[1], pair[0], prompt, ids, 0.3) for prompt in (PROMPT, "Why?"))
-    reply = here.draw(2, np.random.default_rng(0))
-    assert here.swaps(reply, ids)[0].tolist() != there.swaps(reply, ids)[0].tolist()
 
 
 # --- two models ---------------------------------------------------------------------------------------------------
@@ -259,21 +238,6 @@ def test_a_fluent_search_scores_fluent_replies_alone(pair, ids, method, directio
     assert found.reward * objective.sign >= found.start_reward * objective.sign
 
 
-def test_a_long_fluent_search_also_merges_and_starts_afresh_among_fluent_replies(pair, ids):
-    fluency = Fluency(pair[1], pair[0], PROMPT, ids, 0.9)
-    objective = Recorded(pair[0], PROMPT, "optimal", ids, fluency=fluency)
-    search(objective, objective.draw(9, np.random.default_rng(0)), Settings(budget=80, width=8, patience=1))
-    assert fluency(objective.asked).all()
-    assert len(objective.asked) == 80
-
-
-def test_without_fluency_the_same_search_leaves_the_fluent_replies(pair, ids):
-    fluency = Fluency(pair[1], pair[0], PROMPT, ids, 0.9)
-    objective = Recorded(pair[0], PROMPT, "optimal", ids)
-    search(objective, fluency.draw(3, np.random.default_rng(0)), Settings(budget=40, width=8))
-    assert not fluency(objective.asked).all()
-
-
 def test_a_fluent_reply_also_survives_as_text(pair):
     model, language_model = pair
     allowed, survives = allowed_ids(model), RoundTrip(model, PROMPT)
@@ -285,20 +249,3 @@ def test_a_fluent_reply_also_survives_as_text(pair):
     assert fluency(objective.asked).all()
     assert survives(objective.asked).all()
     assert found.survives
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_search_ends_where_hardly_any_reply_is_fluent(pair, ids, method, monkeypatch):
-    fluency = Fluency(pair[1], pair[0], PROMPT, ids, 1e-9)
-    start, drawn, plain = fluency.draw(2, np.random.default_rng(0)), [], fluency.draw
-
-    def draw(*given):
-        drawn.append(1)
-        assert len(drawn) <= 1000, "draws for ever, and each costs a pass through the language model"
-        return plain(*given)
-
-    monkeypatch.setattr(fluency, "draw", draw)
-    objective = Recorded(pair[0], PROMPT, "optimal", ids, fluency=fluency)
-    found = search(objective, start, Settings(method, budget=20, width=4))
-    assert found.ids == start
-    assert len({tuple(reply) for reply in objective.asked.tolist()}) == 1

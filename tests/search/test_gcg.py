@@ -18,7 +18,7 @@ from benchmarks.search.exhaustive import Exhausted, all_replies
 from lib import InputError
 from lib.models.reward_models import load
 from lib.scoring import engine
-from lib.search import gcg, longer_replies, searches
+from lib.search import gcg, searches
 from lib.search.as_text import texts_of
 from lib.search.gcg import METHODS, Settings
 from lib.search.objective import DIRECTIONS, Objective, allowed_ids
@@ -171,17 +171,6 @@ def test_values_equal_scoring_the_oracle_and_reading_whole(folders, models, kind
             objective.scorer.shares_prefix = True
 
 
-def test_a_long_reply_that_leaves_the_sliding_window_is_read_whole(models, tmp_path):
-    prefix = len(models("linear_gemma2").conversation(PROMPT).prefix_ids)
-    folder = tiny.make_checkpoint(tmp_path, "linear_gemma2", sliding_window=prefix + 8)
-    model = load(str(folder), device="cpu")
-    objective = OverIds(model, PROMPT, "optimal", allowed_ids(model))
-    for length in (2, 20):  # the first fits into the window, the second does not
-        replies = starts(objective.allowed, 4, length)
-        expected = oracle.rewards(folder, PROMPT, replies.tolist(), reply_mode="ids")
-        np.testing.assert_allclose(objective.values(replies), expected, atol=1e-4)
-
-
 def nudged(objective, reply, position, direction, step):
     """The value of the reply with the embedding of one of its tokens moved, by a hook on the embedding module."""
     from_end = len(reply) + len(objective.closing) - position
@@ -221,19 +210,6 @@ def test_gains_are_the_slopes_towards_other_embeddings(models, kind):
     assert np.abs(gains).max() > 1e-3
 
 
-@pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2"])
-def test_staying_gains_nothing_and_centring_shifts_each_position_alike(models, kind):
-    objective = OverIds(models(kind), PROMPT, "optimal", alphabet(models(kind)))
-    reply = tuple(objective.allowed[[3, 17, 3]].tolist())
-    gains, raw = objective.gains(reply), objective.gains(reply, centred=False)
-    spread = np.abs(gains).max()
-    assert np.abs(gains[[0, 1, 2], [3, 17, 3]]).max() < 1e-5 * spread
-    shift = raw - gains
-    np.testing.assert_allclose(shift, shift[:, :1] + np.zeros_like(shift), atol=1e-5 * spread)
-    assert np.abs(shift).max() > 1e-3 * spread
-    assert objective.gradients == 2
-
-
 @pytest.mark.parametrize(("kind", "scale"), [("linear_llama", 1), ("linear_gemma2", 48**0.5), ("linear_qwen3", 1)])
 def test_distances_are_those_of_the_table_as_the_model_scales_it(folders, models, kind, scale):
     objective = OverIds(models(kind), PROMPT, "optimal", alphabet(models(kind)))
@@ -258,12 +234,6 @@ def test_no_reply_is_scored_twice(objective, method):
     found = search(objective, starts(objective.allowed, 1)[0], Settings(method, budget=300, width=16))
     assert found.evaluations == len(objective.asked) == len(set(objective.asked))
     assert found.evaluations > 100
-
-
-def test_gcg_pays_for_its_duplicates_but_does_not_score_them_again(objective):
-    found = search(objective, starts(objective.allowed, 1)[0], Settings("GCG", budget=300, width=16))
-    assert found.evaluations == 300
-    assert len(objective.asked) == len(set(objective.asked)) < 200
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -297,16 +267,6 @@ def test_a_search_stops_once_it_has_reached_its_goal(models, direction):
     assert search(objective, start, settings, goal=beyond) == whole
 
 
-@pytest.mark.parametrize("method", ["round robin", "GCG", "random"])
-def test_another_seed_searches_elsewhere(models, method):
-    asked = []
-    for seed in (0, 0, 1):
-        objective = Recorded(models("linear_gemma2"), PROMPT, "optimal", alphabet(models("linear_gemma2")))
-        search(objective, objective.allowed[:2], Settings(method, budget=100, width=8, patience=2, seed=seed))
-        asked.append(objective.asked)
-    assert asked[0] == asked[1] != asked[2]
-
-
 @pytest.mark.parametrize("method", UNREPEATED)
 def test_a_search_of_everything_ends_by_itself(models, method):
     objective = Recorded(models("linear_llama"), PROMPT, "optimal", [40, 41, 42])
@@ -335,25 +295,6 @@ def test_the_certificate_holds_against_brute_force(folders, models):
         assert found.reward == pytest.approx(expected.min(), abs=1e-5)
         again = search(objective, found.ids, Settings(budget=1), certify=True)
         assert (again.ids, again.swept) == (found.ids, 3 * 23)  # nothing left to improve: one round
-
-
-def test_out_of_memory_halves_the_batch_for_good_and_finds_the_same(objective, monkeypatch):
-    start, settings = starts(objective.allowed, 1)[0], Settings(budget=200, width=64)
-    expected = search(objective, start, settings)
-    plain, refused = objective.scorer._rewards, []
-
-    def starved(batch, *ids):
-        if len(batch) > 10:
-            refused.append(len(batch))
-            raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 99 bytes")
-        return plain(batch, *ids)
-
-    monkeypatch.setattr(objective.scorer, "_rewards", starved)
-    found = search(objective, start, settings)
-    assert found.ids == expected.ids
-    assert found.reward == pytest.approx(expected.reward, abs=1e-5)
-    assert [count for count, _ in found.trace] == [count for count, _ in expected.trace]
-    assert 1 <= len(refused) <= 8  # 2,048 tokens halve to 32 in six steps, and stay there
 
 
 # --- merged swaps -------------------------------------------------------------------------------------------------
@@ -439,22 +380,6 @@ def test_swaps_are_the_best_in_turn_and_then_drawn_from_the_best(models, monkeyp
     assert set(kinds) == {False, True}
 
 
-@pytest.mark.parametrize("method", ["round robin", "Faster-GCG"])
-@pytest.mark.parametrize("reply_mode", ["text", "ids"])
-def test_how_many_swaps_are_put_in_order_at_once_changes_nothing(models, monkeypatch, method, reply_mode):
-    found = []
-    for looked_at in (512, 3):
-        monkeypatch.setattr(gcg, "LOOKED_AT", looked_at)
-        objective = Recorded(
-            models("linear_llama"), PROMPT, "pessimal", alphabet(models("linear_llama"), 48), reply_mode=reply_mode
-        )
-        start = objective.draw(3, np.random.default_rng(0))
-        search(objective, start, Settings(method, budget=150, width=12))
-        found.append(objective.asked)
-    assert found[0] == found[1]
-    assert len(found[0]) == 150
-
-
 @pytest.mark.parametrize("length", [4, 9])
 def test_a_stalled_search_starts_afresh_near_the_best_only_where_replies_are_long(models, length):
     objective = Recorded(models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama")))
@@ -488,37 +413,6 @@ def test_a_search_killed_half_way_goes_on_from_its_trace(models, tmp_path, metho
     assert killed.asked and resumed.asked
     again = search(done, start, settings, certify=True, traces=tmp_path)  # would be killed at its first batch
     assert again == expected
-
-
-def test_a_trace_cut_within_a_row_loses_that_row_alone(models, tmp_path):
-    model, settings = models("linear_gemma2"), Settings(budget=90, width=16)
-    whole, resumed = (Recorded(model, PROMPT, "optimal", alphabet(model, 20)) for _ in range(2))
-    expected = search(whole, starts(whole.allowed, 1)[0], settings, traces=tmp_path)
-    (path,) = tmp_path.iterdir()
-    assert path.stat().st_size == 90 * (2 * 4 + 4 + 4)  # two ids, a value and a checksum each
-    path.write_bytes(path.read_bytes()[: 40 * 16 + 5])
-    found = search(resumed, starts(whole.allowed, 1)[0], settings, traces=tmp_path)
-    assert resumed.asked == whole.asked[40:]
-    assert path.stat().st_size == 90 * 16
-    assert (found.ids, found.evaluations) == (expected.ids, expected.evaluations)
-    assert found.reward == pytest.approx(expected.reward, abs=1e-5)
-
-
-def test_damaged_rows_of_a_trace_are_told_and_scored_again(models, tmp_path, capsys):
-    model, budget = models("linear_gemma2"), Settings(budget=90, width=16)
-    whole, resumed = (Recorded(model, PROMPT, "optimal", alphabet(model, 20)) for _ in range(2))
-    start = starts(whole.allowed, 1)[0]
-    expected = search(whole, start, budget, traces=tmp_path)
-    (path,) = tmp_path.iterdir()
-    content = bytearray(path.read_bytes())
-    content[5 * 16 + 8 : 5 * 16 + 12] = np.float32(1e9).tobytes()  # the best reply by far, if it were believed
-    content[7 * 16 + 8 : 7 * 16 + 12] = np.float32(np.nan).tobytes()
-    content[9 * 16] ^= 1  # another reply
-    path.write_bytes(content)
-    found = search(resumed, start, budget, traces=tmp_path)
-    assert f"{path}: 3 of 90 rows are damaged, and are scored again" in capsys.readouterr().out
-    assert resumed.asked == [whole.asked[row] for row in (5, 7, 9)]
-    assert (found.ids, found.evaluations, path.stat().st_size) == (expected.ids, expected.evaluations, 90 * 16)
 
 
 @given(bit=st.integers(0, 8 * 16 - 1), row=st.integers(0, 9))
@@ -634,28 +528,6 @@ def test_mistakes_name_their_remedy(models, given, told):
     assert "\n" not in str(error.value)
 
 
-def test_an_unknown_kind_of_allowed_tokens_is_named(models):
-    with pytest.raises(InputError, match="must be one of all, no specials, printable, not 'ascii'"):
-        allowed_ids(models("linear_llama"), "ascii")
-
-
-def test_a_vocabulary_without_the_wanted_tokens_is_refused(models, monkeypatch):
-    monkeypatch.setattr("lib.search.objective.is_printable", lambda text: text == "love")
-    with pytest.raises(InputError, match="only 1 tokens are 'printable'; allow more of the vocabulary, as 'all'"):
-        allowed_ids(models("linear_llama"), "printable")
-
-
-def test_rewards_that_are_not_finite_stop_the_search_and_name_the_reply(objective, monkeypatch):
-    plain, bad = objective.scorer._rewards, int(objective.allowed[5])
-
-    def poisoned(batch, *ids):
-        return plain(batch, *ids).where(batch[:, 0] != bad, torch.nan) if batch.ndim == 2 else plain(batch, *ids)
-
-    monkeypatch.setattr(objective.scorer, "_rewards", poisoned)
-    with pytest.raises(InputError, match=rf"the reply \[{bad}, \d+\] is not finite; load the model with dtype"):
-        search(objective, objective.allowed[:2], Settings("sweeps", budget=100))
-
-
 def test_a_mask_that_leaves_nothing_but_the_start_gives_the_start(models):
     condition = lambda replies: (replies == 40).all(1)  # noqa: E731
     objective = OverIds(models("linear_llama"), PROMPT, "optimal", range(40, 60))
@@ -731,31 +603,3 @@ def test_random_starts_are_those_of_the_seed(with_x):
     assert drawn(0) == drawn(0) != drawn(1)
     assert drawn(0, randoms=2) == drawn(0)[:2]
     assert drawn(0, randoms=0) == []
-
-
-def test_a_table_of_searches_has_the_best_first_in_both_directions(models):
-    one = search(OverIds(models("linear_llama"), PROMPT, "optimal", range(40, 60)), (40, 41), Settings(budget=1))
-    rewards = {
-        ("worst", "pessimal"): [2.0, -3.0, 1.0],
-        ("best", "pessimal"): [5.0, 4.0],
-        ("worst", "optimal"): [-1.0, 7.0, 3.0],
-    }
-    found = {
-        (*key, f"start {i}"): replace(one, reward=reward)
-        for key, several in rewards.items()
-        for i, reward in enumerate(several)
-    }
-    table = longer_replies.as_table(found)
-    assert table[["prompt", "direction", "from", "reward"]].to_numpy().tolist() == [
-        ["best", "pessimal", "start 1", 4.0],
-        ["best", "pessimal", "start 0", 5.0],
-        ["worst", "optimal", "start 1", 7.0],
-        ["worst", "optimal", "start 2", 3.0],
-        ["worst", "optimal", "start 0", -1.0],
-        ["worst", "pessimal", "start 1", -3.0],
-        ["worst", "pessimal", "start 2", 1.0],
-        ["worst", "pessimal", "start 0", 2.0],
-    ]
-    assert table.index.tolist() == list(range(8))
-    assert set(table["reply"]) == {"¦".join(texts_of(models("linear_llama"), [(40,), (41,)]))}
-    assert (table["reward of text"] == one.reward_of_text).all() and (table["scored"] == 1).all()

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_1samp
 
-from lib.search import optimality
-from lib.search.optimality import summarise
+from benchmarks.search import optimality
+from benchmarks.search.optimality import summarise
 
 # --- summary ------------------------------------------------------------------------------------------------------
 

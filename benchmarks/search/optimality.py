@@ -1,4 +1,4 @@
-"""Summarise how often searches find the true optimum, in instances in which every reply was scored.
+"""Summarise how often searches find the true optimum, in instances where every reply was scored.
 
 An instance is a model, a prompt, a reply mode and a direction, with an alphabet so small that every reply of two or
 three tokens could be scored. `python -m benchmarks.search optimality` measures them, and writes data/search.
@@ -11,16 +11,15 @@ import numpy as np
 import pandas as pd
 from scipy.stats import ttest_1samp
 
-from .. import ROOT, InputError
-from ..stats import resampling
+from benchmarks.scoring import table
+from lib import ROOT, InputError
+from lib.stats import resampling
 
-DIRECTIONS = {"optimal": 1, "pessimal": -1}  # direction of a search -> sign of the reward; here, as no torch is needed
 ALPHABETS = {2: 512, 3: 64}  # tokens of a reply -> size of its alphabet, so 262,144 replies either way
-MEASURED = ROOT / "data" / "search"
+MEASURED, PAGE = ROOT / "data" / "search", ROOT / "benchmarks" / "search.md"
 INSTANCE = ["model", "prompt", "tokens", "reply_mode", "direction"]
 LANDSCAPE = ["gradient_spearman", "rank_of_best", "additive_r2", "optima", "survivors"]
 OURS = "round robin (ours)"
-PUBLISHED_METHODS = {"optimal": "Faster-GCG", "pessimal": "Faster-GCG, wrong sign"}  # what the published code does
 
 
 def read(folder: Path = MEASURED) -> pd.DataFrame:
@@ -73,3 +72,18 @@ def wins(compared: pd.DataFrame, ours: str = OURS) -> pd.DataFrame:
     of_models = leads.groupby("model").mean()
     p = np.nan_to_num(ttest_1samp(of_models, 0).pvalue, nan=1.0)
     return table.assign(lead=leads.mean(), models=len(of_models), p=p)
+
+
+def tables(compared: pd.DataFrame) -> str:
+    """Return the tables of search.md: the landscapes, the shares of searches at the optimum, and the instances won."""
+    hard = compared.groupby(["tokens", "reply_mode"])[LANDSCAPE].mean().reset_index()
+    summary = summarise(compared[compared["budget"] == compared["budget"].max()], ["method", "tokens", "reply_mode"])
+    ends = {1: "at least {low:.0f}", 0: "at most {high:.0f}"}
+    cells = [f"{100 * row.share:.0f} ("
+             + ends.get(row.share, "{low:.0f} to {high:.0f}").format(low=100 * row.ci_low, high=100 * row.ci_high)
+             + ")" for row in summary.itertuples()]  # fmt: skip
+    shares = pd.Series(cells, summary.index).unstack([1, 2]).loc[list(compared["method"].unique())]  # noqa: PD010
+    shares.columns = [f"{tokens} tokens, {mode}, %" for tokens, mode in shares.columns]
+    won = wins(compared)
+    won = won.assign(lead=won["lead"].map("{:.3f}".format), p=won["p"].map("{:.2g}".format))
+    return "\n\n".join(map(table, (hard, shares.rename_axis("method").reset_index(), won.reset_index())))
