@@ -11,7 +11,7 @@ TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --di
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce published score check why card compare lab quick test lint same times drills gate
+.PHONY: help install reproduce published score check why card compare lab quick test lint same times nightly gate
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -30,14 +30,14 @@ published: $(INSTALLED) ## the notebooks on the scores that the authors publishe
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run published
 
 quick: lint ## check style and types, and run the tests that load no notebook and train nothing (about a minute)
-	@$(TESTS) -m "not slow"
+	@$(TESTS) -m "not slow and not nightly"
 
-test: $(INSTALLED) ## run the whole test suite (15 to 20 minutes; 3 more where the small models are not trained yet)
-	@$(TESTS)
+test: $(INSTALLED) ## run all tests but those of make nightly
+	@$(TESTS) -m "not nightly"
 
-drills: $(INSTALLED) ## kill runs, fill their disk, change their files, mix their tables: one line, or the same table (about 5 minutes)
-	@$(TESTS) -m drill -o python_files='test_*.py drill_*.py' \
-		tests/drills tests/models tests/scoring tests/tables tests/notebooks/test_run.py
+nightly: $(INSTALLED) ## simulations of coverage, drills (kills, full disks, changed files), and every planted fault
+	@$(TESTS) -m "nightly or drill" -o python_files='test_*.py drill_*.py'
+	@$(PY) tests/faults.py
 
 # How score, check, card and compare read and run a model: DTYPE=bfloat16 DEVICE=cpu BOS=double CLOSING=trim READ_AT=last
 # TEMPLATE=file.jinja REVISION=commit LABEL=1; for implicit rewards REFERENCE=language model BETA=1

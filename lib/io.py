@@ -179,20 +179,19 @@ class Hashes:
 
 
 LONGEST_NAME = 100  # bytes; file names are made of several names and at most 255 bytes long
-DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}  # of Windows
 
 
 def checked(name: str, what: str, longest: int = LONGEST_NAME) -> str:
     """Return the name itself if a file may be called so on every system, else raise InputError.
 
-    Refused are names that are empty, too long in bytes, or Windows's for a device. So are those that start with a dot,
-    have a space or dot at an end, could lead out of their folder, or hold what cannot be printed. `what` is the thing
-    that is named: `a prompt`, `a collection`, `a model`.
+    Refused are names that are empty or too long in bytes. So are those that start with a dot, have a space or dot at an
+    end, could lead out of their folder, or hold what cannot be printed. `what` is the thing that is named: `a prompt`,
+    `a collection`, `a model`.
     """
     plain = name.isprintable() and not any(character in '/\\:*?"<>|' for character in name)
     ends = name != "" and not name.startswith(".") and name == name.strip(" .")
     # Whatever is printable can be encoded; half of a surrogate pair, which cannot, is not printable.
-    if not (plain and ends and len(name.encode()) <= longest) or name.split(".")[0].lower() in DEVICES:
+    if not (plain and ends and len(name.encode()) <= longest):
         shown = name if len(name) <= 40 else f"{name[:40]}..."
         raise InputError(f"{shown!r} cannot name {what}; use up to {longest} letters, digits, '-', '.' and '_'")
     return name

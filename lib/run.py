@@ -4,8 +4,11 @@ What a command calls is loaded when it is called.
 """
 
 import argparse
+import os
 import signal
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -221,6 +224,8 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
     given = vars(parser.parse_args(arguments))
     name = given.pop("command")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started ends too
+    if "MAKELEVEL" in os.environ:
+        threading.Thread(target=_end_with_make, args=(os.getppid(),), daemon=True).start()
     try:
         if on := given.pop("on", None):
             return int(getattr(import_module(".apps.cluster.commands", __package__), name)(on, **given) > 0)
@@ -235,6 +240,13 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
             return 1
         print(f"error: {' '.join((line or str(error)).split())}", file=sys.stderr)
         return 2
+
+
+def _end_with_make(parent: int) -> None:
+    """End this process, as Ctrl-C does, when the `make` that started it is killed."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _not_installed(error: Exception) -> str | None:

@@ -32,6 +32,8 @@ def pytest_collection_modifyitems(items):
     slow, elsewhere = times.listed(), {"cluster", "without_ray"}
     for item in items:
         of_machines = item.path.parent.name == "browser" or item.path.stem.removeprefix("test_") in elsewhere
+        if item.path.stem == "test_cluster" and {"project", "models"} & {*item.fixturenames}:
+            item.add_marker("nightly")  # nodes of Ray are started, and killed
         if of_machines or "kernels" in item.fixturenames or times.name_of(item) in slow:
             item.add_marker("slow")
     first = ("cluster", "true_tokenizers", "notebooks", "gcg", "reward_models", "run", "scoring")

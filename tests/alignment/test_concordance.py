@@ -104,6 +104,7 @@ def mean_between(agreed, models):
     return concordance.pseudo_values(agreed, models).mean
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("mean", [mean_with_people, mean_between])
 def test_intervals_hold_the_truth_for_new_items_and_new_models(mean):
     """Models differ in how much they know of what people like; items and models are new in each of 300 studies."""

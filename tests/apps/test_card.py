@@ -312,6 +312,7 @@ def test_the_first_of_the_heads_is_the_models_own_and_the_others_are_it_with_oth
         assert torch.allclose(lengths, lengths[0].expand_as(lengths)) and len(torch.unique(weights[:, 0])) > 10
 
 
+@pytest.mark.nightly
 def test_findings_of_ten_models_that_learned_nothing_fall_to_the_nominal_rate(monkeypatch, tmp_path):
     some = measures.items()
     of_a_kind = kinds.kinds_of(some.index, planting.word_kinds(), titles=True) != ""

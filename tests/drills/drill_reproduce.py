@@ -20,7 +20,7 @@ from lib.tables import scores
 pytestmark = pytest.mark.drill
 MODELS, NOTEBOOKS = ("tiny-a", "tiny-b"), ("01_", "02_")  # each model scored, then both compared
 MARK = "DRILL_OF"  # in the environment of a run and of all that it starts: whose they are
-TO_END = 40  # seconds that what a killed run has started may take to notice
+TO_END = 10  # seconds that what a killed run has started may take to notice
 
 
 @pytest.fixture(scope="module")

@@ -64,7 +64,6 @@ RUNS: dict[str, list[Run]] = {
     "02_optimal_and_pessimal_tokens": [
         Run({}, {"models": 10, "shared_texts": 10040, "mean_overlap": near(0.13, abs=0.05)})
     ],
-    "02b_distributions": [Run({}, {"models": 10, "shared_texts": 10102, "n_positive": 10})],
     "03_similarity": [
         Run(
             {},
@@ -77,13 +76,6 @@ RUNS: dict[str, list[Run]] = {
             | {"fig_2a_r2": 0.3658, "fig_2a_lineage": 0.2302, "fig_2a_lineage_p": 2.5e-05},
         )
     ],
-    "03c_similarity_robustness": [
-        Run(
-            {},
-            {f"shuffled_{trait}": near(0.049, abs=0.0015) for trait in ("base", "developer", "parameters")}
-            | {"fig_2a_b_base": 0.0502, "models": 10},
-        )
-    ],
     "04_framing_effects": [
         Run(
             {},
@@ -94,24 +86,6 @@ RUNS: dict[str, list[Run]] = {
             | {f"gap_{prompt}": near(0.03, abs=0.05) for prompt in GOOD}
             | {"gap_worst": near(0.2, abs=0.08)}
             | {f"n_steeper_{prompt}": near(8.5, abs=1.5) for prompt in PROMPTS},
-        )
-    ],
-    "04b_framing_robustness": [
-        Run(
-            {},
-            {"models": 10, "words": 2453}
-            # VADER's ratings were planted: every planted gap is found. AFINN's were not, and find the bad side only.
-            | {f"{way}_found_{prompt}": 9 for way in ("vader", "together") for prompt in PROMPTS}
-            | {f"vader_gap_{prompt}": near(0.42, abs=0.1) for prompt in GOOD}
-            | {f"together_gap_{prompt}": near(0.33, abs=0.08) for prompt in PROMPTS}
-            | {f"together_control_{prompt}": near(0, abs=0.1) for prompt in PROMPTS}
-            | {f"vader_control_{prompt}": near(0.13, abs=0.08) for prompt in GOOD}
-            | {"vader_gap_worst": near(0.3, abs=0.08), "vader_control_worst": near(0, abs=0.08)}
-            | {f"afinn_found_{prompt}": near(2, abs=2) for prompt in GOOD}
-            | {f"afinn_gap_{prompt}": near(0.05, abs=0.05) for prompt in GOOD}
-            | {f"afinn_control_{prompt}": near(-0.15, abs=0.1) for prompt in GOOD}
-            | {"afinn_found_worst": near(9, abs=1), "afinn_gap_worst": near(0.22, abs=0.08)}
-            | {"afinn_control_worst": near(0, abs=0.08)},
         )
     ],
     "05_frequency_bias": [
@@ -177,7 +151,6 @@ RUNS: dict[str, list[Run]] = {
             {"tokens": 16384, "typed": 9675, "framing": near(2.7, abs=0.5), "sentiment_worst": near(-0.44, abs=0.05)},
         )
     ],
-    "12b_two_checkpoints": [Run({}, {"claimed": 1, "claimed_seeds": 0, "nature": near(-0.24, abs=0.1)})],
     "10_what_training_would_change": [
         # A bonus for frequent words and a penalty on identity terms were planted; without them both would be 0 and 1.
         Run({}, {"collapse": near(7.9, abs=1.5), "twice": near(0.43, abs=0.15), "devalued": near(0.02, abs=0.02)})

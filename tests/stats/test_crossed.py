@@ -92,6 +92,7 @@ def simulated(rng, words: int, models: int, of_words: float, of_models: float) -
     return x, y
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("of_words", "of_models"), [(1.0, 0.0), (0.0, 0.1), (1.0, 0.2)])
 def test_nineteen_of_twenty_intervals_hold_the_mean_of_words_and_models_to_come(of_words, of_models):
     rng, runs, held = np.random.default_rng(4), 200, 0
