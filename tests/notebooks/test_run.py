@@ -338,8 +338,8 @@ def test_a_full_disk_stops_one_notebook_and_is_told(project, executed, monkeypat
     """What papermill leaves is half a file, and neither the record nor the index can be written."""
     execute = files.execute
 
-    def on_a_full_disk(notebook, output, parameters, exercises=False, progress=False):
-        execute(notebook, output, parameters, exercises, progress)
+    def on_a_full_disk(notebook, output, parameters, **options):
+        execute(notebook, output, parameters, **options)
         if output.stem == "01_score-tiny-b":
             output.write_text('{"cells": [')
             raise InputError("the disk is full: mend it")
