@@ -28,7 +28,7 @@ def printed_tables(start: str) -> list[list[dict]]:
     return tables
 
 
-PRINTED = {start: printed_tables(start) for start in ("02", "03", "04", "05", "06", "07", "09")}
+PRINTED = {start: printed_tables(start) for start in ("02", "03", "04", "05", "06", "07", "08", "09")}
 FAMILY = {row["claim"]: start for start, tables in PRINTED.items() for table in tables for row in table}
 
 
