@@ -164,7 +164,7 @@ def read_results(collection: Collection) -> dict[str, Result]:
     try:
         return {
             name: Result(values["status"], float(values["seconds"]), values["cause"], values["key"],
-                         tuple(map(str, values["wrote"])), float(values["core_seconds"]))
+                         tuple(map(str, values["wrote"])), float(values.get("core_seconds", 0.0)))
             for name, values in json.loads(path.read_bytes()).items()
         }  # fmt: skip
     except FileNotFoundError:

@@ -1,0 +1,51 @@
+"""Where the time of `make reproduce` goes, from the run's own record. Run after it: python -m benchmarks.first_run"""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+
+from benchmarks.scoring import machine, table
+from lib import ROOT, InputError
+from lib.io import replacing
+from lib.notebooks import jobs
+from lib.tables.collection import EMBEDDED
+
+PAGE = ROOT / "benchmarks" / "first_run.md"
+
+
+def notebooks() -> pd.DataFrame:
+    """Return the seconds and core-seconds of each notebook of the last run, the longest first."""
+    results = jobs.read_results(EMBEDDED)
+    if not results:
+        raise InputError("there is no record of a run; run: make reproduce")
+    rows = [{"notebook": name, "s": each.seconds, "core-s": each.core_seconds} for name, each in results.items()]
+    return pd.DataFrame(rows).sort_values("core-s", ascending=False, ignore_index=True)
+
+
+def trainings(folder: Path = ROOT / "data" / "models") -> pd.DataFrame:
+    """Return the seconds of each training, each on one core, the longest first."""
+    reports = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*/training.json")]
+    rows = [{"model": report["nickname"], "s": report["seconds"]} for report in reports if "seconds" in report]
+    return pd.DataFrame(rows, columns=["model", "s"]).sort_values("s", ascending=False, ignore_index=True)
+
+
+def main() -> None:
+    ran, trained = notebooks(), trainings()
+    text = f"""# The first run
+
+`make reproduce` in a fresh clone, written by `python -m benchmarks.first_run`. {machine("cpu")}
+
+{len(ran)} notebooks take {ran["core-s"].sum():.0f} core-seconds. The trainings of {len(trained)} small models, each on one
+core, take {trained["s"].sum():.0f} s of it.
+
+{table(ran)}
+
+{table(trained)}
+"""
+    with replacing(PAGE) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
