@@ -36,8 +36,8 @@ def main() -> None:
 
 `make reproduce` in a fresh clone, written by `python -m benchmarks.first_run`. {machine("cpu")}
 
-{len(ran)} notebooks take {ran["core-s"].sum():.0f} core-seconds. The trainings of {len(trained)} small models, each on one
-core, take {trained["s"].sum():.0f} s of it.
+{len(ran)} notebooks take {ran["core-s"].sum():.0f} core-seconds. The trainings of
+{len(trained)} small models, each on one core, take {trained["s"].sum():.0f} s of it.
 
 {table(ran)}
 
