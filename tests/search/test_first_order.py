@@ -46,11 +46,9 @@ def test_gains_are_the_true_changes_in_either_direction(direction):
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in ("random", "GCG", "sweeps")])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_the_first_swaps_go_to_the_end_that_is_asked_for_but_with_the_wrong_sign(direction, method):
-    proposals = METHODS[method](
-        Sum(direction), (0, 0), 0.0, Settings(width=2, distance_weight=0), np.random.default_rng(0)
-    )
-    goes_up = direction == "optimal" or method == "Faster-GCG, wrong sign"
-    best = 1 if goes_up else 4  # worth 3, and -4
+    settings, rng = Settings(width=2, distance_weight=0), np.random.default_rng(0)
+    proposals = METHODS[method](Sum(direction), (0, 0), 0.0, settings, rng)
+    best = 1 if direction == "optimal" or method == "Faster-GCG, wrong sign" else 4  # worth 3, and -4
     assert sorted(map(tuple, next(proposals).tolist())) == [(0, best), (best, 0)]
 
 

@@ -136,14 +136,6 @@ def test_the_likeliest_token_is_fluent_however_small_top_p(pair, ids):
     assert fluency(np.array([reply])).tolist() == [True]
 
 
-def test_top_p_of_one_keeps_every_allowed_token(pair):
-    allowed = allowed_ids(pair[0], "printable")
-    fluency = Fluency(pair[1], pair[0], PROMPT, allowed, 1)
-    reply = allowed[[5, 100, 200]]
-    assert fluency.swaps(reply, allowed).all()
-    assert fluency(np.stack([allowed, allowed[::-1]], axis=1)).all()
-
-
 def test_tokens_that_are_not_allowed_are_never_fluent(pair, ids):
     everything = allowed_ids(pair[0], "all")
     outside = np.setdiff1d(everything, ids)

@@ -595,11 +595,3 @@ def test_starts_with_a_token_that_is_not_allowed_are_left_out(with_x):
         assert searches.starts(over, 2, sentence="love is", randoms=0)["sentence"] == kept
     unspaced = lambda replies: (replies != spaced).all(1)  # noqa: E731
     assert kinds(*allowed_ids(model), conditions=[unspaced]) == ["sentence"]
-
-
-def test_random_starts_are_those_of_the_seed(with_x):
-    objective = OverIds(with_x[0], PROMPT, "optimal", allowed_ids(with_x[0]))
-    drawn = lambda seed, randoms=4: list(searches.starts(objective, 2, randoms=randoms, seed=seed).values())[1:]  # noqa: E731
-    assert drawn(0) == drawn(0) != drawn(1)
-    assert drawn(0, randoms=2) == drawn(0)[:2]
-    assert drawn(0, randoms=0) == []
