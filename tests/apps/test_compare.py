@@ -1,14 +1,13 @@
 """A comparison of checkpoints: paired over words and seeds, on rewards whose change is known."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from lib import InputError, run
+from lib import InputError
 from lib.apps.card import compare, measures
 from lib.stats.crossed import crossed
 from lib.tables import lexicons
@@ -126,38 +125,20 @@ def test_a_step_is_named_by_the_words_in_which_it_differs(names, labels):
     assert compare.step_labels(names) == labels
 
 
-def test_options_of_loading_reach_every_model(monkeypatch, tmp_path, score_table):
-    """Models are opened with them, and vocabulary, texts and replies of two words are scored with the same bos."""
-    opened, bos_of = [], []
+def test_replies_that_all_rose_are_not_listed_among_those_that_went_down():
+    first = made_up("a", 1)
+    last = replace(first, name="b", pairs=first.pairs + np.linspace(0.1, 1, len(first.pairs)))
+    moved = compare.moved_most(first, last, "pairs")
+    assert set(moved["end"]) == {"up"} and (moved["moved"] > 0).all()
+    assert compare.moved_most(first, first, "pairs").empty
 
-    def open_model(name, **options):
-        opened.append((name, {option: value for option, value in options.items() if value is not None}))
-        return SimpleNamespace(nickname=name)
 
-    def type_texts(model, bos):
-        bos_of.append(bos)
-        made = made_up(model.nickname, len(opened))
-        return {prompt: made.words[[prompt]].set_axis([0], axis=1) for prompt in made.words} | {
-            "items": made.items.to_frame(0)
-        }
-
-    table = score_table()
-    table.attrs["metadata"] = {"prompts": measures.prompts()}
-    pairs = pd.DataFrame({"reply": ["a b", "b a"], "survives": True})
-    monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
-    monkeypatch.setattr(compare.implicit, "open_model", open_model)
-    monkeypatch.setattr(compare, "find_models", lambda names: {name: name for name in names})
-    monkeypatch.setattr(measures, "type_texts", type_texts)
-    monkeypatch.setattr(compare.making, "vocabulary_of", lambda model, study, bos: bos_of.append(bos) or table)
-    monkeypatch.setattr(compare.making, "words_at", lambda table, end: ["a", "b"])
-    monkeypatch.setattr(compare.making, "pairs", lambda model, words, end, bos: bos_of.append(bos) or pairs)
-    monkeypatch.setattr(
-        compare.engine, "score_replies", lambda *given, bos: bos_of.append(bos) or np.zeros(2, np.float32)
-    )
-    options = ["--dtype", "float32", "--read-at", "last", "--label", "1", "--bos", "double"]
-    assert run.main(["compare", "a", "b", "--collection", "mine", *options]) == 0
-    given = {"dtype": "float32", "read_at": "last", "label": 1}
-    assert opened == [("a", given), ("b", given)] and bos_of == ["double"] * 8
+def test_copies_of_a_checkpoint_are_no_seeds_and_may_be_compared_with_it():
+    first, other = made_up("a1", 1), made_up("b1", 3)
+    copy = replace(first, name="a2", words=first.words * (1 + 1e-8))
+    with pytest.raises(InputError, match="a1 and a2 give the same rewards"):
+        compare.refuse_copies([first, copy, other, made_up("b2", 4)], 2)
+    compare.refuse_copies([first, other, copy, made_up("b2", 4)], 2)
 
 
 @pytest.mark.parametrize("models", [["a"], ["a", "a"], ["a,b", "c"]])

@@ -7,6 +7,7 @@ how the two checkpoints were trained, because another seed changes the measures 
 """
 
 import base64
+import itertools
 import os.path
 import re
 from collections.abc import Sequence
@@ -90,7 +91,19 @@ def of_models(models: Sequence[str], collection: str | None = None, bos: str = "
         rewards.append(rewards_of(name, study, rewards[0].pairs.index if rewards else None, bos, **options))
         remedy = "only rewards of the same prompts can be compared; score one of the models again"
         scores.refuse_differing({each.name: each.settings for each in rewards}, remedy)
+    refuse_copies(rewards, len(steps))
     return of_rewards(rewards, len(steps), study)
+
+
+def refuse_copies(rewards: Sequence[Rewards], steps: int) -> None:
+    """Raise InputError if two seeds of a step give the same rewards: copies of a checkpoint are no trainings."""
+    for step in np.array_split(np.arange(len(rewards)), steps):
+        for one, other in itertools.combinations([rewards[i] for i in step], 2):
+            if np.allclose(one.words, other.words, rtol=1e-6, atol=ROUNDING):
+                raise InputError(
+                    f"{one.name} and {other.name} give the same rewards, so they are copies of one checkpoint and no "
+                    "two seeds; name trainings that differ in their seed"
+                )
 
 
 def of_rewards(rewards: Sequence[Rewards], steps: int, study: Collection) -> Comparison:
@@ -175,8 +188,8 @@ def moved_most(first: Rewards, last: Rewards, kind: str) -> pd.DataFrame:
     texts = [(getattr(model, kind) - model.tokens.mean()) / model.tokens.std() for model in (first, last)]
     both = pd.concat(texts, axis=1, join="inner", keys=["first", "last"]).rename_axis("text").reset_index()
     both = both.assign(moved=both["last"] - both["first"]).sort_values("moved", ascending=False, kind="stable")
-    n = min(MOVED, len(both) // 2)
-    return pd.concat([both.head(n).assign(end="up"), both.tail(n)[::-1].assign(end="down")], ignore_index=True)
+    up, down = both[both["moved"] > ROUNDING].head(MOVED), both[both["moved"] < -ROUNDING].tail(MOVED)[::-1]
+    return pd.concat([up.assign(end="up"), down.assign(end="down")], ignore_index=True)
 
 
 # --- the page -----------------------------------------------------------------------------------------------------
