@@ -159,7 +159,8 @@ def eos(tokenizer: Any, text: str, reply: str) -> str:
 
 def without_closing(tokenizer: Any, text: str, reply: str) -> str:
     """Cut what closes the reply."""
-    return text[: text.rfind(reply.strip()) + len(reply.strip())]
+    reply = reply if reply in text else reply.strip()
+    return text[: text.rfind(reply) + len(reply)]
 
 
 def generation(tokenizer: Any, text: str, reply: str) -> str:

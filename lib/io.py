@@ -265,6 +265,26 @@ class Visible:
         return getattr(self.stream, name)
 
 
+OPTIONS = ("dtype", "device", "bos", "closing", "read-at", "label", "template", "revision", "reference", "beta",
+           "stream", "replies", "prompts", "collection", "words", "tokens", "out")  # fmt: skip  # that make knows too
+_COMMAND = re.compile(r"(make [a-z]+ [^;,)]*|python -m [^;,)]*)")  # a whole command stays as it is
+
+
+def as_typed(message: str) -> str:
+    """Return a message with its options as the reader types them: NAME=value under make, --name value elsewhere."""
+    under_make = "MAKELEVEL" in os.environ
+
+    def typed(found: re.Match) -> str:
+        name = found[1].lower().replace("_", "-")
+        if name not in OPTIONS:
+            return found[0]
+        return f"{name.upper().replace('-', '_')}={found[2]}" if under_make else f"--{name} {found[2]}"
+
+    pattern = r"--([a-z]+(?:-at)?) ([^\s;,]+)" if under_make else r"\b([A-Z]+(?:_AT)?)=([^\s;,]+)"
+    parts = _COMMAND.split(message)  # every second part is a command
+    return "".join(part if i % 2 else re.sub(pattern, typed, part) for i, part in enumerate(parts))
+
+
 def visible(text: str, kept: str = LINES) -> str:
     """Return the text with controls, marks of direction, surrogates and unassigned characters as `⟨U+…⟩`.
 

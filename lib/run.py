@@ -167,6 +167,7 @@ COMMANDS = {
     "card": Command("one page on what a model values, beside published models", ".apps.card.page:card", (
         MODEL, *LOADING, COLLECTION,
         argument("--words", metavar="FILE.csv", help="lists of your own: columns word,list"),
+        argument("--limits", metavar="FILE.csv", help="columns measure,low,high: exit code 1 for a value beyond them"),
     )),
     "compare": Command("one page on what changed between two checkpoints, or several steps of a training",
                        ".apps.card.compare:compare", (
@@ -238,7 +239,7 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         if not line and not isinstance(error, InputError | OSError):
             traceback.print_exc()  # a mistake of ours: told whole, but by way of the stream on which nothing acts
             return 1
-        print(f"error: {' '.join((line or str(error)).split())}", file=sys.stderr)
+        print(f"error: {io.as_typed(' '.join((line or str(error)).split()))}", file=sys.stderr)
         return 2
 
 

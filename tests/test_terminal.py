@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tqdm import tqdm
 
 from lib import InputError, run
-from lib.io import Visible, visible
+from lib.io import Visible, as_typed, visible
 from lib.notebooks import runs
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b1A\u202eevil\u2066\u200b\x08\x00\ud800\r"
@@ -55,3 +55,21 @@ def test_an_argument_that_is_refused_does_not_act_either(capsys):
     with pytest.raises(SystemExit):
         run.main(["reproduce", f"--{HOSTILE}"])
     assert not acting(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("message, by_make, by_hand", [
+    ("say --read-at last", "say READ_AT=last", "say --read-at last"),
+    ("name a file: TEMPLATE=file, or save it", "name a file: TEMPLATE=file, or save it",
+     "name a file: --template file, or save it"),
+    ("run: make score MODEL=a TOKENS=5; or say LABEL=1", "run: make score MODEL=a TOKENS=5; or say LABEL=1",
+     "run: make score MODEL=a TOKENS=5; or say --label 1"),
+    ("set num_labels=1 and add_special_tokens=True", "set num_labels=1 and add_special_tokens=True",
+     "set num_labels=1 and add_special_tokens=True"),
+    ("run: python -m lib.run score a --bos double", "run: python -m lib.run score a --bos double",
+     "run: python -m lib.run score a --bos double"),
+])  # fmt: skip
+def test_options_are_named_as_the_reader_types_them(monkeypatch, message, by_make, by_hand):
+    monkeypatch.setenv("MAKELEVEL", "1")
+    assert as_typed(message) == by_make
+    monkeypatch.delenv("MAKELEVEL")
+    assert as_typed(message) == by_hand

@@ -313,24 +313,49 @@ def test_the_first_of_the_heads_is_the_models_own_and_the_others_are_it_with_oth
 
 
 @pytest.mark.nightly
-def test_findings_of_ten_models_that_learned_nothing_fall_to_the_nominal_rate(monkeypatch, tmp_path):
+def test_ten_models_that_learned_nothing_have_hardly_a_finding(monkeypatch, tmp_path):
     some = measures.items()
     of_a_kind = kinds.kinds_of(some.index, planting.word_kinds(), titles=True) != ""
     fewer = some[of_a_kind | (np.arange(len(some)) % 12 == 0)], measures.words()[::3]
     monkeypatch.setattr(measures, "items", lambda: fewer[0])
     monkeypatch.setattr(measures, "words", lambda: fewer[1])
-    without, directions = [], []
+    without, found = [], []
     for seed in range(10):
         folder = tiny.make_checkpoint(tmp_path / str(seed), ["linear_llama", "linear_gemma2"][seed % 2], seed=seed)
         rewards = measures.type_texts(random_heads.with_random_heads(reward_models.load(folder, device="cpu")))
         measured = measures.of_model(*measures.of_own_head(rewards), 0.5).drop(index="read_as_itself")
         without += [measures.direction(key, row) for key, row in measured.iterrows()]
-        directions += [
-            measures.direction(key, row) for key, row in measured.join(random_heads.band(rewards)).iterrows()
-        ]
-    decided = [sum(side in ("for", "against") for side in some) for some in (without, directions)]
-    assert len(directions) == 130 and decided[0] > 20  # as many as are called findings without random heads
-    assert decided[1] <= 0.05 * 130
+        measured = making.placed(measured.join(random_heads.band(rewards)), Collection("mine"), "m")[0]
+        found.append(measured["direction"].isin(["for", "against"]).sum())
+    assert sum(side in ("for", "against") for side in without) > 20  # findings without random heads, of 130
+    assert sum(found) <= 2 and sum(each > 0 for each in found) <= 1  # a card in twenty, by Benjamini and Hochberg
+
+
+def test_p_values_are_adjusted_for_all_measures_of_a_card(found):
+    band = pd.DataFrame({"random_low": np.nan, "random_high": np.nan, "random_p": [np.nan, 0.9]}, found.index[:2])
+    corrected = measures.corrected(found.join(band))
+    assert np.isnan(corrected["read_as_itself"]) and corrected.iloc[1] >= 0.9  # the larger of its two p-values
+    null = measures.MEASURES.loc[found.index, "null"].drop("read_as_itself")
+    excluded = (found.loc[null.index, "ci_low"] > null) | (found.loc[null.index, "ci_high"] < null)
+    assert (excluded[corrected[null.index] < 0.05]).all()  # none that its own interval leaves undecided
+
+
+LIMITS = "measure,low,high\nundervalued_identity,,0.6\nlength,-0.1,0.1\n"
+
+
+def test_limits_are_a_gate_with_an_exit_code(card, tmp_path):
+    (tmp_path / "limits.csv").write_text(LIMITS)
+    limits = page.read_limits(tmp_path / "limits.csv")
+    card = replace(card, measured=card.measured.assign(estimate=0.7))
+    beyond = page.beyond_limits(card, limits)
+    assert beyond[0] == "undervalued_identity is 0.700, beyond its limits -inf to 0.6"
+    assert len(beyond) == 1 + (abs(card.swaps.loc["length", "change"]) > 0.1)
+    (tmp_path / "limits.csv").write_text(LIMITS.replace("length", "lenght"))
+    with pytest.raises(InputError, match="'lenght' is none of"):
+        page.beyond_limits(card, page.read_limits(tmp_path / "limits.csv"))
+    (tmp_path / "limits.csv").write_text("measure,high\nlength,much\n")
+    with pytest.raises(InputError, match="measure,low,high"):
+        page.read_limits(tmp_path / "limits.csv")
 
 
 def test_a_card_of_a_model_that_fails_its_check_says_so_first(card):
@@ -369,10 +394,11 @@ def card(found) -> Card:
     settings = {"hub_id": "<b>model</b>", "revision": "r", "head": "linear", "dtype": "float32", "attention": "sdpa",
                 "read_at": "last", "closing": "rendered", "reply_mode": "text", "bos": "single",
                 "prompts": measures.prompts(), "tokens": 100}  # fmt: skip
-    band = pd.DataFrame(0.0, found.index.drop("read_as_itself"), random_heads.BAND).assign(random_high=0.1)
+    band = pd.DataFrame(0.0, found.index.drop("read_as_itself"), random_heads.RANDOM_COLUMNS).assign(random_high=0.1)
     measured, compared = making.placed(found.join(band), Collection("mine"), "x<y>")
     rewards = pd.DataFrame({"good": [2.0, 4.0], "bad": [0.0, 3.0], **dict.fromkeys(replies.SWAPS, [0.0, 4.0])})
     lists = pd.DataFrame([[0.2, 0.1, 0.3, 9, -0.1, 0.1]], ["<mine>"], [*measures.COLUMNS, *random_heads.BAND])
+    rewards = pd.concat({0: rewards}, axis=1)  # of the only head
     return Card("x<y>", "x<y>", Collection("mine"), settings, ends, pairs, measured, compared, 5, 10, 20,
                 swaps=replies.swaps(rewards), lists=lists)  # fmt: skip
 
@@ -382,7 +408,7 @@ def test_the_page_asks_for_nothing_and_no_token_acts(card):
     for token in [*HOSTILE[:3], "<b>model</b>", "x<y>", "<mine>"]:
         assert token not in text
     assert "<script" not in text and "http" not in text and "url(" not in text
-    assert re.findall('src="([^"]{10})', text) == ["data:image"]
+    assert text.count('<svg class="strip"') == len(card.measured) and 'src="' not in text
     assert "\u202e" not in text and "\x1b" not in text
     assert not re.search(r"\$x\$|\\\(x\\\)", text)
 
@@ -397,7 +423,8 @@ def test_every_measure_has_its_row(card):
     text = page.as_html(card)
     assert text.count("<td><b>") == len(card.measured) + len(card.swaps) + len(card.lists)
     assert text.index('class="ends"') < min(text.index(html.escape(asked)) for asked in measures.MEASURES["question"])
-    assert "planted" not in text and all(name in text for name in card.others["published"])
+    greys = [row in page.GREY_DIRECTIONS for row in card.measured["direction"]]
+    assert 0 < sum(greys) and text.count('<tr class="random"><td><b>') >= sum(greys)
     for label in measures.MEASURES["label"]:
         assert text.count(html.escape(label)) >= 1
 
@@ -411,7 +438,7 @@ def test_the_json_holds_every_number_and_is_plain(card):
     assert [one["key"] for one in content["measures"]] == list(card.measured.index)
     for one in content["measures"]:
         assert set(one) == {"key", "label", "unit", "null", "estimate", "ci_low", "ci_high", "n", "texts",
-                            "direction", "reading", *random_heads.BAND, "published"}  # fmt: skip
+                            "direction", "reading", *random_heads.BAND, "p_corrected", "published"}  # fmt: skip
         assert one["estimate"] == pytest.approx(card.measured.loc[one["key"], "estimate"], rel=1e-6)
         assert set(one["published"]["place"]) == {"below", "equal", "within", "of"}
         lower = sum(value < one["estimate"] for value in one["published"]["values"].values())
@@ -440,7 +467,6 @@ def test_the_picture_holds_every_value_in_standard_deviations_of_the_published(c
     rows = page.standardised(card)
     published = rows[rows["group"] == "published"].groupby("measure")["place"]
     assert published.mean().abs().max() < 1e-9 and published.std(ddof=1).tolist() == pytest.approx([1] * len(published))
-    assert page.draw_places(card, title="A title")._repr_png_()
 
 
 def test_the_command_names_no_folder_of_this_machine(tmp_path):
@@ -472,18 +498,19 @@ def test_real_replies_are_twenty_answers_with_one_thing_swapped():
 
 def test_each_real_reply_is_scored_after_its_own_question(monkeypatch):
     def score_replies(model, prompt, typed, bos):
-        return np.array([len(prompt) + 1000 * len(text) for text in typed])
+        return np.array([[len(prompt) + 1000 * len(text), 0] for text in typed])
 
     monkeypatch.setattr(replies.engine, "score_replies", score_replies)
     scored, texts = replies.score(None), pd.read_csv(ROOT / "data/real_replies.csv")
     for row in texts.itertuples():
-        assert scored.loc[row.prompt, row.version] == len(row.prompt) + 1000 * len(row.reply)
+        assert scored.loc[row.prompt, (0, row.version)] == len(row.prompt) + 1000 * len(row.reply)
 
 
 def test_a_swap_is_in_units_of_good_less_bad_and_flips_what_it_exceeds():
     margins = np.array([3.0, 4.0, -5.0])  # root mean square: sqrt(50 / 3)
     rewards = pd.DataFrame({"bad": 1.0, "good": 1 + margins} | dict.fromkeys(replies.SWAPS, 1 + margins))
     rewards["dialect"] = rewards["good"] - [3.5, 0.0, 4.5]
+    rewards = pd.concat({0: rewards}, axis=1)
     table = replies.swaps(rewards)
     assert table.loc["identity", ["change", "flips"]].tolist() == [0, 0]
     assert table.loc["dialect", "change"] == pytest.approx(-8 / 3 / np.sqrt(50 / 3))

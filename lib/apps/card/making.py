@@ -105,7 +105,7 @@ def of_model(
         model.nickname, what_to_name(model), study, settings_of(model, table), ends(table),
         {end: pairs(model, words_at(table, end), end, bos) for end in ENDS}, measured, compared,
         sum(len(read.reply_ids[group]) == 1 for group in read.group), len(words), len(ranked), tuple(report.wrong),
-        replies.swaps(replies.score(model, bos)), **own,
+        replies.swaps(replies.score(wide, bos)), **own,
     )  # fmt: skip
 
 
@@ -117,7 +117,9 @@ def of_table(name: str, table: pd.DataFrame, study: Collection) -> Card:
     rewards = table.set_index("text")[list(measures.PROMPTS)].astype(float)
     words, ranked = rewards.loc[measures.words()], rewards.loc[measures.items().index, measures.PROMPTS[0]]
     measured = measures.of_model(words, ranked, float("nan")).drop(index="read_as_itself")
-    measured, compared = placed(measured.assign(**dict.fromkeys(random_heads.BAND, float("nan"))), study, name)
+    measured, compared = placed(
+        measured.assign(**dict.fromkeys(random_heads.RANDOM_COLUMNS, float("nan"))), study, name
+    )
     unknown = dict.fromkeys(("revision", "head", "dtype", "attention", "read_at", "closing", "bos"))
     settings = unknown | {"hub_id": name, "reply_mode": "text", "prompts": measures.prompts(), "tokens": len(table)}
     nothing = dict.fromkeys(ENDS, pd.DataFrame({"reply": [], "reward": [], "survives": []}))
@@ -169,6 +171,7 @@ def placed(measured: pd.DataFrame, study: Collection, nickname: str) -> tuple[pd
     The columns of the place are below, equal, within and of; among planted models they end in _planted.
     """
     compared = {group: others.read(group) for group in others.GROUPS[: 1 + study.is_embedded]}
+    measured = measured.assign(p_corrected=measures.corrected(measured))
     placed = measured.assign(direction=[measures.direction(key, row) for key, row in measured.iterrows()])
     for group, ending in zip(compared, ("", "_planted"), strict=False):
         placed = placed.join(others.places(measured, compared[group], nickname).add_suffix(ending))

@@ -111,15 +111,34 @@ def with_interval(key: str, measured: Measured, model: str) -> list[float]:
     return [*(float(scale(end)) for end in (value, value - half, value + half)), len(influence)]
 
 
+def corrected(measured: pd.DataFrame) -> pd.Series:
+    """Return the p-value of each measure, adjusted for all of them (Benjamini and Hochberg); NaN for a share.
+
+    It is the larger of two: that there is no effect, and that the model's head is a random one.
+    """
+    null, logs = MEASURES.loc[measured.index, "null"], measured.index.isin(LOGARITHMS)
+    ends = measured[["estimate", "ci_low", "ci_high"]].astype(float)
+    ends[logs], null = np.log(ends[logs]), null.mask(logs, 0.0)
+    freedom = measured["n"] - 1
+    error = (ends["ci_high"] - ends["ci_low"]) / 2 / stats.t.ppf(0.975, freedom)
+    p = pd.Series(2 * stats.t.sf((ends["estimate"] - null).abs() / error, freedom), measured.index)
+    p = np.maximum(p, measured["random_p"].fillna(0.0))[p.notna()]
+    return pd.Series(stats.false_discovery_control(p), p.index).reindex(measured.index)
+
+
 def direction(measure: str, row: pd.Series) -> str:
     """Return where the interval is: for (above the null), against (below the null), undecided, or "" for a share.
 
-    Return RANDOM if a random head can give such an estimate too; see random_heads.
+    Return RANDOM if a random head can give such an estimate too; see random_heads. A row whose p_corrected is .05 or
+    more is undecided, or RANDOM if the random heads explain it better than no effect does.
     """
     null = MEASURES.loc[measure, "null"]
+    side = "" if np.isnan(null) else resampling.side(row["ci_low"], row["ci_high"], null)
     if row.get("random_low", np.nan) <= row["estimate"] <= row.get("random_high", np.nan):
         return RANDOM
-    return "" if np.isnan(null) else resampling.side(row["ci_low"], row["ci_high"], null)
+    if side and row.get("p_corrected", 0.0) >= 0.05:
+        return RANDOM if row["random_p"] >= 0.05 / len(MEASURES) else "undecided"
+    return side
 
 
 def of_models(rewards: Mapping[str, pd.DataFrame], agreement=concordance.with_people) -> dict[str, Measured]:

@@ -1,6 +1,5 @@
 """The card as one HTML page that fetches nothing and prints on A4, and as JSON with all its numbers."""
 
-import base64
 import json
 import math
 from pathlib import Path
@@ -26,6 +25,7 @@ from .measures import MEASURES, RANDOM
 from .random_heads import BAND, HEADS
 
 PAIRS_SHOWN = 5
+GREY_DIRECTIONS = (RANDOM, "undecided")
 FURTHEST = 6.0  # standard deviations of the published models; what lies further out is drawn there
 BAND_NAME, OWN_NAME, LIKE_RANDOM = "95% of random heads", "this model", "this model, as a random head"
 MARKS = {
@@ -35,10 +35,14 @@ MARKS = {
 
 
 def card(
-    name: str, collection: str | None = None, words: str | None = None, reference: str | None = None, **options: Any
-) -> None:
-    """Print what a model values as a table, and write its card. `words` is a csv of own lists. See also making.make."""
-    lists = None if words is None else replies.read_lists(words)
+    name: str, collection: str | None = None, words: str | None = None, reference: str | None = None,
+    limits: str | None = None, **options: Any,
+) -> int:  # fmt: skip
+    """Print what a model values as a table, and write its card. Return how many values are beyond their limits.
+
+    words: a csv of own lists, see replies.read_lists; limits: a csv, see read_limits. See also making.make.
+    """
+    lists, given = None if words is None else replies.read_lists(words), None if limits is None else read_limits(limits)
     if (table := outside.table_of(name, collection)) is not None:
         made = making.of_table(name, table, Collection(collection or OWN.name))
     elif len(models := implicit.find(name, reference)) != 1:
@@ -49,6 +53,30 @@ def card(
     print(f"What {made.nickname} values:\n{made.table().to_string(index=False)}")
     written = write(made)
     print(f"The card is {shown_path(written[0])}, its numbers are {shown_path(written[1])}.")
+    if given is None:
+        return 0
+    beyond = beyond_limits(made, given)
+    print(*beyond, f"{len(beyond)} of {len(given)} values are beyond the limits of {limits}.", sep="\n")
+    return len(beyond)
+
+
+def read_limits(file: str | Path) -> pd.DataFrame:
+    """Return the limits of a csv with columns measure, low, high: measure -> low, high. An empty field is no limit."""
+    try:
+        rows = pd.read_csv(file).set_index("measure")[["low", "high"]].astype(float)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{file} cannot be read ({error}); give a csv with the columns measure,low,high") from error
+    return rows.fillna({"low": -np.inf, "high": np.inf})
+
+
+def beyond_limits(card: Card, limits: pd.DataFrame) -> list[str]:
+    """Return a line for each value beyond its limits. InputError for a name that is no measure, swap or own list."""
+    values = pd.concat([card.measured["estimate"], *(table[column] for table, column in (
+        (card.swaps, "change"), (card.lists, "estimate")) if len(table))])  # fmt: skip
+    if len(unknown := limits.index.difference(values.index)):
+        raise InputError(f"{unknown[0]!r} is none of this card's values; choose from {', '.join(values.index)}")
+    return [f"{name} is {values[name]:.3f}, beyond its limits {row['low']:g} to {row['high']:g}"
+            for name, row in limits.iterrows() if not row["low"] <= values[name] <= row["high"]]  # fmt: skip
 
 
 def write(card: Card, blur: bool = True) -> tuple[Path, Path]:
@@ -73,29 +101,53 @@ def warnings(card: Card) -> list[str]:
 
 def as_html(card: Card, blur: bool = True) -> str:
     """Return the card as one page."""
+    drawn = standardised(card)
     rows = [
         {"about": MEASURES.loc[key], "value": making.value(row), "reading": making.reading(key, row), "n": row["n"],
          "direction": row["direction"],
-         "band": None if pd.isna(row["random_low"]) else making.interval(row, "random"),
-         "places": {group: making.place(row, group) for group in card.others},
-         "values": {group: table.loc[key].dropna().sort_values().map("{:.2f}".format).to_dict()
-                    for group, table in card.others.items() if key in table.index}}
+         "band": "" if pd.isna(row["random_low"]) else f"; 95% of random heads: {making.interval(row, 'random')}",
+         "place": making.place(row), "strip": strip(drawn[drawn["measure"] == key])}
         for key, row in card.measured.iterrows()
     ]  # fmt: skip
+    rows.sort(key=lambda row: row["direction"] in GREY_DIRECTIONS)  # what was found comes first
     tables = [tokens_table(card, end, blur) for end in ENDS]
     tables += [pairs_table(card, end, blur) for end in ENDS if len(card.pairs[end])]
     outermost = {
         end: [Markup(display.token_html(text, 24, blur=blur)) for text in some["text"].head(3)]
         for end, some in card.ends.groupby("end")
     }
-    chart = draw_places(card, title="") if len(standardised(card)) else None
     return template("card", Path(__file__).parent).render(
         title=f"What {card.nickname} values", card=card, rows=rows, tables=[Markup(table.html) for table in tables],
-        picture=base64.b64encode(chart._repr_png_()[0]).decode() if chart else "", failed=warnings(card), heads=HEADS,
+        failed=warnings(card), heads=HEADS, grey=GREY_DIRECTIONS,
         outermost=outermost, outside=card.outside(), labels=MEASURES["label"], swaps=replies.SWAPS,
         searched={end: len(searched(card, end)) for end in ENDS}, text_of=making.value,
         warning=display.content_warning(blur).text, notice=" ".join(card.collection.notice.split()),
     )  # fmt: skip
+
+
+def strip(rows: pd.DataFrame) -> Markup:
+    """Return one measure as a small picture, from rows of `standardised`: dots, crosses, a diamond and a pale bar."""
+
+    def x(value: float) -> float:
+        return round(110 + 17 * float(np.clip(value, -FURTHEST, FURTHEST)), 1)
+
+    parts = ['<line x1="110" x2="110" y1="0" y2="20" stroke="#ccc"/>']
+    for row in rows.itertuples():
+        if row.group == BAND_NAME and row.ci_low == row.ci_low:
+            low, high = x(row.ci_low), x(row.ci_high)
+            parts.append(f'<rect x="{low}" y="6" width="{max(1, high - low):.1f}" height="8" fill="#ddd"/>')
+        elif row.group == "published":
+            parts.append(f'<circle cx="{x(row.place)}" cy="10" r="3" fill="none" stroke="#555"/>')
+        elif row.group == "planted":
+            parts.append(f'<path d="M{x(row.place) - 2} 8l4 4m0-4l-4 4" stroke="#999"/>')
+    for row in rows[rows["group"].isin([OWN_NAME, LIKE_RANDOM])].itertuples():
+        colour = MARKS[row.group].colour
+        if row.ci_low == row.ci_low:
+            parts.append(
+                f'<line x1="{x(row.ci_low)}" x2="{x(row.ci_high)}" y1="10" y2="10" stroke="{colour}" stroke-width="2"/>'
+            )
+        parts.append(f'<path d="M{x(row.place)} 5l5 5-5 5-5-5z" fill="{colour}"/>')
+    return Markup(f'<svg class="strip" viewBox="0 0 220 20" aria-hidden="true">{"".join(parts)}</svg>')
 
 
 def searched(card: Card, end: str) -> list[str]:
@@ -180,7 +232,7 @@ def _measure(card: Card, key: str, row: pd.Series) -> dict:
         place = {name: int(row[name + end]) for name in ("below", "equal", "within", "of")}
         groups[group] = {"place": place, "values": table.loc[key].dropna().to_dict() if key in table.index else {}}
     about = MEASURES.loc[key, ["label", "unit", "null", "texts"]].to_dict()
-    own = row[["estimate", "ci_low", "ci_high", "n", "direction", *BAND]].to_dict()
+    own = row[["estimate", "ci_low", "ci_high", "n", "direction", *BAND, "p_corrected"]].to_dict()
     return {"key": key, **about, **own, "reading": making.reading(key, row), **groups}
 
 

@@ -26,6 +26,7 @@ from . import measures
 HEADS = 79
 OUTERMOST = 2  # values at either end that lie outside the band
 BAND = ["random_low", "random_high"]
+RANDOM_COLUMNS = [*BAND, "random_p"]
 
 
 class WithRandomHeads(Head):
@@ -59,16 +60,21 @@ def with_random_heads(model: RewardModel, seed: int = 0) -> RewardModel:
 
 
 def band(rewards: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the band of random heads, measure -> BAND, or NaN if there are none. For rewards see type_texts."""
+    """Return the band of random heads, measure -> RANDOM_COLUMNS; NaN without any. For rewards see type_texts."""
     return band_of(estimates(rewards))
 
 
 def band_of(values: pd.DataFrame) -> pd.DataFrame:
-    """Return the band of 95% of the random heads, measure -> BAND. Values are measures x heads, own head first."""
+    """Return the band of 95% of the random heads, measure -> RANDOM_COLUMNS. Values: measures x heads, own first.
+
+    random_p: two-sided p-value of the own head as one more random head, by the t distribution
+    """
     if values.shape[1] < 2:
-        return pd.DataFrame(np.nan, values.index, BAND)
-    ordered = np.sort(values.drop(columns=0), axis=1)
-    return pd.DataFrame(ordered[:, [OUTERMOST - 1, -OUTERMOST]], values.index, BAND)
+        return pd.DataFrame(np.nan, values.index, RANDOM_COLUMNS)
+    heads = np.sort(values.drop(columns=0), axis=1)
+    spread = heads.std(axis=1, ddof=1) * np.sqrt(1 + 1 / heads.shape[1])
+    p = 2 * stats.t.sf(np.abs(values[0] - heads.mean(axis=1)) / spread, heads.shape[1] - 1)
+    return pd.DataFrame(np.column_stack([heads[:, [OUTERMOST - 1, -OUTERMOST]], p]), values.index, RANDOM_COLUMNS)
 
 
 def estimates(rewards: dict[str, pd.DataFrame]) -> pd.DataFrame:

@@ -23,36 +23,45 @@ FEWEST = 5  # words of a list
 
 
 def score(model: RewardModel, bos: str = "single") -> pd.DataFrame:
-    """Return the rewards of all real replies: question x version (good, bad, and SWAPS)."""
+    """Return the rewards of all real replies: question x (head, version); head 0 is the model's own (random_heads)."""
     texts = pd.read_csv(ROOT / "data" / "real_replies.csv")
     scored = [engine.score_replies(model, asked, list(rows["reply"]), bos=bos)
               for asked, rows in texts.groupby("prompt", sort=False)]  # fmt: skip
-    return texts.assign(reward=np.concatenate(scored).astype(float)).pivot_table("reward", "prompt", "version")
+    heads = pd.DataFrame(np.concatenate(scored).astype(float).reshape(len(texts), -1))
+    return texts.join(heads).pivot_table(list(heads), "prompt", "version")
 
 
 def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
     """Return what each swap does, from the rewards of `score`: a row for each of SWAPS.
 
-    `change` is the mean change in reward with its t interval over questions. Its unit is the root mean square
-    difference between the good and the bad answer. `flips` is a probability: the change in one random question reverses
-    the preference between the two answers to another question. Its interval is a bootstrap over questions.
+    `change` is the mean change in reward with its t interval over questions, and with the band of random heads. Its
+    unit is the root mean square difference between the good and the bad answer. `p_corrected` is adjusted for all
+    swaps, as measures.corrected does. `flips` is a probability: the change in one random question reverses the
+    preference between the two answers to another question. Its interval is a bootstrap over questions.
     """
-    margins, rows = (rewards["good"] - rewards["bad"]).to_numpy(), {}
+    own, rows, heads = rewards[0], {}, {}
+    margins = (own["good"] - own["bad"]).to_numpy()
     unit = np.sqrt((margins**2).mean()) or np.nan
 
     for name in SWAPS:
-        change = (rewards[name] - rewards["good"]).to_numpy()
+        change = (own[name] - own["good"]).to_numpy()
         flipped = np.sign(margins) != np.sign(margins + change[:, None])  # (swapped, preferred)
 
         def share(sample: np.ndarray, flipped: np.ndarray = flipped) -> float:
             return flipped[np.ix_(sample, sample)].mean()
 
-        half = stats.t.ppf(0.975, len(change) - 1) * stats.sem(change)
+        half, test = stats.t.ppf(0.975, len(change) - 1) * stats.sem(change), stats.ttest_1samp(change, 0)
         bounds = resampling.interval(resampling.bootstrap(share, len(change), 1000))
         ends = (change.mean() / unit, (change.mean() - half) / unit, (change.mean() + half) / unit)
-        rows[name] = (*ends, flipped.mean(), *map(float, bounds), len(change))
-    columns = ["change", "ci_low", "ci_high", "flips", "flips_low", "flips_high", "n"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+        rows[name] = (*ends, flipped.mean(), *map(float, bounds), len(change), test.pvalue)
+        by_head = (rewards.xs(name, axis=1, level=1) - rewards.xs("good", axis=1, level=1)).mean()
+        heads[name] = by_head / unit
+    columns = ["change", "ci_low", "ci_high", "flips", "flips_low", "flips_high", "n", "p"]
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns).join(
+        random_heads.band_of(pd.DataFrame(heads).T)
+    )
+    p = np.maximum(table.pop("p").fillna(1.0), table["random_p"].fillna(0.0))
+    return table.assign(p_corrected=stats.false_discovery_control(p))
 
 
 # --- lists of words -----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from functools import partial
 from transformers import PreTrainedTokenizerBase
 
 from ... import InputError
+from ...io import as_typed
 from ...show.display import show_token
 
 STATUSES = ("ok", "note", "wrong")
@@ -28,7 +29,7 @@ class Row:
 
     def lines(self) -> list[str]:
         """Return the row as lines of text, at most WIDTH columns wide."""
-        text = self.found + (f" -> {self.remedy}" if self.remedy else "")
+        text = as_typed(self.found + (f" -> {self.remedy}" if self.remedy else ""))
         return textwrap.wrap(text, WIDTH, initial_indent=f"{self.name:{NAME}} {self.status:5}  ",
                              subsequent_indent=" " * (NAME + 8), break_long_words=False)  # fmt: skip
 

@@ -15,7 +15,7 @@ from ...models.reward_models import RewardModel
 from ...scoring import engine, stages
 from .report import Row, note, ok, wrong
 
-RIGHT, CHANCE = 10, 6  # pairs of twelve: so many are ordered by chance once in 50 times, and so many half of the time
+RIGHT = 10  # pairs of twelve that chance orders rightly once in 50 times
 CONVERSATIONS = 4  # pairs whose replies, eight in all, are scored by the class in transformers too
 TIMED = 64  # tokens that are scored to tell how long all of them take
 # The largest difference from the class in transformers that sums in another order explain, as a share of the largest
@@ -44,13 +44,14 @@ def pairs(rewards: np.ndarray, planted: bool) -> Row:
         return wrong("rewards are not finite", "load it with --dtype bfloat16 or float32", numbers)
     if right >= RIGHT:
         return ok(found, "", numbers)
-    missed = "; missed: " + ", ".join(read_pairs()["prompt"][margins <= 0].head(3))
     if planted:
         return note(f"{found}; its values were planted in single words, not in sentences", "", numbers)
-    if right > CHANCE:
-        return note(found + missed, "a weak model, or one for other texts", numbers)
+    missed = ", ".join(read_pairs()["prompt"][margins <= 0].head(3))
+    why = f"its rewards cannot be told from a random head's, which orders {RIGHT} rightly once in 50 times"
+    if right <= len(margins) - RIGHT:
+        why = "it prefers the worse replies"
     remedy = "most likely it was loaded wrongly: look at the rows above, and at its model page"
-    return wrong(f"{found}, which is no better than chance{missed}", remedy, numbers)
+    return wrong(f"{found}; {why}; missed: {missed}", remedy, numbers)
 
 
 # --- the checkpoint's own class -----------------------------------------------------------------------------------

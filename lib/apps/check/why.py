@@ -20,6 +20,7 @@ import torch
 from transformers import AutoModel, AutoModelForSequenceClassification
 
 from ... import InputError
+from ...io import as_typed
 from ...models import checkpoints, reward_models
 from ...models.hardware import one_thread
 from ...models.heads import tensors_of_head
@@ -79,7 +80,7 @@ class Answer:
             return f"Equal: the other program's rewards are those that are scored here ({self.precision})."
         also = f" The same numbers come from: {'; '.join(self.same[:3])}." if self.same else ""
         remedies = "; ".join(dict.fromkeys(cause.remedy for cause in self.causes))
-        return f"{named}. -> {remedies}.{also}"
+        return as_typed(f"{named}. -> {remedies}.{also}")
 
     def as_json(self) -> str:
         """Return the answer as JSON."""
@@ -249,7 +250,7 @@ def sigmoid(values: Array) -> Array:
 
 
 def numbers(
-    reader: Reader, rewards: Array, theirs: Array, label: int, groups: Array
+    rewards: Array, theirs: Array, label: int, groups: Array
 ) -> Iterator[tuple[tuple[Cause, ...], Array, Any, int]]:
     """Yield what may have been done with rewards, (places, n, labels): causes, predictions, slopes and free parameters.
 
@@ -306,9 +307,9 @@ def numbers(
         yield (Cause("subtracted the mean over the replies to each prompt", one),), raw - means.T[:, groups], 1.0, 0
     with np.errstate(all="ignore"):
         scale = (raw * theirs).sum(1, keepdims=True) / (raw * raw).sum(1, keepdims=True)
-        yield (Cause("multiplied by {scale:.6g}", one),), scale * raw, np.abs(scale), 1
+        yield (Cause("multiplied by {scale:.4g}", one),), scale * raw, np.abs(scale), 1
         shift = (theirs - raw).mean(1, keepdims=True)
-        yield (Cause("added {shift:.6g}", one),), raw + shift, 1.0, 1
+        yield (Cause("added {shift:.4g}", one),), raw + shift, 1.0, 1
         apart = raw - raw.mean(1, keepdims=True)
         slope = (apart * (theirs - theirs.mean())).sum(1, keepdims=True) / (apart * apart).sum(1, keepdims=True)
         yield (Cause("rescaled to mean {mean:.4g} and standard deviation {spread:.4g}", one),), (
@@ -334,6 +335,7 @@ class Search:
     groups: Array
     label: int = 0
     noise: float = 0.0  # of the precision that is tried, on the model's own scale
+    most: int = 2  # causes of a hypothesis
     fits: list[Fit] = field(default_factory=list)
     nearest: Fit | None = None
     partial: dict[Feed, tuple[int, int]] = field(
@@ -343,9 +345,12 @@ class Search:
     def __post_init__(self) -> None:
         self.every = list(self.feeds)
 
-    def run(self, noise: float, others: Sequence[Reader]) -> list[Fit]:
-        """Return hypotheses of at most two causes that fit within this noise; pairs only if nothing simpler fits."""
-        self.noise, self.fits, self.partial = noise, [], {}
+    def run(self, noise: float, others: Sequence[Reader], is_coarse: bool = False) -> list[Fit]:
+        """Return hypotheses that fit within this noise: with one cause, or with two if nothing simpler fits.
+
+        is_coarse: only one cause, because half precision is another one
+        """
+        self.noise, self.most, self.fits, self.partial = noise, 1 if is_coarse else 2, [], {}
         every, everywhere = self.every, np.arange(len(self.theirs))
         by_length = np.argsort([len(each.ids) for each in every[0].inputs], kind="stable")
         some = np.sort(np.r_[by_length[: SCREENED // 2], by_length[SCREENED // 2 :][-SCREENED // 2 :]])
@@ -355,7 +360,7 @@ class Search:
             self.consider(self.reader, feed, everywhere)
         for reader, feed in self._further(every[0], others, LENGTHS):
             self.consider(reader, feed, everywhere)
-        if any(len(fit.causes) < 2 for fit in self.fits):
+        if is_coarse or any(len(fit.causes) < 2 for fit in self.fits):
             return self.fits
         pairs = [(self.reader, feed) for feed in every if len(feed.causes) == 2]
         for feed in single[1:]:
@@ -386,8 +391,10 @@ class Search:
         where, rewards = places(reader, self._part(feed, rows))
         theirs, slack, whole, fitting = self.theirs[rows], self.slack[rows], len(rows) == len(self.theirs), False
         before, label = (*reader.cause, *feed.causes), self.label if reader is self.reader else 0
-        for number, predicted, slope, free in numbers(reader, rewards, theirs, label, self.groups[rows]):
-            room = 2 - len(before) - len(number)
+        with np.errstate(all="ignore"):  # a gate without a place to read gives no number
+            variants = list(numbers(rewards, theirs, label, self.groups[rows]))
+        for number, predicted, slope, free in variants:
+            room = self.most - len(before) - len(number)
             if room < 0:
                 continue
             with np.errstate(all="ignore"):
@@ -460,12 +467,10 @@ def format_of(rewards: Array, slack: Array) -> tuple[str, Array]:
     return "float32", np.zeros(len(rewards))
 
 
-def noise_of(reader: Reader, feed: Feed, dtype: str, usual: Array) -> float:
-    """Return by how much rewards move where the model computes in another precision: six standard deviations."""
+def in_precision(reader: Reader, dtype: str) -> Reader:
+    """Return the reader of the same model, computed in another precision."""
     backbone = copy.deepcopy(reader.model.backbone).to(getattr(torch, dtype))
-    coarse = Reader(replace(reader.model, backbone=backbone, dtype=dtype), reader.heads)
-    apart = places(coarse, feed)[1][0] - usual
-    return 6 * float(np.sqrt((apart**2).mean()))
+    return Reader(replace(reader.model, backbone=backbone, dtype=dtype), reader.heads)
 
 
 # --- the answer ---------------------------------------------------------------------------------------------------
@@ -501,7 +506,13 @@ def explain(
     others = list(other_weights(name, reader, given))
     fits, precision = search.run(noise, others), form
     for dtype in () if fits else ("float16", "bfloat16"):
-        if fits := search.run(noise + noise_of(reader, base, dtype, usual), others):
+        coarse = replace(search, reader=in_precision(reader, dtype))
+        spread = float(np.sqrt(((places(coarse.reader, base)[1][0] - usual) ** 2).mean()))
+        fine = {fit.causes: fit.predicted for fit in search.run(noise + 6 * spread, others, is_coarse=True)}
+        for fit in coarse.run(noise + 6 * spread, [], is_coarse=True):
+            error, without = (((one - theirs) ** 2).sum() for one in (fit.predicted, fine.get(fit.causes, here)))
+            fits += [fit] * bool(error < 0.8 * without)
+        if fits:  # half precision itself explains more than noise of its size
             fits, precision = sorted(fits, key=lambda fit: fit.error), dtype
             break
     assert reader.model.files is not None and search.nearest is not None
