@@ -424,7 +424,7 @@ def test_every_measure_has_its_row(card):
     assert text.count("<td><b>") == len(card.measured) + len(card.swaps) + len(card.lists)
     assert text.index('class="ends"') < min(text.index(html.escape(asked)) for asked in measures.MEASURES["question"])
     greys = [row in page.GREY_DIRECTIONS for row in card.measured["direction"]]
-    assert 0 < sum(greys) and text.count('<tr class="random"><td><b>') >= sum(greys)
+    assert sum(greys) > 0 and text.count('<tr class="random"><td><b>') >= sum(greys)
     for label in measures.MEASURES["label"]:
         assert text.count(html.escape(label)) >= 1
 
