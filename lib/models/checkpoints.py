@@ -1,20 +1,18 @@
-"""Checkpoints: how they are fetched, opened and checked. Weights come from safetensors, and no remote code runs."""
+"""Checkpoints: opened as transformers' own classes, and checked. Weights come from safetensors; no remote code runs."""
 
 import contextlib
 import copy
 import hashlib
-import json
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-import huggingface_hub
 import torch
-from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError
-from safetensors import SafetensorError, safe_open
+from torch import nn
 from tqdm import tqdm
 from transformers import (
+    MODEL_MAPPING,
     AutoConfig,
     AutoModel,
     AutoModelForCausalLM,
@@ -22,173 +20,68 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
 )
-from transformers.utils import logging as transformers_logging
 
 from .. import ROOT, InputError
-from ..io import Hashes, is_of_memory, state_of
+from ..io import hash_of_code
 from . import formats
+from .files import (
+    PICKLED,
+    READ,
+    Files,
+    enough_memory,
+    fetch,
+    hashed,
+    open_tensors,
+    quiet_transformers,
+    refusing,
+    weight_files,
+)
+from .files import first_line as first_line  # others open checkpoints by way of this module
+from .files import tensor_files as tensor_files
 
 AutoClass = type[AutoModel] | type[AutoModelForSequenceClassification] | type[AutoModelForCausalLM]
-# What a checkpoint is read from: configuration, weights, tokenizer and templates.
-READ = ("*.json", "*.safetensors", "*.model", "*.jinja", "*.txt", "*.tiktoken")
-TEMPLATES = "additional_chat_templates/*.jinja"
-NOT_READ = ("training.json", "generation_config.json")  # no reward depends on them
 MOST_LAYERS, MOST_TOKENS = 1000, 10_000_000  # that any model may have; it is built before weights are looked at
-_DIGESTS = Hashes(lambda: ROOT / "data" / "cache" / "digests.json")
-OTHER_WEIGHTS = {  # files that hold weights in a way that is not read, and what their owner can do
-    "*.gguf": "weights for llama.cpp, as a rule quantised; give the checkpoint in safetensors that they were made from",
-    "**/*_model_states.pt": "a shard of DeepSpeed's; run the zero_to_fp32.py beside it, which writes pytorch_model.bin",
-    "**/*.distcp": "a shard of PyTorch's; run: python -m torch.distributed.checkpoint.format_utils dcp_to_torch",
-}
 COMPUTED = ("rotary_emb.inv_freq", "attn.bias", "masked_bias")  # tensors of old checkpoints that models now compute
+POSITIONS = ("embed_positions", "position_embeddings", "wpe")  # modules with a row for each position
 
 
-# --- one clear line -----------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def refusing(
-    problem: str, remedy: str, errors: type[Exception] | tuple[type[Exception], ...] = Exception
-) -> Iterator[None]:
-    """Turn these errors into an InputError of one line: the problem, the error and the remedy."""
-    try:
-        yield
-    except InputError:
-        raise
-    except errors as error:
-        raise InputError(f"{problem} ({type(error).__name__}: {first_line(error)}); {remedy}") from error
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of the error's message, at most 150 characters; the type's name if it is empty."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:150]
-
-
-@contextlib.contextmanager
-def enough_memory(what: str = "", line: str = "") -> Iterator[None]:
-    """Turn running out of memory into one line: this one, or by default `there is too little memory to <what>`."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if not is_of_memory(error):
-            raise
-        raise InputError(
-            line
-            or f"there is too little memory to {what}; free some, or use a larger machine, and run the same "
-            "command again: what was scored is kept"
-        ) from error
-
-
-# --- files --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Files:
-    """The files of a checkpoint that can change a reward.
-
-    - revision: the commit on the hub and a hash of the files. For a local folder it is the hash alone.
-    - states: for each file, the result of io.state_of before the file was hashed, and the SHA-256 of its content
-    """
-
-    folder: Path
-    revision: str
-    states: dict[Path, tuple[list[int], str]]
-
-    def refuse_changed(self, *paths: Path) -> None:
-        """Raise InputError if one of these files (by default of all files) has changed since it was hashed."""
-        for path in paths or self.states:
-            state, digest = self.states[path]
-            with contextlib.suppress(OSError):  # it is gone
-                now = state_of(path)
-                # The last time alone also changes with permissions and links.
-                if now == state or now[:-1] == state[:-1] and _hash_content(path) == digest:
-                    continue
-            raise InputError(
-                f"{path} was changed while the model was in use, so that rewards would come from two models; load the "
-                "model again, or run the same command again: what was scored before is kept"
-            )
-
-
-def open_files(hub_id: str, revision: str, patterns: Sequence[str] = READ) -> Files:
+def open_files(hub_id: str, revision: str, patterns: tuple[str, ...] = READ) -> Files:
     """Return the files of the checkpoint in a folder, or on the hub, from where they are downloaded once.
 
-    `patterns` selects the files to download. The default is every file that a model needs. InputError if the checkpoint
-    is not available.
+    `patterns` selects the files to download. The default is every file that a model needs; a checkpoint in another
+    format is then converted. InputError if the checkpoint is not available.
     """
-    folder, commit = Path(hub_id), ""
-    if folder.is_absolute() and not folder.is_dir():
-        raise InputError(f"no reward model in {folder}; if it is an embedded one, make it with: make reproduce")
-    if not folder.is_dir():
-        folder = _download(hub_id, revision, patterns)
-        commit = f"{folder.name} "
+    folder, commit = fetch(hub_id, revision, patterns)
     if patterns is READ:
-        folder = _in_safetensors(folder)
-    digest, states = _hash_of(folder)
-    return Files(folder, f"{commit}{digest}", states)
+        folder = _as_transformers_writes(folder)
+    digest, states = hashed(folder)
+    return Files(folder, f"{commit} {digest}".strip(), states)
 
 
-def _download(hub_id: str, revision: str, patterns: Sequence[str]) -> Path:
-    try:
-        folder = huggingface_hub.snapshot_download(hub_id, revision=revision or None, allow_patterns=list(patterns))
-        if patterns is READ and not any(Path(folder).glob("*.safetensors")):
-            huggingface_hub.snapshot_download(hub_id, revision=Path(folder).name, allow_patterns=list(formats.PICKLED))
-    except Exception as error:  # the network fails in many ways; each becomes one line
-        raise InputError(_why_not_fetched(hub_id, error)) from error
-    return Path(folder)
+def _as_transformers_writes(folder: Path) -> Path:
+    """Return a folder with the checkpoint as transformers' classes store it: this one, or a converted copy.
 
-
-def _in_safetensors(folder: Path) -> Path:
-    """Return a folder with the checkpoint as transformers' classes store it: this folder, or a converted copy."""
-    formats.unpickle(folder)
-    cache = ROOT / "data" / "cache"
+    The copy is named for the bytes that it was made of and for the code that made it.
+    """
+    files, base, made_by = [], None, [hash_of_code([Path(formats.__file__)]), formats.NAMES.read_text(encoding="utf-8")]
     if formats.is_adapter(folder):
-        base = open_files(formats.adapter_of(folder)["base_model_name_or_path"], "")
-        made_from = hashlib.sha256(f"{_hash_of(folder)[0]} {base.revision}".encode()).hexdigest()[:16]
-        tqdm.write(f"{folder} is an adapter; it is merged into {base.folder}, revision {base.revision}")
-        return formats.merge(folder, base.folder, tensor_files(base.folder), cache / "merged" / made_from)
-    with contextlib.suppress(InputError):  # what is wrong with the files is said by who opens them
-        files = _weight_files(folder)
-        if formats.needs_other_names(folder, files):
-            target = cache / "renamed" / _hash_of(folder)[0].partition(":")[2]
-            tqdm.write(f"{folder} names its tensors in its own way; it is written as transformers does in {target}")
-            return formats.rename(folder, files, target)
-    return folder
-
-
-def _why_not_fetched(hub_id: str, error: Exception) -> str:
-    if isinstance(error, HFValidationError):
-        return f"'{hub_id}' is neither a folder nor a hub id (owner/name); check the name"
-    if isinstance(error, GatedRepoError):
-        return f"{hub_id} is gated: accept its terms on its model page while logged in, then run: hf auth login"
-    if isinstance(error, HfHubHTTPError):
-        status = getattr(error.response, "status_code", "an error")
-        return f"the model hub answered {status} for {hub_id}; check the name, or log in with: hf auth login"
-    if isinstance(error, OSError) and error.errno is not None:
-        return f"{hub_id} cannot be stored: {error.strerror}; make room or set HF_HOME to another folder"
-    return f"the model hub cannot be reached for {hub_id}; connect, unset HF_HUB_OFFLINE, or give a local folder"
-
-
-def _hash_of(folder: Path) -> tuple[str, dict[Path, tuple[list[int], str]]]:
-    """Return a hash of the names and contents of all files that can change a reward, and the states of these files."""
-    files = {path for pattern in (*READ, TEMPLATES) for path in folder.glob(pattern) if path.is_file()}
-    digest, states = hashlib.sha256(), {}
-    for path in sorted(file for file in files if file.name not in NOT_READ):
-        with refusing(f"{path} cannot be read", "make it readable", OSError):
-            states[path] = state_of(path), _hash_content(path)
-            digest.update(os.fsencode(path.relative_to(folder)) + b"\0" + bytes.fromhex(states[path][1]))
-    with contextlib.suppress(InputError):  # a folder that cannot be written: they are hashed again the next time
-        _DIGESTS.keep()
-    return f"sha256:{digest.hexdigest()[:16]}", states
-
-
-def _hash_content(path: Path) -> str:
-    """Return the SHA-256 of a file, in hex, kept until the file changes. OSError if there is no file."""
-
-    def compute(path: Path) -> str:
-        with path.open("rb") as content:
-            return hashlib.file_digest(content, "sha256").hexdigest()
-
-    return _DIGESTS.of("content", path.absolute(), compute)
+        adapter = formats.adapter_of(folder)
+        name = adapter["base_model_name_or_path"]
+        base = open_files(name, "" if Path(name).is_dir() else adapter.get("revision") or "")
+        reason = f"it is an adapter, to be merged into {base.folder}, revision {base.revision}"
+        made_by += [base.revision, version("peft")]
+    else:
+        with contextlib.suppress(InputError):  # what is wrong with the files is said by who opens them
+            files = weight_files(folder)
+        reason = formats.reason_to_convert(folder, files)
+    if not reason:
+        return folder
+    key = hashlib.sha256(" ".join([hashed(folder, *PICKLED)[0], *made_by]).encode()).hexdigest()[:16]
+    target = ROOT / "data" / "cache" / "converted" / key
+    if not (target / "config.json").is_file():
+        tqdm.write(f"{folder}: {reason}; it is written once as transformers does, in {target}")
+        formats.merge(folder, base.folder, target) if base else formats.convert(folder, files, target)
+    return target
 
 
 # --- how it is computed -------------------------------------------------------------------------------------------
@@ -202,21 +95,6 @@ def device_for(device: str | None) -> str:
     with refusing(f"device '{device}' cannot be used", "leave device out", (RuntimeError, AssertionError)):
         torch.empty(0, device=device)
     return device
-
-
-@contextlib.contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """Keep transformers from printing reports and progress bars."""
-    # It reports head tensors as unexpected in a backbone; what was loaded is checked here, and more strictly.
-    verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if bars:
-            transformers_logging.enable_progress_bar()
 
 
 def dtype_for(wanted: str, device: str, config: PreTrainedConfig) -> str:
@@ -244,7 +122,7 @@ def config_of(folder: Path) -> PreTrainedConfig:
     place = folder / "config.json"
     if not place.is_file():
         if any(folder.glob("*.gguf")):
-            _weight_files(folder)  # says what these are
+            weight_files(folder)  # says what these are
         raise InputError(f"{folder} holds no config.json; give the folder of a saved transformers checkpoint")
     try:
         with quiet_transformers():
@@ -290,53 +168,6 @@ def architecture_of(config: PreTrainedConfig) -> str:
     return str(named[0]) if isinstance(named, list) and named else "none"
 
 
-def tensor_files(folder: Path) -> dict[str, Path]:
-    """Return which safetensors file holds each tensor, of the files that transformers reads.
-
-    Other safetensors files are named in a printed line.
-
-    Raises InputError if one is missing or cut short, or if two hold a tensor of one name.
-    """
-    files = _weight_files(folder)
-    if others := sorted({path.name for path in folder.glob("*.safetensors")} - {path.name for path in files}):
-        tqdm.write(f"{folder}: {', '.join(others)} is not part of the checkpoint, and is not read")
-    file_of: dict[str, Path] = {}  # a tensor's name -> its file
-    for path in files:
-        torn = refusing(f"{path} is not a whole safetensors file", "download it", (SafetensorError, OSError))
-        with torn, open_tensors(path) as tensors:
-            keys = tensors.keys()
-        if twice := sorted(file_of.keys() & set(keys)):
-            raise InputError(f"{folder}: two files hold the tensor {twice[0]}; download the checkpoint again")
-        file_of |= dict.fromkeys(keys, path)
-    return file_of
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    """Return the files that transformers reads, in its order: model.safetensors, or without it those of the index.
-
-    Raises InputError if there are none, or if the index is broken or leads out of its folder.
-    """
-    whole, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
-    head = [path for path in [folder / "value_head.safetensors"] if path.is_file()]  # LLaMA-Factory's
-    if whole.is_file():
-        return [whole, *head]
-    if index.is_file():
-        try:
-            names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-            inside = all(Path(name).name == name and name.endswith(".safetensors") for name in names)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            names, inside = set(), False
-        if not names or not inside:  # a name with a folder would lead elsewhere
-            raise InputError(f"{index} does not say in which safetensors file each tensor is; download it again")
-        return [*(folder / name for name in sorted(names)), *head]
-    if others := sorted(path.name for path in folder.glob("*.safetensors")):
-        raise InputError(f"{folder} holds {others[0]}, but neither model.safetensors nor its index; download them")
-    for pattern, remedy in OTHER_WEIGHTS.items():
-        if others := sorted(path.relative_to(folder).as_posix() for path in folder.glob(pattern)):
-            raise InputError(f"{folder} holds {others[0]}, {remedy}")
-    raise InputError(f"{folder} holds no weights in safetensors; download them, or save them with save_pretrained")
-
-
 def soft_caps(config: PreTrainedConfig) -> bool:
     """Return whether attention is soft-capped: in Gemma-2, and where the configuration names a cap (Gemma-3: none)."""
     return config.model_type == "gemma2" or getattr(config, "attn_logit_softcapping", None) is not None
@@ -353,7 +184,8 @@ def set_attention(config: PreTrainedConfig, attention: str | None) -> str:
         raise InputError("sdpa silently drops Gemma-2's soft-capping; leave attention out, or say 'uncapped'")
     elif attention not in (None, "eager", "sdpa"):
         raise InputError(f"attention must be 'eager', 'sdpa' or 'uncapped', not {attention!r}")
-    return attention or ("eager" if capped else "sdpa")
+    without_sdpa = not getattr(MODEL_MAPPING.get(type(config), None), "_supports_sdpa", True)  # BLOOM
+    return attention or ("eager" if capped or without_sdpa else "sdpa")
 
 
 def from_safetensors(
@@ -369,13 +201,42 @@ def from_safetensors(
     with quiet_transformers(), built_from(folder):
         with torch.device("meta"):  # only to learn which class it is
             own = type(kind.from_config(copy.deepcopy(config), trust_remote_code=False, **how))
-        opened = [open_tensors(path) for path in _weight_files(folder)]
+        opened = [open_tensors(path) for path in weight_files(folder)]
         tensors = {key: file.get_slice(key) for file in opened for key in file.keys()}  # noqa: SIM118
         model, report = own.from_pretrained(
             None, config=config, state_dict=tensors, output_loading_info=True, ignore_mismatched_sizes=True, **how,
             **({"device_map": layout} if layout else {}),
         )  # fmt: skip
+    if limit := position_limit(model):
+        model.base_model.register_forward_pre_hook(_refuse_longer(folder, limit), with_kwargs=True)
     return read_each_length_anew(model), report
+
+
+def position_limit(model: PreTrainedModel) -> int | None:
+    """Return how many tokens a model reads whose positions are rows of a table (GPT-2, OPT, BERT); else None."""
+    tables = [part for name, part in model.named_modules() if name.rpartition(".")[2] in POSITIONS]
+    # OPT begins at row 2, and RoBERTa behind the row of the padding token
+    limits = [
+        table.num_embeddings - getattr(table, "offset", 0 if table.padding_idx is None else table.padding_idx + 1)
+        for table in tables
+        if isinstance(table, nn.Embedding)
+    ]
+    return min(limits, default=None)
+
+
+def _refuse_longer(folder: Path, limit: int) -> Any:
+    """Return a hook that refuses longer inputs before the model reads them."""
+
+    def check(_: nn.Module, given: tuple, named: dict) -> None:
+        read = next((named[name] for name in ("input_ids", "inputs_embeds") if named.get(name) is not None), *given[:1])
+        positions = named.get("position_ids")
+        length = read.shape[1] if positions is None else int(positions.max()) + 1
+        if length > limit:
+            raise InputError(
+                f"{folder} reads at most {limit:,} tokens, not {length:,}; shorten the prompt, or leave the reply out"
+            )
+
+    return check
 
 
 def length_limit(config: PreTrainedConfig) -> int | None:
@@ -448,23 +309,3 @@ def refuse_unloaded(folder: Path, report: dict, extra: Iterable[str], head_name:
                 f"{folder} {problem} {what} {', '.join(sorted(wrong)[:3])}{whose}; check config.json and the revision, "
                 "or download the checkpoint again"
             )
-
-
-def open_tensors(path: Path) -> safe_open:
-    """Return a safetensors file, open to be read.
-
-    It is not mapped into memory, since a mapped file that is cut short while it is in use ends the process.
-    """
-    return safe_open(path, "pt", backend="pread")
-
-
-def shape_of(path: Path, key: str) -> tuple[int, ...]:
-    """Return the shape of the tensor of that name in a safetensors file."""
-    with open_tensors(path) as tensors:
-        return tuple(tensors.get_slice(key).get_shape())
-
-
-def read_tensor(path: Path, key: str) -> torch.Tensor:
-    """Return the tensor of that name in a safetensors file, in the file's dtype."""
-    with open_tensors(path) as tensors:
-        return tensors.get_tensor(key)

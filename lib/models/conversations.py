@@ -17,7 +17,7 @@ import pandas as pd
 from transformers import PreTrainedTokenizerBase
 
 from .. import InputError
-from .checkpoints import first_line
+from .files import first_line
 from .tokenizers import working_tokenizer
 
 DATE = "26 Jul 2024"  # what the authors' transformers 4.43 rendered; Llama-3.2 templates otherwise print today's date

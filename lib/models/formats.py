@@ -1,106 +1,131 @@
 """Weights in other formats (pickles, adapters, other tensor names), written once as ordinary checkpoints.
 
 What is written is an ordinary checkpoint in safetensors, so that all that reads one (streaming, the check, hashes)
-reads these too. No code runs: torch reads pickled weights with weights_only, and the arithmetic of an adapter is
-written out here. Which family calls a tensor by which name, and where that is written, is in data/tensor_names.csv.
+reads these too. No code runs: torch reads pickled weights with weights_only, and peft merges adapters. Which family
+calls a tensor by which name, and where that is written, is in data/tensor_names.csv.
 """
 
 import json
-import math
 import re
 import shutil
-from collections.abc import Callable
+import warnings
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from tqdm import tqdm
-from transformers import AutoTokenizer
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+)
 
 from .. import ROOT, InputError
 from ..io import replacing
+from .files import enough_memory, open_tensors, quiet_transformers, read_json, refusing
 
-PICKLED = ("pytorch_model*.bin", "value_head.bin", "adapter_model.bin")
-INDEX = "model.safetensors.index.json"
-PLAIN_LORA = {"peft_type": "LORA", "use_dora": False, "fan_in_fan_out": False, "bias": "none", "alpha_pattern": {},
-              "rank_pattern": {}, "layer_replication": None}  # fmt: skip  # what merge can do
+NAMES = ROOT / "data" / "tensor_names.csv"
 # Model type of a checkpoint -> the model type and the class of transformers that it is written for.
 CLASSIFIERS = {"internlm2": ("llama", "LlamaForSequenceClassification"),
                "gemma3": ("gemma3_text", "Gemma3TextForSequenceClassification")}  # fmt: skip
-Change = Callable[[dict[str, Tensor]], dict[str, Tensor]]  # of the tensors of one file
+HEADS = ("score.weight", "classifier.weight", "classifier.out_proj.weight")  # of transformers' classifiers
+TASKS = {"SEQ_CLS": AutoModelForSequenceClassification, "TOKEN_CLS": AutoModelForTokenClassification}
+# Fields of an adapter that peft merges as they are. Any other one has to be left out, as what it does is not known.
+MERGED = {"alpha_pattern", "base_model_name_or_path", "bias", "exclude_modules", "fan_in_fan_out", "inference_mode",
+          "layers_pattern", "layers_to_transform", "lora_alpha", "lora_bias", "lora_dropout", "modules_to_save",
+          "peft_type", "peft_version", "r", "rank_pattern", "target_modules", "task_type", "use_dora",
+          "use_rslora"}  # fmt: skip
+UNUSED = {"auto_mapping", "megatron_core", "qalora_group_size", "revision", "runtime_config"}  # alone they do nothing
+NUMBERS = {"r": int, "lora_alpha": int | float, "use_rslora": bool | None, "use_dora": bool | None}  # and their types
+START_VALUES = (None, True, False, "gaussian", "orthogonal")  # other kinds, such as PiSSA, change the base too
 
 
-def unpickle(folder: Path) -> None:
-    """Write pickled weights as safetensors into the same folder, unless they are there, and print a line.
+def reason_to_convert(folder: Path, files: list[Path]) -> str:
+    """Return why a checkpoint with these weights cannot be read as it is; "" if it can."""
+    if any(path.suffix == ".bin" for path in files):
+        return "its weights are pickled"
+    with_other_names = "it names its tensors in its own way"
+    try:
+        config = read_json(folder / "config.json")
+        if config.get("model_type") in CLASSIFIERS:
+            return with_other_names
+        for path in files:
+            with open_tensors(path) as tensors:
+                if any(_ordinary_name(key, _kind_of(config)) != key for key in tensors.keys()):  # noqa: SIM118
+                    return with_other_names
+    except Exception:  # whoever opens the file says what is wrong with it
+        return ""
+    return ""
 
-    Raises InputError if a file holds more than tensors: reading it could run code.
+
+def convert(folder: Path, files: list[Path], target: Path) -> None:
+    """Write a checkpoint as an ordinary one, under transformers' own names, into `target`. files: its weights.
+
+    InternLM2 computes as Llama does, with queries, keys and values in one tensor, and is read at a token that is put
+    after the conversation. Of Gemma-3 with pictures the part that reads text is written.
     """
-    whole_model = (folder / "model.safetensors").is_file() or (folder / INDEX).is_file()
-    pickled = [
-        path
-        for pattern in PICKLED
-        for path in sorted(folder.glob(pattern))
-        if not (whole_model if path.name.startswith("pytorch_model") else (folder / _renamed(path.name)).is_file())
-    ]
-    if not pickled:
-        return
-    for path in pickled:
-        try:
-            tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-            whole = {name: tensor.clone().contiguous() for name, tensor in tensors.items()}  # no two share memory
-        except Exception as error:  # a torn file, or one with code in it, fails in many ways
-            raise InputError(
-                f"{path} cannot be read as weights alone ({type(error).__name__}); save it with save_pretrained, "
-                "which writes safetensors"
-            ) from error
-        with replacing(folder / _renamed(path.name), size=path.stat().st_size) as part:
-            save_file(whole, part, metadata={"format": "pt"})
-    index = folder / "pytorch_model.bin.index.json"
-    if index.is_file():
-        named = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-        _write_index(folder, {tensor: _renamed(file) for tensor, file in named.items()})
-    tqdm.write(f"{folder}: its weights were pickled; they are written as safetensors beside, and read from there")
+    config = read_json(folder / "config.json")
+    kind, family = _kind_of(config), config.get("model_type")
+
+    def renamed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        parts = {part: tensor for name in tensors for part, tensor in _apart(name, tensors[name], config).items()}
+        return {new: tensor for name, tensor in parts.items() if (new := _ordinary_name(name, kind))}
+
+    written = config
+    if family in CLASSIFIERS:
+        model_type, architecture = CLASSIFIERS[family]
+        written = config | config.get("text_config", {})
+        written |= {"model_type": model_type, "num_labels": 1, "architectures": [architecture]}
+        for name in ("auto_map", "text_config", "vision_config"):
+            written.pop(name, None)
+    with refusing(f"{folder} cannot be written under transformers' own names", "download it again"):
+        _write(target, (renamed(read_tensors(path)) for path in files), [folder])
+        if family == "internlm2":
+            _end_with_token(target, config["reward_token_id"])
+    _write_json(target / "config.json", written)
 
 
-def _renamed(name: str) -> str:
-    return name.replace("pytorch_model", "model").replace(".bin", ".safetensors")
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a file. InputError if a pickled one holds more than tensors: reading it could run code."""
+    if path.suffix != ".bin":
+        return load_file(path)
+    remedy = "save it with save_pretrained, which writes safetensors"
+    with refusing(f"{path} cannot be read as weights alone", remedy):
+        tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        if not all(isinstance(name, str) for name in tensors):
+            raise TypeError("it names a tensor by what is no text")
+        return {name: tensor.clone() for name, tensor in tensors.items()}  # no two share memory
 
 
-def _write_index(folder: Path, weight_map: dict[str, str]) -> None:
-    _write_json(folder / INDEX, {"metadata": {}, "weight_map": weight_map})
+def _write(target: Path, parts: Iterable[dict[str, Tensor]], sources: list[Path]) -> None:
+    """Write tensors into the folder `target`, one part in memory at once. The first of two with one name counts.
+
+    The tokenizer and the templates are copied from the folders `sources`; the last one counts. The caller writes
+    config.json last, so that it shows that the checkpoint is complete.
+    """
+    weight_map: dict[str, str] = {}
+    for number, part in enumerate(parts):
+        name = f"model-{number:05d}.safetensors"
+        tensors = {key: tensor.contiguous() for key, tensor in part.items() if key not in weight_map}
+        with replacing(target / name, size=sum(tensor.nbytes for tensor in tensors.values())) as file:
+            save_file(tensors, file, metadata={"format": "pt"})
+        weight_map |= dict.fromkeys(tensors, name)
+    for path in (path for source in sources for path in source.glob("*")):
+        beside = path.suffix in (".json", ".jinja", ".model", ".txt") and ".index" not in path.name
+        if beside and path.name not in ("config.json", "adapter_config.json"):
+            shutil.copy(path, target / path.name)
+    _write_json(target / "model.safetensors.index.json", {"metadata": {}, "weight_map": weight_map})
 
 
 def _write_json(path: Path, content: dict) -> None:
     with replacing(path) as part:
         part.write_text(json.dumps(content))
-
-
-def _write(target: Path, files: list[Path], change: Change, sources: tuple[Path, ...], config: dict) -> Path:
-    """Write a checkpoint of the files' tensors as `change` makes them, one file in memory at once; return `target`.
-
-    The tokenizer and the templates are copied from the folders `sources`; the last one counts. config.json is written
-    last, so its presence shows that the checkpoint is complete. If two files hold a tensor of one name, the first
-    counts.
-    """
-    target.mkdir(parents=True, exist_ok=True)
-    weight_map: dict[str, str] = {}
-    for number, path in enumerate(files):
-        name = f"model-{number:05d}.safetensors"
-        tensors = {key: tensor for key, tensor in change(load_file(path)).items() if key not in weight_map}
-        with replacing(target / name, size=path.stat().st_size) as part:
-            save_file({key: tensor.contiguous() for key, tensor in tensors.items()}, part, metadata={"format": "pt"})
-        weight_map |= dict.fromkeys(tensors, name)
-    for source in sources:
-        for path in source.glob("*"):
-            if path.suffix in (".json", ".jinja", ".model", ".txt") and "safetensors" not in path.name:
-                shutil.copy(path, target / path.name)
-    _write_index(target, weight_map)
-    _write_json(target / "config.json", config)
-    return target
 
 
 # --- other names of tensors ---------------------------------------------------------------------------------------
@@ -112,7 +137,7 @@ def rules(kind: str) -> list[tuple[str, str]]:
 
     kind: its model type and its architecture, with a blank between.
     """
-    table = pd.read_csv(ROOT / "data" / "tensor_names.csv", keep_default_na=False)
+    table = pd.read_csv(NAMES, keep_default_na=False)
     table = table[[re.fullmatch(which, kind) is not None for which in table["applies_to"]]]
     return list(zip(table["pattern"], table["replacement"], strict=True))
 
@@ -126,53 +151,6 @@ def _ordinary_name(name: str, kind: str) -> str:
 
 def _kind_of(config: dict) -> str:
     return f"{config.get('model_type')} {(config.get('architectures') or ['none'])[0]}"
-
-
-def needs_other_names(folder: Path, files: list[Path]) -> bool:
-    """Return whether tensors in a checkpoint's files have other names than transformers' own classes give them.
-
-    Return False for files that cannot be read; opening them reports the error.
-    """
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        kind = _kind_of(config)
-        if config.get("model_type") in CLASSIFIERS:
-            return True
-        for path in files:
-            with safe_open(path, "pt", backend="pread") as tensors:
-                if any(_ordinary_name(key, kind) != key for key in tensors.keys()):  # noqa: SIM118
-                    return True
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, SafetensorError):
-        pass
-    return False
-
-
-def rename(folder: Path, files: list[Path], target: Path) -> Path:
-    """Write a checkpoint under transformers' own names into `target`, unless it is there; return that folder.
-
-    files: its weights. InternLM2 computes as Llama does, with queries, keys and values in one tensor, and is read at a
-    token that is put after the conversation. Of Gemma-3 with pictures the part that reads text is written.
-    """
-    if (target / "config.json").is_file():
-        return target
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    kind, family = _kind_of(config), config["model_type"]
-
-    def change(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        parts = {part: tensor for name in tensors for part, tensor in _apart(name, tensors[name], config).items()}
-        return {new: tensor for name, tensor in parts.items() if (new := _ordinary_name(name, kind))}
-
-    written = config
-    if family in CLASSIFIERS:
-        model_type, architecture = CLASSIFIERS[family]
-        written = config | config.get("text_config", {})
-        written |= {"model_type": model_type, "num_labels": 1, "architectures": [architecture]}
-        for name in ("auto_map", "text_config", "vision_config"):
-            written.pop(name, None)
-    _write(target, files, change, (folder,), written)
-    if family == "internlm2":
-        _end_with_token(target, config["reward_token_id"])
-    return target
 
 
 def _apart(name: str, tensor: Tensor, config: dict) -> dict[str, Tensor]:
@@ -193,7 +171,7 @@ def _apart(name: str, tensor: Tensor, config: dict) -> dict[str, Tensor]:
 def _end_with_token(folder: Path, token_id: int) -> None:
     """Let a checkpoint's chat template end with this token, at which its rewards are read."""
     settings = folder / "tokenizer_config.json"
-    fields = json.loads(settings.read_text(encoding="utf-8"))
+    fields = read_json(settings)
     fields.pop("auto_map", None)  # a class of its repository, which is not run; tokenizer.json says the same
     _write_json(settings, fields | {"tokenizer_class": "PreTrainedTokenizerFast"})
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
@@ -212,59 +190,82 @@ def is_adapter(folder: Path) -> bool:
 
 
 def adapter_of(folder: Path) -> dict:
-    """Return the configuration of a LoRA adapter that can be merged. InputError, with the remedy, for any other."""
-    try:
-        adapter = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
-        base, rank = adapter["base_model_name_or_path"], int(adapter["r"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder}/adapter_config.json names no base model and rank; save it again") from error
-    unusual = [name for name, plain in PLAIN_LORA.items() if (adapter.get(name) or plain) != plain]
-    if unusual or not base or rank < 1:
+    """Return the configuration of a LoRA adapter that peft can merge. InputError, with the remedy, for any other."""
+    adapter = read_json(folder / "adapter_config.json", "save the adapter again")
+    unusual = [name for name, value in adapter.items() if value and name not in MERGED | UNUSED | {"init_lora_weights"}]
+    if adapter.get("init_lora_weights") not in START_VALUES:
+        unusual.append("init_lora_weights")
+    if adapter.get("peft_type") != "LORA":
+        unusual.insert(0, "peft_type")
+    unusual += [name for name, kind in NUMBERS.items() if not isinstance(adapter.get(name), kind)]
+    if unusual:
         raise InputError(
-            f"{folder} is an adapter with {unusual[0] if unusual else 'no base model'} set, which is not merged here; "
-            "merge it with peft (merge_and_unload, then save_pretrained)"
+            f"{folder} is an adapter with {unusual[0]} {adapter.get(unusual[0])!r}, which is not merged here; merge it "
+            "where it was trained (merge_and_unload, then save_pretrained)"
         )
+    if not isinstance(adapter.get("base_model_name_or_path"), str):
+        raise InputError(f"{folder}/adapter_config.json names no base model; write base_model_name_or_path there")
     return adapter
 
 
-def merge(folder: Path, base: Path, files: dict[str, Path], target: Path) -> Path:
-    """Write a LoRA adapter merged into its base as a checkpoint in `target`, unless it is there; return that folder.
+def merge(folder: Path, base: Path, target: Path) -> None:
+    """Write a LoRA adapter, merged by peft into its base, as a checkpoint in `target`.
 
-    W + scale B A, with scale = alpha / r, or alpha / sqrt(r) where the adapter says use_rslora (Hu et al. 2022,
-    section 4.1; Kalajdzievski 2023). files: which of the base's files holds each tensor.
+    InputError if peft does not take up every tensor of the adapter as it is, or if the merged model computes anything
+    else than base and adapter side by side do.
     """
-    adapter = adapter_of(folder)
-    if (target / "config.json").is_file():
-        return target
-    scale = adapter["lora_alpha"] / (math.sqrt(adapter["r"]) if adapter.get("use_rslora") else adapter["r"])
-    of_adapter = _tensors_of_adapter(folder)
-    pairs = {name.removesuffix(".lora_A.weight") for name in of_adapter if name.endswith(".lora_A.weight")}
-    if unknown := sorted({f"{name}.weight" for name in pairs} - files.keys()):
-        raise InputError(f"{folder} adapts {unknown[0]}, which {base} lacks; give the adapter's own base")
-    whole = {name: tensor for name, tensor in of_adapter.items() if ".lora_" not in name}  # the head, as a rule
-
-    def change(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        for name in pairs & {name.removesuffix(".weight") for name in tensors}:
-            weight = tensors[f"{name}.weight"]
-            low_rank = of_adapter[f"{name}.lora_B.weight"].float() @ of_adapter[f"{name}.lora_A.weight"].float()
-            tensors[f"{name}.weight"] = (weight.float() + scale * low_rank).to(weight.dtype)
-        return whole | {name: tensor for name, tensor in tensors.items() if name not in whole}
-
-    config = json.loads((base / "config.json").read_text(encoding="utf-8"))
-    if adapter.get("task_type") == "SEQ_CLS":
-        named = str((config.get("architectures") or ["none"])[0])
-        config |= {"architectures": [named.replace("ForCausalLM", "ForSequenceClassification")],
-                   "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}  # fmt: skip
-    return _write(target, sorted(set(files.values())), change, (base, folder), config)
-
-
-def _tensors_of_adapter(folder: Path) -> dict[str, Tensor]:
-    """Return an adapter's tensors, by the names of the base's parts. InputError if there are none."""
-    files = sorted(folder.glob("*.safetensors"))
+    adapter, config = adapter_of(folder), read_json(base / "config.json")
+    files = [path for end in ("safetensors", "bin") if (path := folder / f"adapter_model.{end}").is_file()][:1]
     if not files:
         raise InputError(f"{folder} holds an adapter's configuration but no weights; download it again")
-    tensors = {name: tensor for path in files for name, tensor in load_file(path).items()}
-    return {
-        name.removeprefix("base_model.model.").replace(".modules_to_save.", "."): tensor
-        for name, tensor in tensors.items()
-    }
+    stored = read_tensors(files[0])
+    own = {name.removeprefix("base_model.model."): tensor for name, tensor in stored.items() if ".lora_" not in name}
+    kind = TASKS.get(str(adapter.get("task_type")), AutoModelForCausalLM)
+    if kind is not AutoModelForCausalLM:
+        labels = next((len(tensor) for name, tensor in own.items() if name.endswith(HEADS)), 1)
+        config |= {"id2label": {str(i): f"LABEL_{i}" for i in range(labels)}, "label2id": {}, "num_labels": labels}
+    memory = f"{folder} is an adapter whose base, {base}, does not fit into memory in float32, as merging needs"
+    problem = f"{folder} is an adapter that peft does not merge into {base}"
+    remedy = "give the adapter's own base, or merge it where it was trained"
+    with enough_memory(line=f"{memory}; merge it on a larger machine"), refusing(problem, remedy):
+        merged, architecture = _merged(kind, folder, base, config, stored, set(own))
+        dtype = getattr(torch, config.get("dtype") or config.get("torch_dtype") or "float32")
+        tensors = {name: own[name] if name in own else tensor.to(dtype) for name, tensor in merged}
+    heads = [path for path in (folder / f"value_head.{end}" for end in ("safetensors", "bin")) if path.is_file()][:1]
+    _write(target, (tensors, *map(read_tensors, heads)), [base, folder])
+    _write_json(target / "config.json", config | {"architectures": [architecture]})
+
+
+def _merged(
+    kind: Any, folder: Path, base: Path, config: dict, stored: dict[str, Tensor], own: set[str]
+) -> tuple[Iterator[tuple[str, Tensor]], str]:
+    """Return the merged tensors by name, no two of which share memory, and the class that they are of.
+
+    own: names of tensors that the adapter holds whole. Any error is one line of `merge`.
+    """
+    import peft  # takes seconds
+
+    labels = {"num_labels": config["num_labels"]} if kind in TASKS.values() else {}
+    with quiet_transformers():
+        plain, report = kind.from_pretrained(
+            base, dtype=torch.float32, trust_remote_code=False, output_loading_info=True, ignore_mismatched_sizes=True,
+            **labels,
+        )  # fmt: skip
+    if left := {name for name in report["unexpected_keys"] if not name.startswith(("lm_head.", "embed_out."))}:
+        raise ValueError(f"the base's tensor {min(left)} is unknown to {type(plain).__name__}")
+    if lost := set(report["missing_keys"]) - own:
+        raise ValueError(f"the base lacks {min(lost)}")
+    with warnings.catch_warnings(action="ignore"):  # what it warns of is refused here
+        model = peft.PeftModel.from_pretrained(plain, folder).eval()
+    held = peft.get_peft_model_state_dict(model)
+    for name in stored.keys() | {name for name in held if ".lora_" in name}:
+        if not (name in stored and name in held and torch.equal(held[name].float(), stored[name].float())):
+            raise ValueError(f"it does not take up {name} as it is there")
+    ids = torch.arange(min(16, config["vocab_size"]))[None]  # (1, tokens)
+    with torch.no_grad():
+        side_by_side = model(input_ids=ids).logits
+        whole: PreTrainedModel = model.merge_and_unload()
+        if not torch.allclose(whole(input_ids=ids).logits, side_by_side, rtol=1e-3, atol=1e-3):
+            raise ValueError("the merged model computes something else")
+    unshared = {tensor.data_ptr(): (name, tensor) for name, tensor in reversed(whole.state_dict().items())}
+    return iter(unshared.values()), type(whole).__name__

@@ -29,7 +29,7 @@ class LanguageModel:
     """A loaded causal language model, in eval mode on `device`.
 
     - name: the name that the user gave
-    - revision: see checkpoints.Files
+    - revision: see files.Files
     - tuned: True puts prompts into the chat template (instruction-tuned), False into the plain frame (pretrained)
     """
 

@@ -20,7 +20,7 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, initializ
 
 from .. import InputError
 from . import checkpoints, hardware
-from .checkpoints import Files
+from .files import Files, open_tensors, refusing
 
 # Model types whose layers all do the same on the states of the one before, so that they can be run one by one.
 ARCHITECTURES = ("gemma2", "llama", "mistral", "qwen2", "qwen3")
@@ -152,8 +152,8 @@ class Layers:
         """Return a tensor, or these rows of it, in the dtype of the computation."""
         path, key = self.places[name]
         remedy = "see that it is there and whole, and run the same command again: it goes on from there"
-        gone = checkpoints.refusing(f"{path} cannot be read any more", remedy, (OSError, SafetensorError))
-        with gone, checkpoints.open_tensors(path) as file:
+        gone = refusing(f"{path} cannot be read any more", remedy, (OSError, SafetensorError))
+        with gone, open_tensors(path) as file:
             table = file.get_slice(key)
             held = table[:] if rows is None else torch.cat([table[row : row + 1] for row in rows.tolist()])
         self.files.refuse_changed(path)
@@ -204,6 +204,12 @@ def are_wanted(
     return bool(small)
 
 
+def shape_of(path: Path, key: str) -> tuple[int, ...]:
+    """Return the shape of the tensor of that name in a safetensors file."""
+    with open_tensors(path) as tensors:
+        return tuple(tensors.get_slice(key).get_shape())
+
+
 def open_layers(
     files: Files, config: PreTrainedConfig, keys: dict[str, Path], dtype: str, attention: str, device: str
 ) -> tuple[PreTrainedModel, Layers]:
@@ -216,7 +222,7 @@ def open_layers(
     prefix = f"{skeleton.base_model_prefix}."
     expected = {name: tuple(tensor.shape) for name, tensor in skeleton.state_dict().items()}
     places = {key.removeprefix(prefix): (path, key) for key, path in keys.items() if key.startswith(prefix)}
-    shapes = {name: checkpoints.shape_of(*places[name]) for name in expected.keys() & places.keys()}
+    shapes = {name: shape_of(*places[name]) for name in expected.keys() & places.keys()}
     report = {
         "missing_keys": expected.keys() - places.keys(),
         "mismatched_keys": [name for name in shapes if shapes[name] != expected[name]],

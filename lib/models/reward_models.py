@@ -24,8 +24,8 @@ from transformers import (
 from .. import InputError
 from ..tables import registry
 from . import checkpoints, conversations, layers, tokenizers
-from .checkpoints import Files
 from .conversations import Conversation, Inputs, OpenedTurn
+from .files import Files, read_tensor, refusing, tensor_files
 from .heads import FAMILIES, Head, UncertaintyHead, family_of, new_head, own_name, tensors_of_head
 from .layers import Layers
 
@@ -173,7 +173,7 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
     entry = find(name)
     files = checkpoints.open_files(entry["hub_id"], options.revision or entry["revision"])
     folder = files.folder
-    config, keys = checkpoints.config_of(folder), checkpoints.tensor_files(folder)
+    config, keys = checkpoints.config_of(folder), tensor_files(folder)
     device = checkpoints.device_for(options.device)
     dtype = checkpoints.dtype_for(options.dtype or entry["dtype"], device, config)
     head_name = options.head or head_name_of(config, set(keys))
@@ -270,7 +270,7 @@ def tokenizer_for(
     tokenizer = tokenizers.tokenizer_of(folder)
     if template is not None:
         unread = f"the chat template {template} cannot be read"
-        with checkpoints.refusing(unread, "give a text file (jinja)", (OSError, ValueError)):
+        with refusing(unread, "give a text file (jinja)", (OSError, ValueError)):
             tokenizer.chat_template = Path(template).read_text(encoding="utf-8")
     if head_name == "classifier" and tokenizer.pad_token_id is None:
         raise InputError(f"{folder}: the tokenizer has no pad token, which an encoder needs; name one in its config")
@@ -345,7 +345,7 @@ def load_head(
     label: which output of a linear head with several is the reward.
     """
     names = {own_name(head_name, key): key for key in keys if not key.endswith("num_batches_tracked")}
-    tensors = {name: checkpoints.read_tensor(keys[key], key).float() for name, key in names.items()}
+    tensors = {name: read_tensor(keys[key], key).float() for name, key in names.items()}
     with checkpoints.built_from(folder):
         head = new_head(head_name, config, {name: tensor.shape for name, tensor in tensors.items()})
     expected = {k: v for k, v in head.state_dict().items() if not k.endswith("num_batches_tracked")}

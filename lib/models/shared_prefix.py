@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from transformers import AttentionInterface, DynamicCache, PreTrainedModel
 
-from .checkpoints import refusing
 from .conversations import Inputs
+from .files import refusing
 from .reward_models import RewardModel
 
 

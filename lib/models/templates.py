@@ -1,39 +1,38 @@
 """Chat templates: programs that come with a checkpoint, rendered on one fixed day and within limits.
 
 A template is written by strangers. The sandbox of transformers keeps it from files and from Python. Here a child
-process renders it. This process knows one day only, and is ended if it takes too much time or memory. Every failure
-becomes one line. `python -m lib.models.templates` is that child.
+process renders it. This process knows one day only, has nothing random, and is ended if it takes too much time or
+memory. A template cannot print an object (a function, an iterator), whose text would hold an address that is another
+one in each process. Every failure becomes one line. `python -m lib.models.templates` is that child.
 """
 
 import contextlib
 import datetime
-import hashlib
+import functools
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import threading
 import weakref
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import jinja2
-from jinja2 import nodes
+from jinja2.runtime import Macro, Undefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import chat_template_utils
 
-from .. import ROOT, InputError
-from ..io import replacing
+from .. import InputError
 
 DAY = datetime.datetime(2024, 7, 26)  # as conversations.DATE: the day that a template takes for today
 SECONDS = 30  # that one call may take, for all of its conversations
 LONGEST = 50_000  # characters that a template may add to a conversation
 MEMORY = 1 << 30  # bytes that a child may take on top of what it starts with
-TIMES = 16  # that a conversation is rendered in each of two processes, so that a rare difference shows
-ADDRESS = re.compile(r" at 0x[0-9a-f]{6}")  # of an object in memory, as Python prints it
+RANDOM = ("random", "lipsum")  # a filter and a function of jinja that draw at random
 
 Turns = list[dict[str, str]]
 
@@ -41,11 +40,10 @@ Turns = list[dict[str, str]]
 def confine(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
     """Return the same tokenizer. Its apply_chat_template then renders to text only, on one fixed day and within limits.
 
-    The text is the one that transformers gives. Raises InputError, in one line, if the template fails or takes more
-    than SECONDS. It also does if the template writes more than LONGEST characters around a conversation, or other text
-    in each process.
+    The text is the one that transformers gives. Raises InputError, in one line, if the template fails, takes more than
+    SECONDS, writes more than LONGEST characters around a conversation, draws at random, or prints an object.
     """
-    tokenizer.apply_chat_template = partial(_apply, tokenizer)
+    tokenizer.apply_chat_template = functools.partial(_apply, tokenizer)
     return tokenizer
 
 
@@ -55,9 +53,9 @@ def _apply(
     conversations = [conversation] if isinstance(conversation[0], dict) else conversation
     try:
         template = tokenizer.get_chat_template()
-        variables = tokenizer.special_tokens_map | options
-        _refuse_unsteady(template, conversations[:4], variables)
-        texts = _child().render(template, conversations, variables)
+        texts = _child().render(template, conversations, tokenizer.special_tokens_map | options)
+    except OSError as error:  # such as too many open files
+        raise InputError(f"no process can be started to render a chat template: {error.strerror}") from error
     except Exception as error:  # a tokenizer may hold several templates, of which none is the usual one
         raise InputError(
             f"the chat template of {tokenizer.name_or_path} {_problem(error)}; give another one"
@@ -71,33 +69,6 @@ def _problem(error: Exception) -> str:
     message = " ".join(str(error).split())[:150]
     is_said = isinstance(error, jinja2.TemplateError) and message
     return f"fails ({message})" if is_said else f"fails ({type(error).__name__}: {message})"
-
-
-# --- which templates write the same in every process ----------------------------------------------------------------
-
-_STEADY: set[str] = set()  # hashes of templates, and of what they may use, that this process knows to be steady
-
-
-def _refuse_unsteady(template: str, conversations: list[Turns], variables: dict) -> None:
-    """Raise InputError if the template draws at random, or if two processes render the conversations differently.
-
-    The second process is started once for each template; that it agreed is kept in data/cache.
-    """
-    key = hashlib.sha256(json.dumps([template, variables], sort_keys=True).encode()).hexdigest()
-    mark = ROOT / "data" / "cache" / "templates" / key
-    if key not in _STEADY and not mark.is_file():
-        with contextlib.suppress(jinja2.TemplateError, RecursionError):  # rendering says what is wrong with it
-            tree = jinja2.Environment(extensions=["jinja2.ext.loopcontrols"]).parse(template)
-            names = {node.name for node in tree.find_all((nodes.Filter, nodes.Name))}  # type: ignore[attr-defined]
-            if names & {"random", "lipsum"}:
-                raise InputError("draws at random, so that each rendering is another text")
-        several = conversations * TIMES
-        first, second = (_child(which).render(template, several, variables) for which in ("first", "second"))
-        if first != second:
-            raise InputError("gives another text in another process")
-        with contextlib.suppress(InputError), replacing(mark, durable=False) as part:
-            part.touch()
-    _STEADY.add(key)
 
 
 # --- the child process ----------------------------------------------------------------------------------------------
@@ -154,24 +125,87 @@ def _end(process: subprocess.Popen) -> None:
             pipe.close()  # type: ignore[union-attr]  # both are pipes
 
 
-# By the process that started it, since a fork must not talk to its parent's, and by what it is for.
-_children: dict[tuple[int, str], Child] = {}
+_children: dict[int, Child] = {}  # by the process that started it, since a fork must not talk to its parent's
 
 
-def _child(which: str = "first") -> Child:
-    """Return a child of this process; start a new one if it has ended."""
-    child = _children.get((os.getpid(), which))
+def _child() -> Child:
+    """Return the child of this process; start a new one if it has ended."""
+    child = _children.get(os.getpid())
     if child is None or child.process.poll() is not None:
-        child = _children[os.getpid(), which] = Child()
+        child = _children[os.getpid()] = Child()
     return child
 
 
 # --- in the child -----------------------------------------------------------------------------------------------------
 
 
+class _Object:
+    """A function, an iterator or another object in a template, which has no text of its own."""
+
+    def __init__(self, held: Any):
+        self.held = held
+
+    def __repr__(self) -> str:
+        raise InputError("prints an object, whose text is another one in each process")
+
+
+class _Function(_Object):
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return _without_text(self.held(*given, **named))
+
+
+class _Iterator(_Object):
+    def __iter__(self) -> "_Iterator":
+        return self
+
+    def __next__(self) -> Any:
+        return next(self.held)
+
+
+def _without_text(value: Any) -> Any:
+    """Return a value of a template, wrapped if Python would print its address; data and macros stay as they are."""
+    if isinstance(value, _Object | Macro | Undefined):
+        return value
+    if callable(value):
+        return _Function(value)
+    if isinstance(value, Iterator):
+        return _Iterator(value)
+    return _Object(value) if type(value).__repr__ is object.__repr__ else value
+
+
+def _held(value: Any) -> Any:
+    return value.held if isinstance(value, _Object) else value
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    """The sandbox of transformers, on the day DAY, without chance, in which objects have no text."""
+
+    def from_string(self, source: Any, *given: Any, **named: Any) -> Any:
+        def without_text(function: Callable) -> Callable:
+            return functools.wraps(function)(lambda *given, **named: _without_text(function(*given, **named)))
+
+        for name in RANDOM:
+            self.globals.pop(name, None)
+            self.filters.pop(name, None)
+        self.globals |= {"strftime_now": DAY.strftime}
+        self.globals = {name: _without_text(value) for name, value in self.globals.items()}
+        self.filters = {name: without_text(function) for name, function in self.filters.items()}
+        return super().from_string(source, *given, **named)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        return _without_text(super().getattr(_held(obj), attribute))
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        return _without_text(super().getitem(_held(obj), argument))
+
+    def call(__self, __context: Any, __obj: Any, *given: Any, **named: Any) -> Any:  # noqa: N805  # as in jinja2
+        return _without_text(super().call(__context, _held(__obj), *given, **named))
+
+
 def _serve() -> None:
     """Render what each line of JSON on standard input asks for, until standard input ends."""
     answers, sys.stdout = sys.stdout, sys.stderr
+    chat_template_utils.ImmutableSandboxedEnvironment = _Environment
     _limit_memory()
     for line in sys.stdin:
         answer: dict = {}
@@ -186,17 +220,10 @@ def _serve() -> None:
 
 
 def _render(template: str, conversations: list[Turns], variables: dict) -> list[str]:
-    """Return the conversations as text, as transformers renders them on the day DAY.
-
-    variables: what the template may use besides the conversation. InputError for a text that is too long.
-    """
-    chat_template_utils._compile_jinja_template(template).environment.globals["strftime_now"] = DAY.strftime
+    """Return the conversations as text, as transformers renders them. InputError for a text that is too long."""
     texts = list(chat_template_utils.render_jinja_template(conversations, chat_template=template, **variables)[0])
     for turns, text in zip(conversations, texts, strict=True):
-        parts = [part for turn in turns for part in turn.values()]
-        characters = sum(map(len, parts))
-        if ADDRESS.search(text) and not any(map(ADDRESS.search, parts)):
-            raise InputError("writes the address of an object, which is another one in each process")
+        characters = sum(len(part) for turn in turns for part in turn.values())
         if len(text) > characters + LONGEST:
             raise InputError(f"writes {len(text):,} characters around a conversation of {characters:,}")
     return texts

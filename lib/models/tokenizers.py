@@ -7,13 +7,14 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
+from tokenizers import Tokenizer, models
 from tqdm import tqdm
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from .. import InputError
 from . import templates
-from .checkpoints import first_line, refusing
+from .files import first_line, refusing
 
 MOST_GROWTH = 1000  # times that a tokenizer may make a text longer before it cuts it
 
@@ -55,9 +56,9 @@ def _refuse_growing_texts(file: Path) -> None:
     """
     try:
         state = json.loads(file.read_text(encoding="utf-8"))
-        growths = {part: _growth(state[part]) for part in ("normalizer", "pre_tokenizer", "decoder") if state.get(part)}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        return  # there is none, or it is refused when it is opened
+        growths = {part: _growth(list(_steps(state.get(part)))) for part in ("normalizer", "decoder")}
+    except Exception:  # there is none, or it is refused when it is opened
+        return
     for part, growth in growths.items():
         if growth > MOST_GROWTH:
             raise InputError(
@@ -66,23 +67,55 @@ def _refuse_growing_texts(file: Path) -> None:
             )
 
 
-def _growth(step: dict | list) -> int:
-    """Return a bound on how many characters a step, or a list of steps, makes of one."""
-    if isinstance(step, list):
-        return math.prod(map(_growth, step))
-    growth = math.prod(_growth(inside) for inside in step.values() if isinstance(inside, list | dict))
-    kind, pattern = step.get("type"), step.get("pattern")
-    if kind == "Replace":
-        # What a regular expression matches may be empty, and is then found between any two characters.
-        literal = len(pattern.get("String", "")) if isinstance(pattern, dict) else 0
-        return growth * max(1, math.ceil(len(step["content"]) / literal) if literal else 1 + len(step["content"]))
-    if kind == "Prepend":
-        return growth * (1 + len(step["prepend"]))
-    if kind == "Precompiled":  # a trie, and the texts that it leads to, each ended by a zero
+def _steps(part: dict | list | None) -> Iterator[dict]:
+    """Yield the steps of a normalizer or decoder, in order, out of sequences of any depth."""
+    for step in part if isinstance(part, list) else [part or {}]:
+        inside = [value for name, value in step.items() if name in ("normalizers", "decoders")]
+        if inside:
+            yield from _steps(inside[0])
+        elif step:
+            yield step
+
+
+def _growth(steps: list[dict]) -> int:
+    """Return a bound on how many characters these steps make of one.
+
+    A character stays until a step writes another text for it. What the later steps make of this text is computed, on
+    two copies of it, so that a step that matches across the two also counts. The bound is the sum over all steps, as a
+    step that matches no characters can write its text beside any other.
+    """
+    growth = 1
+    for number, step in enumerate(steps):
+        written, matched = _written(step)
+        text = 2 * written
+        for later in steps[number + 1 :]:
+            if len(text) > 2 * MOST_GROWTH * matched or len(_written(later)[0]) > MOST_GROWTH * _written(later)[1]:
+                break  # either is too much
+            text = _normalised(later, text)
+        growth += math.ceil(len(text) / (2 * matched))
+    return growth
+
+
+def _written(step: dict) -> tuple[str, int]:
+    """Return the text that a step writes, the longest if there are several, and how many characters it replaces."""
+    if step["type"] == "Replace":
+        return step["content"], max(1, len(step["pattern"].get("String", "")))
+    if step["type"] == "Prepend":
+        return step["prepend"], 1
+    if step["type"] == "Precompiled":  # a trie, and the texts that it leads to, each ended by a zero
         table = base64.b64decode(step["precompiled_charsmap"] or "")
         texts = table[4 + int.from_bytes(table[:4], "little") :].split(b"\0")
-        return growth * max(1, *map(len, texts))
-    return growth
+        return max(texts, key=len).decode(errors="replace"), 1
+    return "", 1
+
+
+def _normalised(step: dict, text: str) -> str:
+    """Return the text as a step makes it. A step of a decoder that replaces is the same; others change no text here."""
+    state = json.loads(Tokenizer(models.BPE()).to_str()) | {"normalizer": step}
+    try:
+        return Tokenizer.from_str(json.dumps(state)).normalizer.normalize_str(text)
+    except Exception:  # it is a step of decoders only, or damaged, which is told when the tokenizer is opened
+        return text
 
 
 def refuse_larger_tokenizer(folder: Path, tokenizer: PreTrainedTokenizerBase, rows: int) -> None:

@@ -113,6 +113,7 @@ GROWING = {
     "by regular expressions": several(*[replace("[a-z]", "abcdefghij", "Regex")] * 4),
     "between any two characters": replace("", "x" * 2000, "Regex"),
     "sequences in sequences": several(several(replace("a", "a" * 50)), several(several(replace("a", "a" * 50)))),
+    "a doubling across two copies": several(replace("o", "ab"), *[replace("ba", "bababa")] * 20),
     "put before": {"type": "Prepend", "prepend": "x" * 10**6},
     "by a table": precompiled(5000),
 }
@@ -122,6 +123,8 @@ NOT_GROWING = {
     "a word for a character": replace("%", "percent"),
     "as long as the pattern": replace("z" * 5000, "y" * 5000),
     "a table": precompiled(33),
+    "seven kinds of blanks": several(*[replace(blank, "   ") for blank in "\u00a0\u2003\u3000\u202f\u205f\t\v"]),
+    "seven times runs of blanks": several(*[replace("[\u2003\u2009]+", "   ", "Regex")] * 7),
     "a few": several(replace("``", '"'), {"type": "Prepend", "prepend": "_"}, {"type": "NFKC"}, {"type": "Lowercase"}),
 }
 
@@ -140,11 +143,10 @@ def test_a_tokenizer_that_may_make_a_text_a_thousand_times_as_long_is_refused_at
 @pytest.mark.parametrize("name", NOT_GROWING)
 def test_a_normalizer_that_lets_texts_grow_a_little_is_not(spoiled, name):
     folder = spoiled("tokenizer.json", normalizer=NOT_GROWING[name])
-    file = json.loads((folder / "tokenizer.json").read_text())
-    assert tokenizers._growth(file["normalizer"]) <= tokenizers.MOST_GROWTH
-    if name != "a table":  # the real ones also hold what leads to their texts
-        text = AutoTokenizer.from_pretrained(folder)(PROMPT)["input_ids"]
-        assert tokenizers.tokenizer_of(folder)(PROMPT)["input_ids"] == text
+    if name == "a table":  # the real ones also hold what leads to their texts, without which it cannot be opened
+        return refused(folder, "no tokenizer that transformers can open")
+    text = AutoTokenizer.from_pretrained(folder)(PROMPT)["input_ids"]
+    assert tokenizers.tokenizer_of(folder)(PROMPT)["input_ids"] == text
 
 
 # --- configurations -------------------------------------------------------------------------------------------------

@@ -1,20 +1,22 @@
 """Families of reward models: each as it stores its head, against its formula written out; converted formats."""
 
 import json
-import shutil
+import warnings
 
 import numpy as np
 import oracle
 import pandas as pd
+import peft
 import pytest
 import tiny
 import torch
 import transformers
+from conftest import refusal_of
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from lib import ROOT, InputError
-from lib.models import checkpoints, formats, reward_models
+from lib.models import checkpoints, reward_models
 from lib.scoring import engine
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -166,10 +168,7 @@ def pickled(shards: int):
 
 
 def adapter(folder):
-    base = tiny.make_checkpoint(folder.with_name("base"), "linear_llama")
-    merged = make_adapter(folder, base)
-    tiny.write_weights(expected := shutil.copytree(base, folder.with_name("expected")), merged)
-    return folder, oracle.own_logits(expected, PROMPT, REPLIES)[:, 0]
+    return folder, make_adapter(folder, tiny.make_checkpoint(folder.with_name("base"), "linear_llama"))
 
 
 def with_bias(folder):
@@ -316,12 +315,19 @@ def _pickled(name: str) -> str:
 
 
 @pytest.mark.parametrize("shards", [1, 2])
-def test_pickled_weights_are_read_and_give_the_same_rewards(shards, tmp_path, capsys):
-    folder = tiny.make_checkpoint(tmp_path, "linear_llama", shards=shards)
-    expected = rewards(folder)
+def test_pickled_weights_are_converted_once_and_again_if_they_or_the_code_change(shards, tmp_path, capsys, monkeypatch):
+    folder = tiny.make_checkpoint(tmp_path / "model", "linear_llama", shards=shards)
+    before, expected = set(folder.iterdir()), rewards(folder)
     pickle_weights(folder)
-    assert rewards(folder).tolist() == expected.tolist() and "were pickled" in capsys.readouterr().out
-    assert rewards(folder).tolist() == expected.tolist() and "were pickled" not in capsys.readouterr().out  # once
+    for told in (True, False):
+        assert rewards(folder).tolist() == expected.tolist() and ("pickled" in "".join(capsys.readouterr())) == told
+    file = sorted(folder.glob("*.bin"))[0]
+    torch.save({name: 1.5 * tensor for name, tensor in torch.load(file).items()}, file)
+    saved_anew = rewards(folder)
+    assert np.abs(saved_anew - expected).max() > 0.1 and "pickled" in "".join(capsys.readouterr())
+    monkeypatch.setattr(checkpoints, "hash_of_code", lambda paths: "other code")
+    assert rewards(folder).tolist() == saved_anew.tolist() and "pickled" in "".join(capsys.readouterr())
+    assert not list(folder.glob("*.safetensors")) and len(set(folder.iterdir())) == len(before)
 
 
 def test_a_head_beside_pickled_weights_and_a_conversion_that_was_stopped_are_read(tmp_path):
@@ -330,13 +336,18 @@ def test_a_head_beside_pickled_weights_and_a_conversion_that_was_stopped_are_rea
     pickle_weights(folder)
     assert {path.name for path in folder.glob("*.bin")} == {"pytorch_model.bin", "value_head.bin"}
     assert rewards(folder).tolist() == expected.tolist()
-    shards = tiny.make_checkpoint(tmp_path / "shards", "linear_llama", shards=2)
-    expected = rewards(shards)
-    pickle_weights(shards)
-    formats.unpickle(shards)
-    (shards / "model-00002-of-00002.safetensors").unlink()
-    (shards / "model.safetensors.index.json").unlink()  # it is written last
-    assert rewards(shards).tolist() == expected.tolist()
+    (converted,) = (tmp_path / "data" / "cache" / "converted").iterdir()
+    (converted / "config.json").unlink()  # it is written last
+    next(converted.glob("*.safetensors")).write_bytes(b"torn")
+    assert rewards(folder).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("content", [{1: torch.ones(2)}, {"a": 3}, {"model": {"a": torch.ones(2)}}, [1], 3], ids=str)
+def test_a_pickle_that_holds_no_named_tensors_is_one_line(content, tmp_path):
+    folder = tiny.make_checkpoint(tmp_path, "linear_llama")
+    (folder / "model.safetensors").unlink()
+    torch.save(content, folder / "pytorch_model.bin")
+    refusal_of(lambda: rewards(folder), "pytorch_model.bin cannot be read as weights alone")
 
 
 class Harmful:
@@ -358,69 +369,119 @@ def test_a_pickle_with_code_is_refused_and_not_run(tmp_path):
     assert not (tmp_path / "ran").exists() and not list(folder.glob("*.safetensors"))
 
 
-def make_adapter(folder, base, **fields) -> dict:
-    """A LoRA adapter of a reward model, as peft writes it; returns the tensors that the merged model should have."""
-    folder.mkdir()
-    generator, merged, adapter = torch.Generator().manual_seed(9), dict(load_file(base / "model.safetensors")), {}
-    scale = 16 / (4**0.5 if fields.get("use_rslora") else 4)
-    for name in [name for name in merged if name.endswith(("q_proj.weight", "down_proj.weight"))]:
-        rows, columns = merged[name].shape
-        low, high = torch.randn(4, columns, generator=generator), torch.randn(rows, 4, generator=generator) / 50
-        part = f"base_model.model.{name.removesuffix('.weight')}"
-        adapter |= {f"{part}.lora_A.weight": low, f"{part}.lora_B.weight": high}
-        merged[name] = merged[name] + scale * sum(torch.outer(high[:, i], low[i]) for i in range(4))
-    merged["score.weight"] = adapter["base_model.model.score.weight"] = torch.randn(1, 32, generator=generator)
-    save_file(adapter, folder / "adapter_model.safetensors")
-    config = {"peft_type": "LORA", "task_type": "SEQ_CLS", "base_model_name_or_path": str(base), "r": 4,
-              "lora_alpha": 16, "bias": "none", "use_dora": False} | fields  # fmt: skip
-    (folder / "adapter_config.json").write_text(json.dumps(config))
-    return merged
+def make_adapter(folder, base, **fields) -> np.ndarray:
+    """Write a LoRA adapter as peft does; return the rewards of REPLIES by base and adapter side by side."""
+    settings = {"r": 4, "lora_alpha": 16, "target_modules": ["q_proj", "down_proj"]} | fields
+    with torch.random.fork_rng(), warnings.catch_warnings(action="ignore"):
+        torch.manual_seed(1)
+        plain = transformers.AutoModelForSequenceClassification.from_pretrained(base, num_labels=1)
+        model = peft.get_peft_model(plain, peft.LoraConfig(task_type="SEQ_CLS", **settings)).eval()
+        for parameter in (parameter for parameter in model.parameters() if parameter.requires_grad):
+            parameter.data += torch.randn(parameter.shape) / 8
+        model.save_pretrained(folder)
+    ids = oracle.input_ids(AutoTokenizer.from_pretrained(base), PROMPT, REPLIES)
+    with torch.no_grad():
+        return np.array([model(input_ids=torch.tensor([row])).logits.item() for row in ids])
 
 
-@pytest.mark.parametrize("fields", [{}, {"use_rslora": True}], ids=["lora", "rslora"])
-@pytest.mark.parametrize("shards", [1, 2])
-def test_an_adapter_is_merged_into_its_base(shards, fields, tmp_path):
-    base = tiny.make_checkpoint(tmp_path / "base", "linear_llama", architectures=["LlamaForCausalLM"])
-    merged = make_adapter(tmp_path / "adapter", base, **fields)
-    expected = shutil.copytree(base, tmp_path / "expected")
-    tiny.write_weights(expected, merged)
-    tensors = load_file(base / "model.safetensors")
-    del tensors["score.weight"]  # the base is a language model
-    (base / "model.safetensors").unlink()
-    tiny.write_weights(base, tensors, shards)
-    config = json.loads((expected / "config.json").read_text())
-    (expected / "config.json").write_text(json.dumps(config | {"architectures": ["LlamaForSequenceClassification"]}))
-    np.testing.assert_allclose(rewards(tmp_path / "adapter"), rewards(expected), rtol=0, atol=1e-4)
-    (written,) = (tmp_path / "data" / "cache" / "merged").iterdir()
-    assert {name: tensor.shape for name, tensor in merged.items()} == {
-        name: tensor.shape for name, tensor in oracle.read_tensors(written).items()
-    }
+MERGED = {
+    "lora": {},
+    "rslora": {"use_rslora": True},
+    "other ranks": {"rank_pattern": {"q_proj": 2}, "alpha_pattern": {"down_proj": 3}},
+    "magnitudes": {"use_dora": True},
+    "biases": {"bias": "all"},
+    "the embedding table": {"target_modules": ["embed_tokens", "v_proj"]},
+    "a norm of its own": {"modules_to_save": ["score", "norm"]},
+    "some layers": {"layers_to_transform": [1]},
+    "a pattern": {"target_modules": r".*[12]\.self_attn\.(q|v)_proj"},
+}
 
 
-@pytest.mark.parametrize(
-    "fields, words",
-    [({"use_dora": True}, "use_dora"), ({"peft_type": "PREFIX_TUNING"}, "peft_type"), ({"r": None}, "rank"),
-     ({"bias": "all"}, "bias"), ({"rank_pattern": {"q_proj": 8}}, "rank_pattern")],
-)  # fmt: skip
-def test_adapters_that_are_not_merged_here_are_refused_with_the_way(fields, words, tmp_path):
+@pytest.mark.parametrize("name", MERGED)
+def test_an_adapter_is_merged_into_its_base(name, tmp_path):
+    base = tiny.make_checkpoint(tmp_path / "base", "linear_llama", shards=2 if name == "lora" else 1)
+    expected = make_adapter(tmp_path / "adapter", base, **MERGED[name])
+    assert np.abs(expected - rewards(base)).max() > 0.1
+    np.testing.assert_allclose(rewards(tmp_path / "adapter"), expected, rtol=0, atol=1e-4)
+
+
+def test_an_adapter_of_a_language_model_brings_the_head_and_may_be_pickled(tmp_path):
     base = tiny.make_checkpoint(tmp_path / "base", "linear_llama")
-    make_adapter(tmp_path / "adapter", base, **fields)
-    with pytest.raises(InputError, match=f"(?s)adapter.*{words}"):
-        reward_models.load(tmp_path / "adapter", device="cpu")
+    expected = make_adapter(tmp_path / "adapter", base)
+    tensors = load_file(base / "model.safetensors")
+    del tensors["score.weight"]
+    tiny.write_weights(base, tensors)
+    edit(base / "config.json", architectures=["LlamaForCausalLM"])
+    np.testing.assert_allclose(rewards(tmp_path / "adapter"), expected, rtol=0, atol=1e-4)
+    file = tmp_path / "adapter" / "adapter_model.safetensors"
+    torch.save(load_file(file), file.with_suffix(".bin"))
+    file.unlink()
+    np.testing.assert_allclose(rewards(tmp_path / "adapter"), expected, rtol=0, atol=1e-4)
+
+
+def edit(file, **fields):
+    file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+
+
+def of_tensors(change):
+    """Returns what changes an adapter's tensors: change(name, tensor) gives the new pair, or None to leave it out."""
+
+    def spoil(folder):
+        file = folder / "adapter_model.safetensors"
+        pairs = [pair for name, tensor in load_file(file).items() if (pair := change(name, tensor))]
+        save_file({name: tensor.contiguous() for name, tensor in pairs}, file)
+
+    return spoil
+
+
+def of_config(**fields):
+    return lambda folder: edit(folder / "adapter_config.json", **fields)
+
+
+NOT_MERGED = {  # options of peft, what is changed afterwards, and words of the line
+    "PiSSA": ({"init_lora_weights": "pissa"}, None, "init_lora_weights 'pissa'"),
+    "OLoRA": ({"init_lora_weights": "olora"}, None, "init_lora_weights"),
+    "single tokens": ({"trainable_token_indices": [3, 4]}, None, "trainable_token_indices"),
+    "a bias that the base lacks": ({"lora_bias": True}, None, "lora_bias"),
+    "names of a running model": (
+        {}, of_tensors(lambda n, t: (n.replace("lora_A.weight", "lora_A.default.weight"), t)), "does not take up"),
+    "tensors of another rank": ({}, of_tensors(lambda n, t: (n, t[:2] if "lora_A" in n else t)), "does not merge"),
+    "half of a pair": ({}, of_tensors(lambda n, t: None if "0.mlp.down_proj.lora_B" in n else (n, t)), "take up"),
+    "no head": ({}, of_tensors(lambda n, t: None if "score" in n else (n, t)), "score.weight"),
+    "a module that is not adapted": (
+        {}, of_tensors(lambda n, t: (n.replace("0.self_attn.q_proj", "0.self_attn.o_proj"), t)), "take up"),
+    "magnitudes that are not there": ({}, of_config(use_dora=True), "magnitude"),
+    "another kind": ({}, of_config(peft_type="IA3"), "peft_type 'IA3'"),
+    "an unknown field": ({}, of_config(twist=0.5), "twist 0.5"),
+    "no rank": ({}, of_config(r=None), "r None"),
+    "a rank in words": ({}, of_config(r="four"), "r 'four'"),
+    "no scale": ({}, of_config(lora_alpha=float("nan")), "computes something else"),
+    "no targets": ({}, of_config(target_modules=3), "does not merge"),
+    "no base": ({}, of_config(base_model_name_or_path=None), "names no base model"),
+    "no object": ({}, lambda folder: (folder / "adapter_config.json").write_text("[]"), "adapter_config.json"),
+    "deep": ({}, lambda folder: (folder / "adapter_config.json").write_text("[" * 10**5), "adapter_config.json"),
+    "no weights": ({}, lambda folder: (folder / "adapter_model.safetensors").unlink(), "no weights"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_MERGED)
+def test_an_adapter_that_is_not_merged_as_it_is_there_is_refused(name, tmp_path):
+    options, spoil, words = NOT_MERGED[name]
+    make_adapter(tmp_path / "adapter", tiny.make_checkpoint(tmp_path / "base", "linear_llama"), **options)
+    if spoil:
+        spoil(tmp_path / "adapter")
+    refusal_of(lambda: rewards(tmp_path / "adapter"), "adapter", words)
 
 
 def test_an_adapter_of_another_base_is_refused(tmp_path):
     base = tiny.make_checkpoint(tmp_path / "base", "linear_llama")
     make_adapter(tmp_path / "adapter", base)
-    tensors = load_file(base / "model.safetensors")
-    del tensors["model.layers.2.mlp.down_proj.weight"]
-    tiny.write_weights(base, tensors)
-    with pytest.raises(InputError, match="down_proj.*lacks.*own base"):
-        reward_models.load(tmp_path / "adapter", device="cpu")
+    tiny.make_checkpoint(base, "linear_gemma2")
+    refusal_of(lambda: rewards(tmp_path / "adapter"), "own base")
 
 
 def test_a_plain_folder_is_left_as_it_is(tmp_path):
-    folder = tiny.make_checkpoint(tmp_path, "linear_llama")
+    folder = tiny.make_checkpoint(tmp_path / "model", "linear_llama")
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    formats.unpickle(folder)
-    assert not formats.is_adapter(folder) and before == {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert checkpoints.open_files(str(folder), "").folder == folder
+    assert before == {path: path.stat().st_mtime_ns for path in folder.iterdir()}

@@ -164,6 +164,13 @@ UNSTEADY = {
     "lipsum": "lipsum(n=1)",
     "lipsum, its length": "(lipsum(n=1) | length)",
     "random in a macro": None,
+    "one bit of an address": "('x' if (strftime_now | string)[-5] in '02468ace' else 'y')",
+    "one bit of an address, by format": "('x' if ('%s' % range)[-4] in '02468ace' else 'y')",
+    "one bit, computed from constants": "('x' if ('abc'.upper ~ '')[-3] in '02468ace' else 'y')",
+    "a subscript that is a method": "message['content']['upper']",
+    "a method in a list": "([message.keys] | string | length)",
+    "an iterator": "([1, 2] | reverse)",
+    "a block": "self.x",
 }
 STEADY = {
     "the word random": "' random lipsum '",
@@ -173,6 +180,9 @@ STEADY = {
     "a fixed choice": "([3, 1, 2] | sort | first)",
     "the day": "strftime_now('%Y')[:2]",
     "a cycler's turn": "cycler('a', 'b').next()",
+    "what loops and macros print": "loop ~ self",
+    "methods that are called": "message.items() | list ~ '{}'.format(range(3)) ~ dict(a=1) ~ dict.fromkeys('a')",
+    "a test": "(strftime_now is callable)",
 }
 
 
@@ -188,7 +198,7 @@ def with_addition(expression):
 def test_a_template_that_writes_something_else_in_each_process_is_refused(tmp_path, name):
     source = with_addition(UNSTEADY[name])
     refused(source)
-    with pytest.raises(InputError, match="the chat template of .*(another process|in each process|at random)"):
+    with pytest.raises(InputError, match="the chat template of .*(in each process|random|lipsum)"):
         load(str(tiny.make_checkpoint(tmp_path, "linear_llama", template=source)), device="cpu")
 
 
@@ -204,22 +214,10 @@ def test_an_address_that_is_written_for_one_reply_only_is_refused():
     source = LLAMA.replace(TAIL, f"{TAIL} ~ (raise_exception if message['content'] == 'war' else '')")
     confined = tokenizer(source)
     confined.apply_chat_template([TURNS], tokenize=False)
-    with pytest.raises(InputError, match="writes the address of an object"):
+    with pytest.raises(InputError, match="prints an object"):
         confined.apply_chat_template([[TURNS[0], {"role": "assistant", "content": "war"}]], tokenize=False)
     quoted = [[TURNS[0], {"role": "assistant", "content": "<f at 0x7f0455aa>"}]]
     assert "at 0x7f0455aa" in confined.apply_chat_template(quoted, tokenize=False)[0]  # the reply's own text
-
-
-def test_a_second_process_is_asked_once_for_each_template(tmp_path, monkeypatch):
-    monkeypatch.setattr(templates, "ROOT", tmp_path)
-    started, plain = [], templates._child
-    monkeypatch.setattr(templates, "_child", lambda which="first": (started.append(which), plain(which))[1])
-    source = LLAMA + "{# a template of this test #}"
-    for _ in range(2):
-        monkeypatch.setattr(templates, "_STEADY", set())  # as in a new process
-        render(source)
-    render(source)
-    assert started.count("second") == 1
 
 
 # --- one clear line -----------------------------------------------------------------------------------------------

@@ -1,0 +1,251 @@
+"""Files of checkpoints: found on the hub or in a folder, opened, and hashed. Each failure becomes one line."""
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import huggingface_hub
+import torch
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError
+from safetensors import SafetensorError, safe_open
+from tqdm import tqdm
+from transformers.utils import logging as transformers_logging
+
+from .. import ROOT, InputError
+from ..io import Hashes, is_of_memory, state_of
+
+# What a checkpoint is read from: configuration, weights, tokenizer and templates.
+READ = ("*.json", "*.safetensors", "*.model", "*.jinja", "*.txt", "*.tiktoken")
+TEMPLATES = "additional_chat_templates/*.jinja"
+PICKLED = ("pytorch_model*.bin", "value_head.bin", "adapter_model.bin")
+NOT_READ = ("training.json", "generation_config.json")  # no reward depends on them
+OTHER_WEIGHTS = {  # files that hold weights in a way that is not read, and what their owner can do
+    "*.gguf": "weights for llama.cpp, as a rule quantised; give the checkpoint in safetensors that they were made from",
+    "**/*_model_states.pt": "a shard of DeepSpeed's; run the zero_to_fp32.py beside it, which writes pytorch_model.bin",
+    "**/*.distcp": "a shard of PyTorch's; run: python -m torch.distributed.checkpoint.format_utils dcp_to_torch",
+}
+_DIGESTS = Hashes(lambda: ROOT / "data" / "cache" / "digests.json")
+
+
+@contextlib.contextmanager
+def refusing(
+    problem: str, remedy: str, errors: type[Exception] | tuple[type[Exception], ...] = Exception
+) -> Iterator[None]:
+    """Turn these errors into an InputError of one line: the problem, the error and the remedy."""
+    try:
+        yield
+    except InputError:
+        raise
+    except errors as error:
+        raise InputError(f"{problem} ({type(error).__name__}: {first_line(error)}); {remedy}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of the error's message, at most 150 characters; the type's name if it is empty."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:150]
+
+
+@contextlib.contextmanager
+def enough_memory(what: str = "", line: str = "") -> Iterator[None]:
+    """Turn running out of memory into one line: this one, or by default `there is too little memory to <what>`."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_of_memory(error):
+            raise
+        usual = f"there is too little memory to {what}; free some, or use a larger machine, and run the same command "
+        raise InputError(line or f"{usual}again: what was scored is kept") from error
+
+
+@contextlib.contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Keep transformers from printing reports and progress bars."""
+    # It reports head tensors as unexpected in a backbone; what was loaded is checked here, and more strictly.
+    verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
+
+
+# --- opened -------------------------------------------------------------------------------------------------------
+
+
+def read_json(path: Path, remedy: str = "download it again") -> dict:
+    """Return the object in a JSON file. InputError if there is no such file, or if it holds something else."""
+    with refusing(f"{path} cannot be read as JSON", remedy):
+        if not path.is_file():  # a pipe would be waited for
+            raise FileNotFoundError("there is no such file")
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(fields, dict):
+            raise TypeError("it holds no object")
+    return fields
+
+
+def open_tensors(path: Path) -> safe_open:
+    """Return a safetensors file, open to be read.
+
+    It is not mapped into memory, since a mapped file that is cut short while it is in use ends the process.
+    """
+    if not path.is_file():
+        raise FileNotFoundError("there is no such file")
+    return safe_open(path, "pt", backend="pread")
+
+
+def read_tensor(path: Path, key: str, rows: Iterable[int] | None = None) -> torch.Tensor:
+    """Return the tensor of that name in a safetensors file, or only these rows of it, in the file's dtype."""
+    with open_tensors(path) as tensors:
+        if rows is None:
+            return tensors.get_tensor(key)
+        table = tensors.get_slice(key)
+        return torch.cat([table[row : row + 1] for row in rows])
+
+
+def tensor_files(folder: Path) -> dict[str, Path]:
+    """Return which safetensors file holds each tensor, of the files that transformers reads.
+
+    A printed line names files with weights that are not read. Raises InputError if a file is missing or cut short, or
+    if two hold a tensor of one name.
+    """
+    files = weight_files(folder)
+    beside = {path.name for pattern in ("*.safetensors", "pytorch_model*.bin") for path in folder.glob(pattern)}
+    if others := sorted(beside - {path.name for path in files}):
+        tqdm.write(f"{folder}: {', '.join(others)} is not part of the checkpoint, and is not read")
+    file_of: dict[str, Path] = {}  # a tensor's name -> its file
+    for path in files:
+        torn = refusing(f"{path} is not a whole safetensors file", "download it", (SafetensorError, OSError))
+        with torn, open_tensors(path) as tensors:
+            keys = tensors.keys()
+        if twice := sorted(file_of.keys() & set(keys)):
+            raise InputError(f"{folder}: two files hold the tensor {twice[0]}; download the checkpoint again")
+        file_of |= dict.fromkeys(keys, path)
+    return file_of
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Return the files that hold the weights, in transformers' order: safetensors, or without any what was pickled.
+
+    Raises InputError if there are none, or if an index is broken or leads out of its folder.
+    """
+    head = [path for path in (folder / f"value_head{end}" for end in (".safetensors", ".bin")) if path.is_file()][:1]
+    for whole in (folder / "model.safetensors", folder / "pytorch_model.bin"):
+        index = folder / f"{whole.name}.index.json"
+        if whole.is_file():
+            return [whole, *head]
+        if index.is_file():
+            wrong = f"{index} does not say in which {whole.suffix[1:]} file each tensor is; download it again"
+            try:
+                names = set(read_json(index)["weight_map"].values())
+                inside = all(Path(name).name == name and name.endswith(whole.suffix) for name in names)
+            except (InputError, KeyError, TypeError, AttributeError) as error:
+                raise InputError(wrong) from error
+            if not names or not inside:  # a name with a folder would lead elsewhere
+                raise InputError(wrong)
+            return [*(folder / name for name in sorted(names)), *head]
+        if others := sorted(path.name for path in folder.glob(f"*{whole.suffix}") if path not in head):
+            raise InputError(f"{folder} holds {others[0]}, but neither {whole.name} nor its index; download them")
+    for pattern, remedy in OTHER_WEIGHTS.items():
+        if others := sorted(path.relative_to(folder).as_posix() for path in folder.glob(pattern)):
+            raise InputError(f"{folder} holds {others[0]}, {remedy}")
+    raise InputError(f"{folder} holds no weights in safetensors; download them, or save them with save_pretrained")
+
+
+# --- fetched and hashed -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of a checkpoint that can change a reward.
+
+    - revision: the commit on the hub and a hash of the files. For a local folder it is the hash alone.
+    - states: for each file, the result of io.state_of before the file was hashed, and the SHA-256 of its content
+    """
+
+    folder: Path
+    revision: str
+    states: dict[Path, tuple[list[int], str]]
+
+    def refuse_changed(self, *paths: Path) -> None:
+        """Raise InputError if one of these files (by default of all files) has changed since it was hashed."""
+        for path in paths or self.states:
+            state, digest = self.states[path]
+            with contextlib.suppress(OSError):  # it is gone
+                now = state_of(path)
+                # The last time alone also changes with permissions and links.
+                if now == state or now[:-1] == state[:-1] and _hash_content(path) == digest:
+                    continue
+            raise InputError(
+                f"{path} was changed while the model was in use, so that rewards would come from two models; load the "
+                "model again, or run the same command again: what was scored before is kept"
+            )
+
+
+def fetch(hub_id: str, revision: str, patterns: tuple[str, ...] = READ) -> tuple[Path, str]:
+    """Return the folder with a checkpoint's files, and its commit if it came from the hub; "" for a local folder.
+
+    `patterns` selects the files to download; pickled weights only come if READ finds no others. InputError if the
+    checkpoint is not available, and for a revision of a local folder.
+    """
+    folder = Path(hub_id)
+    if folder.is_dir():
+        if revision:
+            raise InputError(f"{hub_id} is a folder, which has no revision; leave REVISION (--revision) out")
+        return folder, ""
+    if folder.is_absolute():
+        raise InputError(f"no reward model in {folder}; if it is an embedded one, make it with: make reproduce")
+    try:
+        place = huggingface_hub.snapshot_download(hub_id, revision=revision or None, allow_patterns=list(patterns))
+        if patterns is READ and not any(Path(place).glob("*.safetensors")):
+            huggingface_hub.snapshot_download(hub_id, revision=Path(place).name, allow_patterns=list(PICKLED))
+    except Exception as error:  # the network fails in many ways; each becomes one line
+        raise InputError(_why_not_fetched(hub_id, error)) from error
+    return Path(place), Path(place).name
+
+
+def _why_not_fetched(hub_id: str, error: Exception) -> str:
+    if isinstance(error, HFValidationError):
+        return f"'{hub_id}' is neither a folder nor a hub id (owner/name); check the name"
+    if isinstance(error, GatedRepoError):
+        return f"{hub_id} is gated: accept its terms on its model page while logged in, then run: hf auth login"
+    if isinstance(error, HfHubHTTPError):
+        status = getattr(error.response, "status_code", "an error")
+        return f"the model hub answered {status} for {hub_id}; check the name, or log in with: hf auth login"
+    if isinstance(error, OSError) and error.errno is not None:
+        return f"{hub_id} cannot be stored: {error.strerror}; make room or set HF_HOME to another folder"
+    return f"the model hub cannot be reached for {hub_id}; connect, unset HF_HUB_OFFLINE, or give a local folder"
+
+
+def hashed(folder: Path, *patterns: str) -> tuple[str, dict[Path, tuple[list[int], str]]]:
+    """Return a hash of the names and contents of all files that can change a reward, and the states of these files.
+
+    patterns: of further files, beside READ. InputError for what is no file, such as a pipe, which would be waited for.
+    """
+    found = {path for pattern in (*READ, TEMPLATES, *patterns) for path in folder.glob(pattern)}
+    digest, states = hashlib.sha256(), {}
+    for path in sorted(file for file in found if file.name not in NOT_READ):
+        if not path.is_file():
+            raise InputError(f"{path} is not a file that can be read; download it again, or take it away")
+        with refusing(f"{path} cannot be read", "make it readable", OSError):
+            states[path] = state_of(path), _hash_content(path)
+        digest.update(os.fsencode(path.relative_to(folder)) + b"\0" + bytes.fromhex(states[path][1]))
+    with contextlib.suppress(InputError):  # a folder that cannot be written: they are hashed again the next time
+        _DIGESTS.keep()
+    return f"sha256:{digest.hexdigest()[:16]}", states
+
+
+def _hash_content(path: Path) -> str:
+    """Return the SHA-256 of a file, in hex, kept until the file changes. OSError if there is no file."""
+
+    def compute(path: Path) -> str:
+        with path.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+
+    return _DIGESTS.of("content", path.absolute(), compute)
