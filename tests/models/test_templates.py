@@ -170,7 +170,6 @@ UNSTEADY = {
     "a subscript that is a method": "message['content']['upper']",
     "a method in a list": "([message.keys] | string | length)",
     "an iterator": "([1, 2] | reverse)",
-    "a block": "self.x",
 }
 STEADY = {
     "the word random": "' random lipsum '",
