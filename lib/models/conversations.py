@@ -224,7 +224,12 @@ def between_control_tokens(tokenizer: PreTrainedTokenizerBase, conversation: Con
     if not tokenizer.is_fast or not tokenizer.chat_template:
         return None
     added = tokenizer.added_tokens_decoder.values()
-    plain = [str(t) for t in added if t.special and not (t.lstrip or t.rstrip or t.single_word)]
+    # A token that is searched for in normalised text does not stop the normaliser from changing what is beside it.
+    normalises = tokenizer.backend_tokenizer.normalizer is not None
+    cuts = (
+        t for t in added if t.special and not (t.lstrip or t.rstrip or t.single_word or t.normalized and normalises)
+    )
+    plain = [str(t) for t in cuts]
     control = [text for text in plain if sum(text in str(other) for other in added) == 1]
     ends = [conversation.before.rfind(text) + len(text) for text in control if text in conversation.before]
     if not ends or not conversation.after.startswith(tuple(control)):

@@ -4,8 +4,10 @@ A reward model here is a transformers backbone and a head (lib/models/heads.py).
 key, and no remote code ever runs. Facts about the ten models of the paper are in data/reward_models.csv.
 """
 
+import contextlib
 import copy
 import json
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -271,7 +273,7 @@ def tokenizer_for(
     if template is not None:
         unread = f"the chat template {template} cannot be read"
         with refusing(unread, "give a text file (jinja)", (OSError, ValueError)):
-            tokenizer.chat_template = Path(template).read_text(encoding="utf-8")
+            tokenizer.chat_template = read_template(Path(template))
     if head_name == "classifier" and tokenizer.pad_token_id is None:
         raise InputError(f"{folder}: the tokenizer has no pad token, which an encoder needs; name one in its config")
     if head_name != "classifier" and not tokenizer.chat_template:
@@ -283,8 +285,25 @@ def tokenizer_for(
         return tokenizer, None
     opened = conversations.leave_out_opened_turn(tokenizer)
     if head_name in FAMILIES and (name := FAMILIES[head_name].adds):
+        if getattr(tokenizer, name) is None:
+            raise InputError(
+                f"{folder}: the tokenizer names no {name}, at which rewards are read; save the model's own"
+            )
         conversations.end_with(tokenizer, getattr(tokenizer, name))
     return tokenizer, opened
+
+
+def read_template(file: Path) -> str:
+    """Return the chat template in a text file, without a byte order mark. ValueError for what is no plain template."""
+    if not file.is_file():  # a pipe would be waited for
+        raise FileNotFoundError("there is no such file")
+    template = file.read_bytes().decode("utf-8-sig")
+    if any(unicodedata.category(c) == "Cc" and c not in "\n\r\t" for c in template) or "\ufeff" in template:
+        raise ValueError("it holds control characters")
+    with contextlib.suppress(json.JSONDecodeError, RecursionError):
+        json.loads(template, strict=False)
+        raise ValueError("it is JSON; take the template out of it")
+    return template
 
 
 def _load_weights(

@@ -94,21 +94,27 @@ class ImplicitRewardModel(RewardModel):
 
 def load(
     name: str, reference: str, *, beta: float = 1.0, end: bool = True, device: str | None = None,
-    dtype: str | None = None, attention: str | None = None,
+    dtype: str | None = None, attention: str | None = None, untrained: bool = False,
 ) -> ImplicitRewardModel:  # fmt: skip
     """Return the implicit reward model of a language model and the reference that it was trained from.
 
     Both models are named as for language_models.load, and read the first model's chat template. `end` says whether the
-    token that ends the reply counts. InputError if a model cannot be loaded, the vocabularies differ, there is no chat
+    token that ends the reply counts. `untrained` accepts two equal models, as at the start of a training.
+    InputError if a model cannot be loaded, the vocabularies differ, there is no chat
     template, or an architecture computes its logits in an unknown way.
     """
-    if not beta > 0:
-        raise InputError(f"beta must be above 0, not {beta:g}")
+    if not 0 < beta < float("inf"):
+        raise InputError(f"beta must be a number above 0, not {beta:g}")
     policy = language_models.load(name, device=device, dtype=dtype, attention=attention, tuned=True)
     before = language_models.load(reference, device=device, dtype=dtype, attention=attention)
     if policy.tokenizer.get_vocab() != before.tokenizer.get_vocab():
         raise InputError(
             f"{name} and {reference} have different vocabularies; name the language model that {name} was trained from"
+        )
+    pairs = zip(policy.model.parameters(), before.model.parameters(), strict=False)
+    if not untrained and all(torch.equal(first, second) for first, second in pairs):
+        raise InputError(
+            f"{name} and {reference} have the same weights, so all rewards are 0; name the model before training"
         )
     model = ImplicitRewardModel(
         name=policy.name, nickname=policy.nickname, hub_id=policy.hub_id,

@@ -1,6 +1,7 @@
 """Checkpoints in folders: what identifies them, which files are read, and what is refused in one line."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -152,6 +153,15 @@ def test_a_broken_index_is_one_line(sharded, tmp_path, content):
     folder = shutil.copytree(sharded, tmp_path / "model")
     (folder / "model.safetensors.index.json").write_bytes(content.encode("latin-1"))
     refused(folder, "model.safetensors.index.json", "download it again")
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "tokenizer.json", "chat_template.jinja", "model.safetensors", "new.json"]
+)
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(folder, name):
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    refused(folder, f"{name} is not a file that can be read")
 
 
 # --- one clear line -----------------------------------------------------------------------------------------------

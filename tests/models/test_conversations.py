@@ -5,7 +5,7 @@ import itertools
 import oracle
 import pytest
 import tiny
-from tokenizers import AddedToken, pre_tokenizers
+from tokenizers import AddedToken, normalizers, pre_tokenizers
 
 from lib.models import conversations, templates
 
@@ -127,3 +127,23 @@ def test_a_frame_begins_with_one_bos_whoever_adds_it():
         tokenizer = templates.confine(tiny.make_tokenizer("llama", template=template))
         ids = conversations.frame_ids(tokenizer, PROMPT, tuned=True)
         assert ids[0] == tokenizer.bos_token_id and ids.count(tokenizer.bos_token_id) == 1
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+@pytest.mark.parametrize(
+    "form", [normalizers.NFC, normalizers.NFKC, None], ids=lambda form: getattr(form, "__name__", "")
+)
+def test_a_control_token_that_is_searched_in_normalised_text_is_no_place_to_cut(normalized, form):
+    """A normaliser may join what stands on both sides of such a token, so that a part alone is read otherwise."""
+    template = "{% for m in messages %}{{ '<|turn|>' + m['content'] + '<|end|>' }}{% endfor %}"
+    tokenizer = tiny.make_tokenizer("llama", template=template)
+    marks = [AddedToken(text, special=True, normalized=normalized) for text in ("<|turn|>", "<|end|>")]
+    tokenizer.add_tokens(marks, special_tokens=True)
+    tokenizer.backend_tokenizer.normalizer = form() if form else None
+    conversation = conversations.open_conversation(templates.confine(tokenizer), PROMPT)
+    between = conversations.between_control_tokens(tokenizer, conversation)
+    assert (between is None) == (normalized and form is not None)
+    replies = ["\u0301love", "\u0338", "e\u0301"]
+    assert conversations.encode(tokenizer, conversation, replies, between) == oracle.input_ids(
+        tokenizer, PROMPT, replies
+    )

@@ -348,6 +348,39 @@ def test_a_template_from_a_file_takes_the_place_of_the_checkpoints_own(checkpoin
     refused(checkpoint("linear_llama"), "none.jinja cannot be read", template=str(tmp_path / "none.jinja"))
 
 
+@pytest.mark.parametrize(
+    "spoil, words",
+    [(lambda text: json.dumps(text).encode(), "JSON"), (lambda text: json.dumps({"a": text}).encode(), "JSON"),
+     (lambda text: text.encode() + b"\0", "control"), (lambda text: b"\x1b" + text.encode(), "control"),
+     (lambda text: text.encode("utf-16"), "UnicodeDecodeError"), (lambda text: (text + "\ufeff").encode(), "control")],
+)  # fmt: skip
+def test_a_file_that_is_no_plain_template_is_refused_and_a_byte_order_mark_is_not_read(tmp_path, spoil, words):
+    (file := tmp_path / "mine.jinja").write_bytes(spoil(tiny.TEMPLATES["llama3"]))
+    with pytest.raises((OSError, ValueError)) as caught:
+        reward_models.read_template(file)
+    assert words in f"{type(caught.value).__name__} {caught.value}"
+    file.write_bytes(b"\xef\xbb\xbf" + tiny.TEMPLATES["llama3"].encode())
+    assert reward_models.read_template(file) == tiny.TEMPLATES["llama3"]
+
+
+@pytest.mark.parametrize("kind, family", [("GPT2Config", "llama"), ("OPTConfig", "llama"), ("BertConfig", "deberta"),
+                                          ("RobertaConfig", "deberta"), ("BloomConfig", "llama")])  # fmt: skip
+def test_what_is_longer_than_the_table_of_positions_is_one_line(tmp_path, kind, family):
+    sizes = SMALL | {"intermediate_size": 32, "ffn_dim": 32, "word_embed_proj_dim": 32, "type_vocab_size": 1}
+    config = getattr(transformers, kind)(**sizes, max_position_embeddings=66)
+    folder = tiny.save_other(tmp_path, config, family=family, template="llama3" if family == "llama" else None)
+    model = load(folder, device="cpu")
+    assert_same(engine.score_replies(model, PROMPT, ["love"]), oracle.own_logits(folder, PROMPT, ["love"])[:, 0])
+    if kind == "BloomConfig":  # it has no such table
+        assert np.isfinite(engine.score_replies(model, PROMPT, ["love " * 100])).all()
+    else:
+        refusal_of(lambda: engine.score_replies(model, PROMPT, ["love " * 100]), "reads at most 6")
+
+
+def test_a_folder_has_no_revision(checkpoint):
+    refused(checkpoint("linear_llama"), "is a folder, which has no revision", revision="main")
+
+
 # ------------------------------------------------------------------------------------------ heads by themselves
 
 

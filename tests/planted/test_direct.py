@@ -38,7 +38,7 @@ def rewards_of(model: implicit.ImplicitRewardModel, token_ids: torch.Tensor, inp
 
 def train(reference: str) -> implicit.ImplicitRewardModel:
     """Return a policy that was trained on planted preferences directly (DPO), as an implicit reward model."""
-    rng, model = np.random.default_rng(0), implicit.load(reference, reference, end=False)
+    rng, model = np.random.default_rng(0), implicit.load(reference, reference, end=False, untrained=True)
     words, token_ids = one_token_words(model)
     values = planting.word_values(words)
     shown = np.flatnonzero(~values["word"].map(planting.is_held_out).to_numpy())
