@@ -24,8 +24,10 @@ The core can be read in about an hour. In reading order, with lines: models/conv
 (390), models/heads (251), scoring/engine (345), scoring/stages (517), search/objective (230) and search/gcg (290).
 """
 
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
+
+__all__ = ["InputError", "ends", "load", "score", "score_vocabulary"]
 
 _HERE = Path(__file__).resolve().parent
 # The project's folder; where only the library is installed, the package itself, which then holds the tables of data/.
@@ -38,6 +40,12 @@ class InputError(ValueError):
 
 def __getattr__(name: str):
     """Load the names of lib/api.py when they are asked for, so that importing the library stays quick."""
-    if name in ("load", "score", "score_vocabulary", "ends"):
+    if name in __all__:
         return getattr(import_module(".api", __name__), name)
+    if name == "__version__":
+        return metadata.version("reward-model-values")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

@@ -1,9 +1,59 @@
 """The library in a few names, for use outside this project: `import reward_model_values as rmv`."""
 
+import difflib
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+
+import pandas as pd
+
 from . import InputError
-from .models.reward_models import load
+from .models import reward_models
+from .models.reward_models import Options, RewardModel
+from .scoring import reply_files
 from .scoring.engine import score_vocabulary
-from .scoring.reply_files import score
 from .stats.rankings import ends
 
 __all__ = ["InputError", "ends", "load", "score", "score_vocabulary"]
+
+
+def load(
+    name: str | Path, *, device: str | None = None, dtype: str | None = None, attention: str | None = None,
+    head: str | None = None, read_at: str | None = None, closing: str | None = None, label: int | None = None,
+    template: str | Path | None = None, revision: str | None = None, stream: bool | None = None, **unknown: object,
+) -> RewardModel:  # fmt: skip
+    """Return the reward model of that nickname, hub id or folder, ready to score.
+
+    The options are those of lib.models.reward_models.Options. InputError for an unknown option, and in one line with
+    the remedy if the model does not exist, is not open, or is no reward model.
+
+    >>> model = load("path/or/hub-id", device="cpu")  # doctest: +SKIP
+    """
+    known = [field.name for field in fields(Options)]
+    for option in unknown:
+        near = difflib.get_close_matches(option, known, 1)
+        raise InputError(f"load has no option {option!r}; {f'write {near[0]}' if near else 'use ' + ', '.join(known)}")
+    return reward_models.load(name, Options(device, dtype, attention, head, read_at, closing, label, template,
+                                            revision, stream))  # fmt: skip
+
+
+def score(
+    model: RewardModel, prompts: str | Sequence[str], replies: Sequence[str], bos: str = "single"
+) -> pd.DataFrame:
+    """Return a row for each reply: columns reply, reward (the model's own scale), read (the tokens that were read).
+
+    `prompts` is one prompt for all replies, or one for each reply. InputError for lists of other lengths.
+
+    >>> score(model, "What is best?", ["love", "freedom"])  # doctest: +SKIP
+    >>> score(model, ["What is best?", "Why?"], ["love", "life"])  # doctest: +SKIP
+    """
+    if isinstance(prompts, str):
+        return reply_files.score(model, prompts, list(replies), bos)
+    rows = pd.DataFrame({"prompt": pd.Series(list(prompts)), "reply": pd.Series(list(replies))})
+    if len(list(prompts)) != len(list(replies)) or rows.empty:
+        raise InputError(
+            f"{len(prompts)} prompts and {len(replies)} replies are no rows; give one prompt for each reply"
+        )
+    parts = [reply_files.score(model, prompt, some["reply"].tolist(), bos).set_index(some.index)
+             for prompt, some in rows.groupby("prompt", sort=False)]  # fmt: skip
+    return pd.concat(parts).sort_index()

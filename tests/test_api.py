@@ -5,12 +5,13 @@ import re
 import subprocess
 import sys
 
+import jedi
 import numpy as np
 import pytest
 from tiny import make_checkpoint
 
 import lib
-from lib import ROOT
+from lib import ROOT, InputError
 from lib.scoring import engine
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -30,6 +31,28 @@ def test_replies_come_back_with_their_reward_and_what_was_read(folder):
     assert table["reward"].to_numpy() == pytest.approx(engine.score_replies(model, PROMPT, [" love ", "war", "love"]))
     ids = [model.tokenizer.convert_tokens_to_ids(read.split(" ")) for read in table["read"]]
     assert [model.tokenizer.decode(some).strip() for some in ids] == ["love", "war", "love"]
+
+
+def test_rows_of_prompts_and_replies_are_scored_each_by_itself(folder):
+    model, prompts, replies = lib.load(folder, device="cpu"), [PROMPT, "Why?", PROMPT], ["love", "love", "war"]
+    rows = lib.score(model, prompts, replies)
+    alone = [lib.score(model, *row)["reward"][0] for row in zip(prompts, [[reply] for reply in replies], strict=True)]
+    assert rows["reply"].tolist() == replies and rows["reward"].to_numpy() == pytest.approx(np.array(alone), abs=1e-5)
+    with pytest.raises(InputError, match="2 prompts and 1 replies are no rows"):
+        lib.score(model, ["a", "b"], ["c"])
+
+
+def test_a_misspelt_option_is_one_line(folder):
+    with pytest.raises(InputError, match="load has no option 'devise'; write device"):
+        lib.load(folder, devise="cpu")
+
+
+def test_editors_see_the_names_and_the_options():
+    script = jedi.Script("import lib\nlib.", project=jedi.Project(ROOT))
+    assert {"InputError", "ends", "load", "score", "score_vocabulary"} <= {name.name for name in script.complete(2, 4)}
+    [call] = jedi.Script("import lib\nlib.load(", project=jedi.Project(ROOT)).get_signatures(2, 9)
+    assert {"device", "template", "stream"} <= {parameter.name for parameter in call.params}
+    assert set(lib.__all__) <= set(dir(lib)) and re.fullmatch(r"\d+\.\d+\.\d+", lib.__version__)
 
 
 def test_other_names_are_not_there():

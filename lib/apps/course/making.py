@@ -23,6 +23,7 @@ from .exercises import CHECK, SOLUTION, read_section, stub_of, without_marks
 COURSE = ROOT / "data" / "course"
 STUDENTS, ANSWERS, CLASS, SLIDES = "students", "answers", "class", "slides.html"  # in the folder of a course
 BOOK = ROOT / "data" / "book" / "html"  # where python -m lib.run book leaves it
+LOADERS = ("huggingface_hub", "peft", "safetensors", "tokenizers", "torch", "transformers")  # packages that load models
 STUB = "your-turn"  # tag of a cell with a stub
 
 
@@ -150,22 +151,22 @@ def fill_class(folder: Path, copies: dict[str, NotebookNode]) -> None:
         explorer.write(WORDS, folder / "explorer.html")
     if BOOK.is_dir():
         shutil.copytree(BOOK, folder / "book")
-    for name, extra in (("requirements.txt", ""), ("requirements-models.txt", "models")):
-        (folder / name).write_text("\n".join([*requirements(extra), ""]), encoding="utf-8")
+    for name, loads_models in (("requirements.txt", False), ("requirements-models.txt", True)):
+        (folder / name).write_text("\n".join([*requirements(loads_models), ""]), encoding="utf-8")
     for name, is_there in (("{book}", BOOK.is_dir()), ("{explorer}", bool(WORDS.models))):
         start = start.replace(name, "" if is_there else " (not in this copy)")
     (folder / "START.md").write_text(start, encoding="utf-8")
     shutil.make_archive(str(folder), "zip", folder.parent, folder.name)
 
 
-def requirements(extra: str = "") -> list[str]:
-    """Return the packages of the light installation, or of an extra, as `name==version` in requirements.lock."""
+def requirements(loads_models: bool) -> list[str]:
+    """Return the packages that load models, or all others that notebooks need, as requirements.lock pins them."""
 
     def normalised(name: str) -> str:
         return re.sub(r"[-_.]+", "-", name).lower()
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = project["optional-dependencies"][extra] if extra else project["dependencies"]
+    wanted = project["dependencies"] + project["optional-dependencies"]["notebooks"]
     lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").split()
     pinned = {normalised(line.partition("==")[0]): line for line in lines}
-    return [pinned[normalised(name)] for name in wanted]
+    return [pinned[normalised(name)] for name in wanted if (name in LOADERS) == loads_models]

@@ -1,0 +1,13 @@
+# For editors and type checkers: the names that lib/__init__.py loads when they are asked for.
+from pathlib import Path
+
+from .api import ends as ends
+from .api import load as load
+from .api import score as score
+from .api import score_vocabulary as score_vocabulary
+
+ROOT: Path
+__version__: str
+__all__: list[str]
+
+class InputError(ValueError): ...
