@@ -31,6 +31,18 @@ COUNTED = "counted"  # evidence from the paper's own printed tables and figures,
 OTHER_TEXTS = {WORDS: "other texts: 2,260 moral words", ITEMS: "other texts: 7,530 items"}
 
 
+def estimate(claim: str, quantity: str, prompt: str = "", of=None, **fields) -> dict:
+    """Return one estimate as `state` takes it.
+
+    of: a row, dict or dataclass whose `estimate, ci_low, ci_high, p, n` are taken as far as it has them; `estimate`
+    becomes `corrected`. fields: more of STATED, which come before those.
+    """
+    given = of if of is None or hasattr(of, "keys") else vars(of)
+    numbers = [name for name in ("estimate", "ci_low", "ci_high", "p", "n") if given is not None and name in given]
+    taken = {"corrected" if name == "estimate" else name: given[name] for name in numbers}
+    return {"claim": claim, "quantity": quantity, "prompt": prompt} | taken | fields
+
+
 def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.DataFrame:
     """Judge a notebook's estimates, keep them for the scorecard, and return one row per sentence to show.
 
