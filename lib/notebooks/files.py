@@ -162,6 +162,7 @@ def stripped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     plain = nbformat.from_dict({**notebook, "metadata": metadata})
     for cell in with_tag(plain, INJECTED):
         cell.id = INJECTED  # papermill draws another one each time
+        cell.source = cell.source.rstrip("\n")
     for cell in plain.cells:
         cell.metadata = nbformat.from_dict({k: cell.metadata[k] for k in ("tags", EXERCISE) if cell.metadata.get(k)})
         if cell.cell_type == "code":

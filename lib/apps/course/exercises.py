@@ -73,11 +73,12 @@ def read_section(notebook: Path) -> Section:
     if inside != cells[len(cells) - len(inside) :]:
         raise InputError(f"{notebook.name}: a cell without exercise metadata stands among its exercises")
     before = list(itertools.takewhile(lambda cell: EXERCISE not in cell.metadata, inside))
-    if inside and not (len(before) == 2 and before[0].cell_type == "markdown" and SETUP in _tags(before[1])):
-        raise InputError(f"{notebook.name}: before its exercises stand a cell '{EXERCISES}' and one tagged {SETUP}")
+    setup = before[1:]
+    if inside and not (setup and before[0].cell_type == "markdown" and all(SETUP in _tags(cell) for cell in setup)):
+        raise InputError(f"{notebook.name}: before its exercises stand a cell '{EXERCISES}' and cells tagged {SETUP}")
     groups = itertools.groupby(inside[len(before) :], lambda cell: cell.metadata[EXERCISE].get("name", ""))
     exercises = tuple(_exercise(notebook.name, name, list(group)) for name, group in groups)
-    return Section(before[1].source if inside else "", exercises)
+    return Section("\n".join(cell.source for cell in setup), exercises)
 
 
 def _exercise(notebook: str, name: str, cells: Sequence[nbformat.NotebookNode]) -> Exercise:
