@@ -67,7 +67,7 @@ MODEL = argument("name", metavar="MODEL", help="nickname, hub id or folder")
 COLLECTION = argument("--collection", help="where scores and figures go (default: embedded, or mine for other models)")
 ON = argument(
     "--on", metavar="WHERE",
-    help="run by Ray (docs/cluster.md): auto, for all cards of this machine, or the address of a head",
+    help="run by Ray (docs/large-models.md): auto, for all cards of this machine, or the address of a head",
 )  # fmt: skip
 LOADING = (
     argument("--bos", choices=["single", "double", "none"], default="single",
