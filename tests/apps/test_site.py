@@ -28,7 +28,8 @@ class Page(HTMLParser):
 
 def broken_links(folder: Path) -> list[str]:
     """Return "page: address" for each link to no file or anchor of the site, and each request that would leave it."""
-    pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")}
+    paths = [path for path in folder.rglob("*.html") if "_static" not in path.parts]  # templates of the theme
+    pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in paths}
 
     def is_good(path: Path, tag: str, address: str) -> bool:
         parts = urlsplit(address)

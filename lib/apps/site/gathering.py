@@ -50,7 +50,8 @@ def gather(folder: Path, parts: Mapping[str, Path], repository: str = "") -> Pat
         if not path.exists():
             raise InputError(f"{place} of the site is missing; run: make reproduce published")
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(front.FIGURES / "published", folder / "published", ignore=shutil.ignore_patterns("*.html"))
+    no_pages = shutil.ignore_patterns("*.html", "*.ipynb", "*.lock", ".*")  # figures and tables alone
+    shutil.copytree(front.FIGURES / "published", folder / "published", ignore=no_pages)
     for place, path in parts.items():
         (shutil.copytree if path.is_dir() else shutil.copyfile)(path, folder / place)
     layout = template("site", Path(__file__).parent)
