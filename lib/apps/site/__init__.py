@@ -1,1 +1,1 @@
-"""The site: front page, book, explorer and class folder as one folder of pages, for a server or a double click."""
+"""The site: front page, book, explorer and class folder in one folder of pages, which open by double click."""

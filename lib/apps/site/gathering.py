@@ -43,8 +43,9 @@ def make() -> None:
 def gather(folder: Path, parts: Mapping[str, Path], repository: str = "") -> Path:
     """Write the site into a folder and return the path of its first page. An earlier site is replaced.
 
-    parts: place on the site -> the file or folder that is copied there; the place `book` is the book. repository:
-    owner/name on GitHub; without one, nothing links to Binder, Colab or files outside the site.
+    parts: place on the site -> the file or folder that is copied there. The place `book` holds the book.
+    repository: owner/name on GitHub. Without one, no page links to Binder, to Colab or to files outside the site.
+    InputError if a part is missing.
     """
     for place, path in parts.items():
         if not path.exists():
