@@ -11,6 +11,8 @@ from lib import ROOT, InputError
 from lib.apps.course.making import requirements
 from lib.apps.site import gathering
 from lib.notebooks.files import find_notebooks
+from lib.tables import scores
+from lib.tables.collection import WORDS
 
 
 class Page(HTMLParser):
@@ -52,8 +54,10 @@ def parts(tmp_path_factory) -> dict[str, Path]:
         place = folder / "book" / f"{page}.html"
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text("<h1 id='here'>a page</h1>")
-    (folder / "class.zip").write_bytes(b"")
-    return {"book": folder / "book", "class.zip": folder / "class.zip"}
+    files = [folder / place for place in gathering.PARTS if place != "book"]
+    for file in files:
+        file.write_bytes(b"")
+    return {path.name: path for path in [folder / "book", *files]}
 
 
 @pytest.mark.parametrize("repository", ["", "someone/a-copy"])
@@ -76,6 +80,14 @@ def test_a_lost_page_a_lost_anchor_and_a_foreign_script_are_broken_links(tmp_pat
         "<script src='https://b.c/d.js'>'<a href=\"in_a_script\">'</script>"
     )
     assert broken_links(tmp_path) == ["a.html: b.html", "a.html: #there", "a.html: https://b.c/d.js"]
+
+
+def test_rewards_stand_beside_the_explorers_by_model_and_prompt():
+    if not WORDS.models:
+        pytest.skip("the released scores are not imported: make published")
+    table, rewards = scores.read_all(WORDS)["R-Gem-2B"].set_index("text"), gathering.rewards_of(WORDS)
+    assert rewards.shape == (2260, 10 * 54)
+    assert rewards.loc["love", "R-Gem-2B worst"] == table.loc["love", "worst"]
 
 
 def test_the_built_site_has_no_broken_link():

@@ -7,25 +7,29 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 
 from ... import ROOT, InputError
 from ...notebooks import front
 from ...notebooks.files import find_notebooks, read
 from ...notebooks.pages import shown_path
 from ...show.pages import template
+from ...tables import scores
+from ...tables.collection import ITEMS, WORDS, Collection
+from ...tables.exports import write_csv
 from ..book import building as book
 from ..course import making as course
 from ..explorer import page as explorer
 
 SITE = ROOT / "data" / "site"
-PARTS = {"book": book.HTML, "class.zip": course.COURSE / f"{course.CLASS}.zip"}  # place on the site -> what is copied
+REWARDS = {f"{study}.csv": explorer.path_of(study).with_suffix(".csv") for study in (WORDS, ITEMS)}
+PARTS = {"book": book.HTML, "class.zip": course.COURSE / f"{course.CLASS}.zip"} | REWARDS
 ONLINE = ("02", "03", "04", "05", "06", "07")  # notebooks that need no torch, and open in Binder and Colab
 PLACE = re.compile(r'<a href="\.\./([^"]+)\.(ipynb|md)">(.*?)</a>', re.DOTALL)  # a link of the front page to a source
 COLAB = """# Get the project and its light packages. If Colab asks for a restart, restart and run this cell again.
 ![ -d /content/project ] || git clone --quiet --depth 1 https://github.com/{repository} /content/project
 %cd /content/project
-!grep -vE '^(ipywidgets|jupyterlab|papermill)==' .binder/requirements.txt | xargs pip install --quiet
-!bash .binder/postBuild"""
+!grep -vE '^(ipywidgets|jupyterlab|papermill)==' .binder/requirements.txt | xargs pip install --quiet && bash .binder/postBuild"""
 
 
 def make() -> None:
@@ -34,10 +38,19 @@ def make() -> None:
     InputError if the released scores or those of the small models are missing.
     """
     explorer.explore("published")
+    for study, path in zip((WORDS, ITEMS), REWARDS.values(), strict=True):
+        write_csv(rewards_of(study), path)
     for build in (course.make, book.make, course.make):  # the book links students' copies; the class gets the book
         build()
-    first = gather(SITE, PARTS, os.environ.get("GITHUB_REPOSITORY", ""))
-    print(f"The site: open {shown_path(first)} by double click, or serve the folder.")
+    place = shown_path(gather(SITE, PARTS, os.environ.get("GITHUB_REPOSITORY", "")))
+    print(f"The site: open {place} by double click, or serve the folder.")
+
+
+def rewards_of(study: Collection) -> pd.DataFrame:
+    """Return all rewards of a collection: texts x (model, prompt), in columns named `model prompt`."""
+    parts = [table.set_index("text")[scores.prompt_names(table)].add_prefix(f"{name} ")
+             for name, table in scores.read_all(study).items()]  # fmt: skip
+    return pd.concat(parts, axis=1)
 
 
 def gather(folder: Path, parts: Mapping[str, Path], repository: str = "") -> Path:
@@ -45,7 +58,6 @@ def gather(folder: Path, parts: Mapping[str, Path], repository: str = "") -> Pat
 
     parts: place on the site -> the file or folder that is copied there. The place `book` holds the book.
     repository: owner/name on GitHub. Without one, no page links to Binder, to Colab or to files outside the site.
-    InputError if a part is missing.
     """
     for place, path in parts.items():
         if not path.exists():
@@ -55,8 +67,7 @@ def gather(folder: Path, parts: Mapping[str, Path], repository: str = "") -> Pat
     shutil.copytree(front.FIGURES / "published", folder / "published", ignore=no_pages)
     for place, path in parts.items():
         (shutil.copytree if path.is_dir() else shutil.copyfile)(path, folder / place)
-    layout = template("site", Path(__file__).parent)
-    text = front.page(layout, repository=repository, online=ONLINE)
+    text = front.page(template("site", Path(__file__).parent), repository=repository, online=ONLINE)
     first = folder / "index.html"
     first.write_text(PLACE.sub(lambda link: _moved(link, folder, repository), text), encoding="utf-8")
     if repository:
