@@ -29,7 +29,7 @@ PLACE = re.compile(r'<a href="\.\./([^"]+)\.(ipynb|md)">(.*?)</a>', re.DOTALL)  
 COLAB = """# Get the project and its light packages. If Colab asks for a restart, restart and run this cell again.
 ![ -d /content/project ] || git clone --quiet --depth 1 https://github.com/{repository} /content/project
 %cd /content/project
-!grep -vE '^(ipywidgets|jupyterlab|papermill)==' .binder/requirements.txt | xargs pip install --quiet && bash .binder/postBuild"""
+!grep -vE '^(ipyw|jupy|paper)' .binder/requirements.txt | xargs pip install -q && bash .binder/postBuild"""
 
 
 def make() -> None:
