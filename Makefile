@@ -18,7 +18,7 @@ help: ## show this list
 	@echo "See what reward models value. Targets:"
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "Every target installs what it needs into .venv first. Another Python: make PYTHON=python3.12 install"
-	@echo "Other commands (explore, book, course, verify, ls, notebooks): $(PY) -m lib.run --help"
+	@echo "Other commands (explore, book, course, site, verify, ls, notebooks): $(PY) -m lib.run --help"
 
 install: $(INSTALLED) ## make .venv with the pinned versions (about 2 minutes, 2 GB)
 
@@ -97,7 +97,7 @@ times: $(INSTALLED) ## measure the tests, and write the list of the slow ones th
 # Lint and tests come once: make test includes what make quick runs. The tests come last: they read what these runs
 # executed, and execute only what these did not. DATA_MIRROR names a folder with the published files, where there is one.
 gate: lint reproduce $(if $(wildcard $(DATA_MIRROR)),published) ## all that has to pass before a change is kept: .ci/run
-	@for app in explore course book; do $(PY) -m lib.run $$app || exit; done
+	@$(PY) -m lib.run site
 	@$(MAKE) test
 
 # The stamp is newer than both lists of versions, or the environment is brought up to date.

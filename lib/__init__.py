@@ -16,7 +16,7 @@ Its rooms, in reading order. A room imports only from rooms above it in this lis
     search/      longer replies: GCG and its kin, fluency                             notebook 08
     language/    log-probabilities of language models, and how much leaks in          notebook 09
     notebooks/   the runner: jobs, workers, what is unchanged, pages
-    apps/        what stands on the rest: card, check, explorer, course, book, cluster
+    apps/        what stands on the rest: card, check, explorer, course, book, site, cluster
     run          the command line; it alone loads apps, by name
     api          load, score, score_vocabulary, ends: what other projects import, as names of this package
 

@@ -194,6 +194,8 @@ COMMANDS = {
         argument("--collection", default="published", help="which scores (default: published)"),
     )),
     "book": Command("write the executed notebooks as pages that open from a folder", ".apps.book.building:make"),
+    "site": Command("build explorer, course and book, and gather them with the front page in data/site",
+                    ".apps.site.gathering:make"),
     "course": Command("write students' copies, the answer key, slides and a folder for a class",
                       ".apps.course.making:make", (
         argument("folder", nargs="?", type=Path, default=ROOT / "data" / "course",

@@ -53,6 +53,16 @@ def test_every_dependency_is_pinned_and_installed_as_pinned():
     assert {name: pair for name, pair in differ.items() if pair[1].split("+")[0] != pair[0]} == {}
 
 
+def test_the_container_has_every_dependency_as_pinned():
+    def versions(path) -> dict[str, str]:
+        lines = [Requirement(line.split(" --hash")[0]) for line in path.read_text().splitlines() if "==" in line]
+        return {canonicalize_name(line.name): str(line.specifier) for line in lines}
+
+    pinned, held = versions(ROOT / "requirements.lock"), versions(ROOT / "docs" / "container.lock")
+    wanted = {canonicalize_name(Requirement(name).name) for name in PYPROJECT["dependencies"]}
+    assert {name: held.get(name) for name in wanted} == {name: pinned[name] for name in wanted}
+
+
 # --- floors -------------------------------------------------------------------------------------------------------
 
 LIB = ROOT / "lib"

@@ -3,6 +3,7 @@
 import re
 
 import pandas as pd
+from jinja2 import Template
 from markupsafe import Markup
 
 from .. import ROOT, InputError
@@ -53,19 +54,19 @@ def committed() -> pd.DataFrame:
     return gathered
 
 
-def page() -> str:
-    """Return the front page as HTML."""
+def page(layout: Template | None = None, **more) -> str:
+    """Return the front page as HTML. layout: a template that extends `front`, and is filled in with `more` too."""
     gathered = committed()
     notebooks = []
     for path in find_notebooks(NOTEBOOKS):
         title, question = opening(path)
         number = path.name.partition("_")[0]
         notebooks.append({"title": title, "question": question, "file": path.name, "number": number})
-    return template("front").render(
+    return (layout or template("front")).render(
         title="Seeing what reward models value", columns=columns(), reading=reading_text(),
         groups=groups_text(gathered), statements=scorecard.statements(gathered).to_dict("records"),
         notebooks=notebooks, file_of={one["number"]: one["file"] for one in notebooks},
-        commands=COMMAND.findall((ROOT / "README.md").read_text(encoding="utf-8")),
+        commands=COMMAND.findall((ROOT / "README.md").read_text(encoding="utf-8")), **more,
     )  # fmt: skip
 
 

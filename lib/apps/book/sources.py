@@ -19,7 +19,7 @@ from ..course.exercises import read_section
 from ..course.making import COURSE, STUDENTS
 from ..explorer import page as explorer
 
-DOCUMENTS = ("docs/GLOSSARY.md", "docs/TEACHING.md", "benchmarks/calibration.md")
+DOCUMENTS = ("docs/GLOSSARY.md", "docs/TEACHING.md", "benchmarks/calibration.md", "benchmarks/search.md")
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 NAMES = {EMBEDDED: "On ten small models, whose values were planted.", PUBLISHED: "On the authors' released scores.",
          WORDS: "On the authors' released scores of 2,260 moral words.",

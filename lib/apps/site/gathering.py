@@ -1,0 +1,93 @@
+"""Gathers the site in one folder, and writes the notebooks that Colab opens."""
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+
+from ... import ROOT, InputError
+from ...notebooks import front
+from ...notebooks.files import find_notebooks, read
+from ...notebooks.pages import shown_path
+from ...show.pages import template
+from ...tables import scores
+from ...tables.collection import ITEMS, WORDS, Collection
+from ...tables.exports import write_csv
+from ..book import building as book
+from ..course import making as course
+from ..explorer import page as explorer
+
+SITE = ROOT / "data" / "site"
+REWARDS = {f"{study}.csv": explorer.path_of(study).with_suffix(".csv") for study in (WORDS, ITEMS)}
+PARTS = {"book": book.HTML, "class.zip": course.COURSE / f"{course.CLASS}.zip"} | REWARDS
+ONLINE = ("02", "03", "04", "05", "06", "07")  # notebooks that need no torch, and open in Binder and Colab
+PLACE = re.compile(r'<a href="\.\./([^"]+)\.(ipynb|md)">(.*?)</a>', re.DOTALL)  # a link of the front page to a source
+COLAB = """# Get the project and its light packages. If Colab asks for a restart, restart and run this cell again.
+![ -d /content/project ] || git clone --quiet --depth 1 https://github.com/{repository} /content/project
+%cd /content/project
+!grep -vE '^(ipyw|jupy|paper)' .binder/requirements.txt | xargs pip install -q && bash .binder/postBuild"""
+
+
+def make() -> None:
+    """Build the explorer, the course and the book, gather them in data/site, and print the path of the first page.
+
+    InputError if the released scores or those of the small models are missing.
+    """
+    explorer.explore("published")
+    for study, path in zip((WORDS, ITEMS), REWARDS.values(), strict=True):
+        write_csv(rewards_of(study), path)
+    for build in (course.make, book.make, course.make):  # the book links students' copies; the class gets the book
+        build()
+    place = shown_path(gather(SITE, PARTS, os.environ.get("GITHUB_REPOSITORY", "")))
+    print(f"The site: open {place} by double click, or serve the folder.")
+
+
+def rewards_of(study: Collection) -> pd.DataFrame:
+    """Return all rewards of a collection: texts x (model, prompt), in columns named `model prompt`."""
+    parts = [table.set_index("text")[scores.prompt_names(table)].add_prefix(f"{name} ")
+             for name, table in scores.read_all(study).items()]  # fmt: skip
+    return pd.concat(parts, axis=1)
+
+
+def gather(folder: Path, parts: Mapping[str, Path], repository: str = "") -> Path:
+    """Write the site into a folder and return the path of its first page. An earlier site is replaced.
+
+    parts: place on the site -> the file or folder that is copied there. The place `book` holds the book.
+    repository: owner/name on GitHub. Without one, no page links to Binder, to Colab or to files outside the site.
+    """
+    for place, path in parts.items():
+        if not path.exists():
+            raise InputError(f"{place} of the site is missing; run: make reproduce published")
+    shutil.rmtree(folder, ignore_errors=True)
+    no_pages = shutil.ignore_patterns("*.html", "*.ipynb", "*.lock", ".*")  # figures and tables alone
+    shutil.copytree(front.FIGURES / "published", folder / "published", ignore=no_pages)
+    for place, path in parts.items():
+        (shutil.copytree if path.is_dir() else shutil.copyfile)(path, folder / place)
+    text = front.page(template("site", Path(__file__).parent), repository=repository, online=ONLINE)
+    first = folder / "index.html"
+    first.write_text(PLACE.sub(lambda link: _moved(link, folder, repository), text), encoding="utf-8")
+    if repository:
+        write_for_colab(folder / "colab", repository)
+    return first
+
+
+def _moved(link: re.Match, folder: Path, repository: str) -> str:
+    """Return a link of the front page as the site has it: into the book, else to the repository, else its text."""
+    source, ending, text = link.groups()
+    if (folder / "book" / f"{source}.html").is_file():
+        return f'<a href="book/{source}.html">{text}</a>'
+    return f'<a href="https://github.com/{repository}/blob/HEAD/{source}.{ending}">{text}</a>' if repository else text
+
+
+def write_for_colab(folder: Path, repository: str) -> None:
+    """Write the notebooks of ONLINE with a first cell that brings the project and its light packages to Colab."""
+    folder.mkdir(parents=True)
+    for path in find_notebooks(ROOT / "notebooks"):
+        if path.name.startswith(ONLINE):
+            notebook = read(path)
+            notebook.cells.insert(0, nbformat.v4.new_code_cell(COLAB.format(repository=repository), id="begin"))
+            nbformat.write(notebook, folder / path.name)
