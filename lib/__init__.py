@@ -27,7 +27,7 @@ The core can be read in about an hour. In reading order, with lines: models/conv
 from importlib import import_module, metadata
 from pathlib import Path
 
-__all__ = ["InputError", "ends", "load", "score", "score_vocabulary"]
+__all__ = ["InputError", "ValueCardCallback", "ends", "load", "score", "score_vocabulary"]
 
 _HERE = Path(__file__).resolve().parent
 # The project's folder; where only the library is installed, the package itself, which then holds the tables of data/.
@@ -40,6 +40,8 @@ class InputError(ValueError):
 
 def __getattr__(name: str):
     """Load the names of lib/api.py when they are asked for, so that importing the library stays quick."""
+    if name == "ValueCardCallback":
+        return import_module(".apps.card.callback", __name__).ValueCardCallback
     if name in __all__:
         return getattr(import_module(".api", __name__), name)
     if name == "__version__":
