@@ -39,11 +39,10 @@ class InputError(ValueError):
 
 
 def __getattr__(name: str):
-    """Load the names of lib/api.py when they are asked for, so that importing the library stays quick."""
-    if name == "ValueCardCallback":
-        return import_module(".apps.card.callback", __name__).ValueCardCallback
+    """Load these names when they are asked for, so that importing the library stays quick."""
+    home = ".apps.card.callback" if name == "ValueCardCallback" else ".api"
     if name in __all__:
-        return getattr(import_module(".api", __name__), name)
+        return getattr(import_module(home, __name__), name)
     if name == "__version__":
         return metadata.version("reward-model-values")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
