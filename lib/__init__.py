@@ -27,7 +27,7 @@ The core can be read in about an hour. In reading order, with lines: models/conv
 from importlib import import_module, metadata
 from pathlib import Path
 
-__all__ = ["InputError", "ends", "load", "score", "score_vocabulary"]
+__all__ = ["InputError", "ValueCardCallback", "ends", "load", "score", "score_vocabulary"]
 
 _HERE = Path(__file__).resolve().parent
 # The project's folder; where only the library is installed, the package itself, which then holds the tables of data/.
@@ -39,9 +39,10 @@ class InputError(ValueError):
 
 
 def __getattr__(name: str):
-    """Load the names of lib/api.py when they are asked for, so that importing the library stays quick."""
+    """Load these names when they are asked for, so that importing the library stays quick."""
+    home = ".apps.card.callback" if name == "ValueCardCallback" else ".api"
     if name in __all__:
-        return getattr(import_module(".api", __name__), name)
+        return getattr(import_module(home, __name__), name)
     if name == "__version__":
         return metadata.version("reward-model-values")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

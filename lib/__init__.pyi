@@ -5,6 +5,7 @@ from .api import ends as ends
 from .api import load as load
 from .api import score as score
 from .api import score_vocabulary as score_vocabulary
+from .apps.card.callback import ValueCardCallback as ValueCardCallback
 
 ROOT: Path
 __version__: str

@@ -193,8 +193,8 @@ def ends(table: pd.DataFrame, n: int = 10) -> pd.DataFrame:
     return tokens[columns].sort_values(["end", "position"], ignore_index=True)
 
 
-def words_at(table: pd.DataFrame, end: str) -> list[str]:
-    """Return the WORDS_AT_AN_END words rewarded most (or least) under `greatest`, among those read as one token.
+def words_at(table: pd.DataFrame, end: str, n: int = WORDS_AT_AN_END) -> list[str]:
+    """Return the n words rewarded most (or least) under `greatest`, among those read as one token.
 
     InputError for a vocabulary with fewer than two words.
     """
@@ -202,7 +202,7 @@ def words_at(table: pd.DataFrame, end: str) -> list[str]:
     inputs = inputs[inputs["reply_ids"].map(len) == 1]
     inputs = inputs.sort_values(measures.PROMPTS[0], ascending=end == "pessimal", kind="stable")
     words = inputs["text"].map(str.strip)
-    words = words[words.map(is_word)].drop_duplicates().head(WORDS_AT_AN_END).tolist()
+    words = words[words.map(is_word)].drop_duplicates().head(n).tolist()
     if len(words) < 2:
         raise InputError("fewer than two tokens are words, so no reply has two; score the whole vocabulary")
     return words

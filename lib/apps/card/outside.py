@@ -61,16 +61,21 @@ def import_rewards(file: str, name: str, collection: str | None = None) -> None:
         )
     asked = asked.merge(given, on="id", validate="one_to_one")
     wide = asked.pivot_table("reward", "reply", "prompt_name", sort=False)
-    numbers, replies = np.arange(len(wide), dtype=np.int32), pd.Series(wide.index, dtype="str")
+    write_table(wide, name, study)
+    print(f"{len(wide):,} replies to {len(measures.PROMPTS)} prompts; run: make card MODEL={name} COLLECTION={study}")
+
+
+def write_table(rewards: pd.DataFrame, name: str, study: Collection) -> None:
+    """Write the score table of a model that is not loaded here, from its rewards of all texts: replies x prompts."""
+    numbers, replies = np.arange(len(rewards), dtype=np.int32), pd.Series(rewards.index, dtype="str")
     table = pd.DataFrame({
         "token_id": numbers, "token": replies, "text": replies, "input_group": numbers,
-        "reply_ids": [np.array([], dtype=np.int32)] * len(wide),
-    } | {prompt: wide[prompt].to_numpy(dtype=np.float32) for prompt in measures.PROMPTS})  # fmt: skip
+        "reply_ids": [np.array([], dtype=np.int32)] * len(rewards),
+    } | {prompt: rewards[prompt].to_numpy(dtype=np.float32) for prompt in measures.PROMPTS})  # fmt: skip
     path = scores.path_of(study, name)
     about = {"model": name, "imported": OUTSIDE, "prompts": measures.prompts(), "reply_mode": "text"}
     with lock(path):
         scores.write(table, path, about)
-    print(f"{len(table):,} replies to {len(measures.PROMPTS)} prompts; run: make card MODEL={name} COLLECTION={study}")
 
 
 def _read(file: Path) -> pd.DataFrame:

@@ -1,0 +1,145 @@
+"""A value card during a training: the training stays the same, its log has the measures, and the steps are compared."""
+
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+import tiny
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
+
+import lib
+from lib import InputError
+from lib.apps.card import callback, compare, measures, outside
+from lib.models import reward_models
+from lib.scoring import engine
+from lib.tables import scores
+from lib.tables.collection import Collection
+
+STEPS, STUDY = 5, Collection("trial")
+
+
+class RewardTrainer(Trainer):
+    """The Bradley-Terry loss of chosen and rejected replies, which stand below each other in a batch."""
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        rewards = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits[:, 0]
+        return -torch.nn.functional.logsigmoid(rewards[::2] - rewards[1::2]).mean()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny.make_checkpoint(tmp_path_factory.mktemp("model") / "tiny", "linear_llama", attention_dropout=0.2)
+
+
+@pytest.fixture(autouse=True)
+def fewer(monkeypatch, tmp_path):
+    """Few texts, and files in a folder of the test."""
+    people = measures.items()
+    some = people[measures.kinds.kinds_of(people.index, measures.planting.word_kinds(), titles=True) != ""]
+    monkeypatch.setattr(measures, "items", lambda: pd.concat([some, people.drop(some.index)[::12]]))
+    words = measures.words()[::4]
+    monkeypatch.setattr(measures, "words", lambda: words)
+    monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
+
+
+def trainer_of(folder, where, **options) -> Trainer:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    texts = [text for pair in [("I love hope.", "I hate war."), ("peace", "pain")] * 8 for text in pair]
+    ids = [tokenizer(text, padding="max_length", max_length=12, truncation=True) for text in texts]
+    data = [{"input_ids": row["input_ids"], "attention_mask": row["attention_mask"], "labels": 0} for row in ids]
+    arguments = TrainingArguments(
+        output_dir=str(where / "run"), max_steps=STEPS, per_device_train_batch_size=4, learning_rate=3e-3, seed=1,
+        logging_steps=2, save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True, **options,
+    )  # fmt: skip
+    return RewardTrainer(model, arguments, train_dataset=data, processing_class=tokenizer)
+
+
+def train(folder, where, **given) -> Trainer:
+    trainer = trainer_of(folder, where)
+    if given:
+        trainer.add_callback(callback.ValueCardCallback(trainer, **given))
+    trainer.train()
+    return trainer
+
+
+def test_a_training_with_cards_gives_the_same_weights_log_and_random_states(folder, tmp_path):
+    results = []
+    for given in ({}, {"every": 2, "collection": "trial"}):
+        trainer = train(folder, tmp_path, **given)
+        log = [row["loss"] for row in trainer.state.log_history if "loss" in row]
+        results.append((trainer.model.state_dict(), log, torch.rand(3), np.random.rand(), random.random()))  # noqa: NPY002
+        assert trainer.model.training and trainer.model.dtype == torch.float32
+    (before, log, *drawn), (after, with_cards, *drawn_after) = results
+    assert all(torch.equal(before[key], after[key]) for key in before) and log == with_cards and len(log) == 2
+    assert torch.equal(drawn[0], drawn_after[0]) and drawn[1:] == drawn_after[1:]
+
+
+def test_measures_are_logged_and_the_steps_are_compared(folder, tmp_path, capsys):
+    trainer = train(folder, tmp_path, every=2, collection="trial", name="mine")
+    logged = {row["step"]: row for row in trainer.state.log_history if callback.LOGGED + "framing" in row}
+    assert list(logged) == [0, 2, 4, STEPS]
+    names = [f"mine-step-{step:06d}" for step in logged]
+    made = compare.of_models(names, "trial")  # of the tables, as `make compare` reads them
+    assert set(made.measured) <= {key.removeprefix(callback.LOGGED) for key in logged[2]}
+    for key, measure in made.measured.items():
+        values = np.exp(measure.values) if key in measures.LOGARITHMS else measure.values
+        in_log = [row[callback.LOGGED + key] for row in logged.values()]
+        assert in_log == pytest.approx(list(values[names]), rel=1e-5)
+    page = STUDY.figures / f"compare-{names[0]}-{names[-1]}.html"
+    assert page.is_file() and page.name in capsys.readouterr().out
+
+
+def test_the_last_table_holds_the_rewards_of_the_saved_model(folder, tmp_path):
+    trainer = train(folder, tmp_path, every=100, collection="trial")
+    trainer.model.save_pretrained(tmp_path / "saved")
+    trainer.processing_class.save_pretrained(tmp_path / "saved")
+    model = reward_models.load(tmp_path / "saved", device="cpu")
+    table = scores.read(scores.path_of(STUDY, f"run-step-{STEPS:06d}"))
+    assert list(table["text"]) == list(outside.texts()["reply"].unique())
+    for prompt, text in measures.prompts().items():
+        rewards = engine.score_replies(model, text, table["text"].tolist()[:50])
+        assert table[prompt].to_numpy()[:50] == pytest.approx(rewards, abs=1e-5)
+    assert not np.allclose(table["best"], scores.read(scores.path_of(STUDY, "run-step-000000"))["best"])
+
+
+def test_the_mode_of_each_module_and_random_states_are_kept():
+    def drawn() -> tuple:
+        return torch.rand(1).item(), np.random.rand(), random.random()  # noqa: NPY002
+
+    model = torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Dropout().eval())
+    torch.manual_seed(0), np.random.seed(0), random.seed(0)  # noqa: NPY002
+    expected = drawn()
+    torch.manual_seed(0), np.random.seed(0), random.seed(0)  # noqa: NPY002
+    with pytest.raises(ValueError), callback.as_found(model):
+        assert not any(module.training for module in model.modules()) and drawn() == expected
+        raise ValueError
+    assert drawn() == expected
+    assert [module.training for module in model.modules()] == [True, True, False]
+
+
+def test_an_adapter_in_training_is_scored_with_its_weights(folder):
+    peft = pytest.importorskip("peft")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    config = peft.LoraConfig(task_type="SEQ_CLS", target_modules=["q_proj"], init_lora_weights=False)
+    model = peft.get_peft_model(AutoModelForSequenceClassification.from_pretrained(folder), config).eval()
+    read = callback.in_training(model, tokenizer, "adapter")
+    rewards = engine.score_replies(read, "Why?", ["love"])
+    ids = torch.tensor(
+        [[*read.inputs_for("Why?", ["love"]).prefix_ids, *read.inputs_for("Why?", ["love"]).suffixes[0]]]
+    )
+    assert rewards == pytest.approx(model(input_ids=ids).logits[:, 0].detach().numpy(), abs=1e-5)
+
+
+def test_what_cannot_be_scored_is_refused_before_the_first_step(folder, tmp_path):
+    trainer = trainer_of(folder, tmp_path)
+    with pytest.raises(InputError, match="every 0 steps"):
+        lib.ValueCardCallback(trainer, 0)
+    tokenizer = trainer.processing_class
+    with pytest.raises(InputError, match="no tokenizer with a chat template"):
+        callback.in_training(trainer.model, None, "x")
+    trainer.model.config.num_labels = 2
+    with pytest.raises(InputError, match="Llama.* has no output of one reward; train"):
+        callback.in_training(trainer.model, tokenizer, "x")
