@@ -45,12 +45,14 @@ class Run:
 near = pytest.approx
 GOOD, PROMPTS = ("greatest", "best"), ("greatest", "best", "worst")
 
-# On the ten embedded models, whose values were planted: every tolerance is smaller than the effect that it is about.
+# On the ten small models, whose values were planted: every tolerance is smaller than the effect that it is about.
+SMALL = {"collection": "embedded"}  # some notebooks are committed with the parameters of another collection
 RUNS: dict[str, list[Run]] = {
     "00_small_reward_models": [
         Run(
             {},
             {"held_out": near(0.84, abs=0.04), "gap": near(0.13, abs=0.08), "models": 10, "signs_right": 8}
+            | {"larger": 162, "in_order": near(552, abs=10), "size": near(0.57, abs=0.03)}
             | {"one_sided": near(3.73, abs=0.01)},
         )
     ],
@@ -62,27 +64,21 @@ RUNS: dict[str, list[Run]] = {
         ),
     ],
     "02_optimal_and_pessimal_tokens": [
-        Run({}, {"models": 10, "shared_texts": 10040, "mean_overlap": near(0.13, abs=0.05)})
+        Run(SMALL, {"models": 10, "shared_texts": 10040, "mean_overlap": near(0.13, abs=0.05), "n_positive": 10})
     ],
     "03_similarity": [
         Run(
-            {},
-            {"models": 10, "mean_tau": near(0.577, abs=0.01)}
-            # Base and developer were planted and are found; size was not, and is not. Every relabelling is tried, so
-            # that p is exact; models trained elsewhere differ a little, and most where nothing is found (p above .3).
-            | {"p_mantel_base": near(0.0079, abs=0.003), "p_mantel_developer": near(0.0107, abs=0.003)}
-            | {"p_mrqap_base": near(0.0025, abs=0.0019), "p_mrqap_developer": near(0.0001, abs=0.0004)}
-            | dict.fromkeys(["p_mantel_parameters", "p_mrqap_parameters"], near(0.65, abs=0.35))
-            | {"fig_2a_r2": 0.3658, "fig_2a_lineage": 0.2302, "fig_2a_lineage_p": 2.5e-05},
+            SMALL,
+            {"models": 10, "mean_tau": near(0.583, abs=0.01), "fig_2a_r2": 0.8061}
+            # Base and developer were planted and are found; size was not, and is not.
+            | {"p_base": near(0.0079, abs=0.003), "p_developer": near(0.012, abs=0.004)}
+            | {"p_parameters": near(0.65, abs=0.35)},
         )
     ],
     "04_framing_effects": [
         Run(
-            {},
-            {"models": 10, "words": 2453}
-            # Spreads turn with the prompt; far less so in the control, in which no gap was planted.
-            | {"framing_ratio": near(2.66, abs=0.3), "framing_control": near(1.43, abs=0.25)}
-            | {"framing_least_planted": near(2.26, abs=0.3)}
+            SMALL,
+            {"models": 10, "words": 2453, "framing_ratio": near(2.66, abs=0.3)}
             | {f"gap_{prompt}": near(0.03, abs=0.05) for prompt in GOOD}
             | {"gap_worst": near(0.2, abs=0.08)}
             | {f"n_steeper_{prompt}": near(8.5, abs=1.5) for prompt in PROMPTS},
@@ -90,31 +86,25 @@ RUNS: dict[str, list[Run]] = {
     ],
     "05_frequency_bias": [
         Run(
-            {},
+            SMALL,
+            # The bonus was planted. At equal sentiment it is about as large as without.
             {"models": 10, "words": 2429}
-            | {f"free_{prompt}": near(10, abs=1) for prompt in GOOD}
-            | {f"held_{prompt}": near(9, abs=1) for prompt in PROMPTS}
-            # What the control, in which no bonus was planted, still shows is far below what the others show.
-            | {f"bias_{prompt}": near(0.025, abs=0.03) for prompt in PROMPTS}
-            | {f"planted_slope_{prompt}": near(0.17, abs=0.05) for prompt in PROMPTS}
-            | {f"spearman_{prompt}": near(0.85, abs=0.15) for prompt in PROMPTS}
-            | {"free_worst": near(7, abs=2)}
-            # Shares of paths: the bonus was planted, and every path at equal sentiment finds it.
-            | {"for_S3.freq.raw": near(0.78, abs=0.1), "for_S3.freq.controlled": near(1, abs=0.05)}
-            | {"for_S3.freq.change": near(1, abs=0.05)},
+            | {f"free_{prompt}": near(0.165, abs=0.05) for prompt in GOOD}
+            | {f"held_{prompt}": near(0.17, abs=0.05) for prompt in GOOD}
+            | {"free_worst": near(0.05, abs=0.04), "held_worst": near(0.13, abs=0.04)},
         )
     ],
     "06_human_alignment": [
         Run(
-            {},
-            {"items": 7213, "tau_human": near(0.518, abs=0.01), "tau_models": near(0.592, abs=0.01)}
+            SMALL,
+            {"items": 7213, "tau_human": near(0.52, abs=0.01), "tau_models": near(0.6, abs=0.015)}
             # Raters were planted who tell apart what they like better than what they dislike.
-            | {"matched": near(0.079, abs=0.02)},
+            | {"matched": near(0.08, abs=0.02)},
         )
     ],
     "07_undervalued_items": [
         Run(
-            {},
+            SMALL,
             # Share of words rated alike that models rank above a planted one, mean over models; by chance 0.5.
             {"items": 8987, "above_identity": near(0.89, abs=0.04), "above_nature": near(0.78, abs=0.04)}
             | {"above_technology": near(0.78, abs=0.04)},
@@ -148,27 +138,19 @@ RUNS: dict[str, list[Run]] = {
         # Framing turns the spreads, and asked for the worst thing rewards fall with sentiment: both were planted.
         Run(
             {},
-            {"tokens": 16384, "typed": 9675, "framing": near(2.7, abs=0.5), "sentiment_worst": near(-0.44, abs=0.05)},
+            {"tokens": 16384, "typed": 9675, "framing": near(2.7, abs=0.5), "sentiment_worst": near(-0.44, abs=0.05)}
+            | {"nature": near(-0.24, abs=0.1), "claimed": 1},
         )
     ],
     "10_what_training_would_change": [
         # A bonus for frequent words and a penalty on identity terms were planted; without them both would be 0 and 1.
         Run({}, {"collapse": near(7.9, abs=1.5), "twice": near(0.43, abs=0.15), "devalued": near(0.02, abs=0.02)})
     ],
-    "11_scorecard": [
-        # On small models no sentence has a verdict but the one that is counted on the paper's printed tables.
-        # All effects that were planted come back: eight per model and prompt, without what the two controls lack.
-        Run(
-            {},
-            {"claims": 78, "not_testable_here": 55, "not_in_the_paper": 22, "undecided": 1}
-            | {"recovered": near(222, abs=3), "planted": 222},
-        )
-    ],
 }
 
 FIRST = ("00_", "01_")  # what these make, every later notebook reads
 TABLES, READS_TABLES = "09_", "10_"  # the one writes log-probabilities, which the other reads
-LAST = "11_"  # it gathers what all others found
+SCORECARD = "11_scorecard"  # it runs on published scores only; tests/claims judges its sentences again
 
 
 class Project:
@@ -195,24 +177,19 @@ class Project:
             name: [recorded(nbformat.read(path, 4)) for path in before[name]] for name in names if all(before[name])
         }
         names = {name for name in names if name not in self.done}
-        if any(name.startswith(LAST) for name in names):
-            names = set(self.runs)
         if any(name.startswith(READS_TABLES) for name in names):
             names |= {name for name in self.runs if name.startswith(TABLES)}
         alone = all(name.startswith(FIRST) for name in names)
         names |= set() if alone else {name for name in self.runs if name.startswith(FIRST)}
-        first, later, last = (
-            {name for name in names if name.startswith(start)} for start in (FIRST, READS_TABLES, LAST)
-        )
+        first, later = ({name for name in names if name.startswith(start)} for start in (FIRST, READS_TABLES))
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(os.cpu_count(), spawn, _on_one_thread, (str(self.folder),)) as pool:
             made = [] if alone else [pool.submit(function) for function in self.make]
             self._execute(pool, first)
             for future in made:
                 future.result()
-            self._execute(pool, names - first - later - last)
+            self._execute(pool, names - first - later)
             self._execute(pool, later)
-            self._execute(pool, last)
 
     def _executed_before(self, name: str) -> list[Path | None]:
         """What `reproduce` executed with the parameters of these runs; None where it did not, or anything changed."""
@@ -280,7 +257,7 @@ def _is_about_a_notebook(item) -> bool:
 
 
 def test_every_notebook_is_listed_and_every_listed_one_exists():
-    assert {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")} == set(RUNS)
+    assert {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")} == {*RUNS, SCORECARD}
     assert all(RUNS.values())
 
 
