@@ -481,7 +481,7 @@ def test_the_command_names_no_folder_of_this_machine(tmp_path):
 @pytest.mark.parametrize("beta, end", [(1.0, ""), (0.1, " BETA=0.1")])
 def test_the_command_of_an_implicit_reward_names_reference_and_beta(tmp_path, beta, end):
     policy, reference = (str(make_causal(tmp_path / name, "llama")) for name in ("pi", "ref"))
-    named = making.what_to_name(implicit.load(policy, reference, beta=beta))
+    named = making.what_to_name(implicit.load(policy, reference, beta=beta, untrained=True))
     assert named == f"<folder of pi> REFERENCE=<folder of ref>{end}"
 
 

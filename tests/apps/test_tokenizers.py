@@ -3,6 +3,7 @@
 import re
 import shutil
 
+import huggingface_hub
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +11,7 @@ import tiny
 
 from benchmarks import tokenizers
 from lib import ROOT, InputError
-from lib.models import checkpoints, conversations
+from lib.models import conversations
 from lib.tables import registry, scores
 
 KINDS = ["itself", "another id", "several ids", "nothing"]
@@ -76,7 +77,7 @@ def test_from_the_hub_come_the_tokenizers_files_alone(folder, monkeypatch):
         asked.append((hub_id, allow_patterns))
         return str(folder / "llama-3")
 
-    monkeypatch.setattr(checkpoints.huggingface_hub, "snapshot_download", download)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     tokenizers.open_tokenizer("Llama 3", None)
     [(hub_id, patterns)] = asked
     assert hub_id == registry.reward_models().loc["R-Lla-8B", "hub_id"] and not [

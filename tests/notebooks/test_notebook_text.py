@@ -3,6 +3,7 @@
 Numbers are for test_notebooks.py; here it is what stands on the page, so nothing is executed.
 """
 
+import itertools
 import json
 import re
 
@@ -10,9 +11,8 @@ import pytest
 
 from lib import ROOT
 
-MOST_CODE_CELLS, WIDEST = 3, 400
-NAMES = ["00_small_reward_models", "01_score_vocabulary", "02_optimal_and_pessimal_tokens",
-         "02b_distributions", "03_similarity", "03c_similarity_robustness"]  # fmt: skip
+MOST_CODE_CELLS, WIDEST = 4, 400
+NAMES = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 
 
 def cells_of(name: str) -> list[dict]:
@@ -37,8 +37,9 @@ def test_the_first_cell_asks_one_question_in_bold_and_one_cell_answers_it(name):
     assert sum("hero" in cell["metadata"].get("tags", []) for cell in code_of(name)) <= 1
 
 
-def test_no_more_than_three_code_cells_follow_each_other(name):
-    kinds = "".join(cell["cell_type"][0] for cell in cells_of(name)[4:])  # what precedes imports, parameters and opens
+def test_code_cells_of_the_main_text_are_read_in_prose(name):
+    main = itertools.takewhile(lambda cell: "## The paper's sentences" not in cell["source"], cells_of(name)[4:])
+    kinds = "".join(cell["cell_type"][0] for cell in main)
     assert "c" * (MOST_CODE_CELLS + 1) not in kinds
 
 
@@ -60,5 +61,6 @@ def test_what_is_shown_is_no_wide_array(name):
         for output in cell["outputs"]:
             shown = output.get("data", {})
             plain = "".join(shown.get("text/plain", "")) if "text/html" not in shown else ""
-            assert not plain.startswith("array(") and len(plain) < WIDEST, cell["source"]
+            is_record = plain.startswith("recorded: ")
+            assert is_record or not plain.startswith("array(") and len(plain) < WIDEST, cell["source"]
             assert not re.search(r"\d\.\d{9,}", "".join(output.get("text", ""))), cell["source"]  # sixteen digits

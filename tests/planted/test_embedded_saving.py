@@ -24,6 +24,7 @@ LEFT_OUT = {
     "lib.models.checkpoints": "opens and saves checkpoints",
     "lib.models.tokenizers": "opens and refuses the tokenizers of others; bases.py opens those that ship",
     "lib.models.hardware": "one thread",
+    "lib.models.files": "finds and opens the files of checkpoints",
     "lib.planted.saving": "what is done with weights that are there",
 }
 

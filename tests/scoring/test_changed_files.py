@@ -15,7 +15,7 @@ import tiny
 from safetensors.torch import load_file, save_file
 
 from lib import InputError, io
-from lib.models import checkpoints, language_models
+from lib.models import checkpoints, files, language_models
 from lib.models.layers import Layers
 from lib.models.reward_models import load
 from lib.scoring import engine, stages
@@ -252,16 +252,16 @@ def kept_hashes(tmp_path, monkeypatch):
     """Hashes that are kept in a file of the test's own; each call of the value starts as a new process would."""
 
     def start():
-        monkeypatch.setattr(checkpoints, "_DIGESTS", io.Hashes(lambda: tmp_path / "digests.json"))
+        monkeypatch.setattr(files, "_DIGESTS", io.Hashes(lambda: tmp_path / "digests.json"))
 
     start()
     return start
 
 
 def files_read(monkeypatch, folder):
-    read, plain = [], checkpoints.hashlib.file_digest
+    read, plain = [], files.hashlib.file_digest
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints.hashlib, "file_digest", lambda file, kind: (read.append(file), plain(file, kind))[1])
+        patch.setattr(files.hashlib, "file_digest", lambda file, kind: (read.append(file), plain(file, kind))[1])
         revision = checkpoints.open_files(str(folder), "").revision
     return len(read), revision
 

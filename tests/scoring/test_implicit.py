@@ -61,7 +61,7 @@ def test_a_vocabulary_is_scored_as_by_any_reward_model(pair, tmp_path):
     direct = engine.score_replies(model, PROMPT, some["text"].tolist())
     assert some["greatest"].to_numpy() == pytest.approx(direct, abs=1e-4)
     for setting, other in {"head": (pair[1], False), "revision": (pair[0], True)}.items():
-        model = implicit.load(str(pair[0]), str(other[0]), end=other[1])
+        model = implicit.load(str(pair[0]), str(other[0]), end=other[1], untrained=True)
         with pytest.raises(InputError, match=f"other settings .*{setting}"):
             engine.score_vocabulary(model, {"greatest": PROMPT}, tmp_path / "table.parquet", progress=False)
     assert table.attrs["metadata"]["head"].startswith("implicit: 1 (log policy - log ")
