@@ -249,21 +249,9 @@ def sigmoid(values: Array) -> Array:
     return 1 / (1 + np.exp(-np.clip(values, -700, 700)))
 
 
-def numbers(
-    rewards: Array, theirs: Array, label: int, groups: Array
-) -> Iterator[tuple[tuple[Cause, ...], Array, Any, int]]:
-    """Yield what may have been done with rewards, (places, n, labels): causes, predictions, slopes and free parameters.
-
-    Predictions are (places, n). A slope says how far a prediction moves with a reward. Groups number the prompts.
-    """
-    raw, one = rewards[..., label], "take the number itself there"
-    if rewards.shape[-1] == len(SEEDS):  # heads drawn with these seeds
-        yield from (((), rewards[..., i], 1.0, 1) for i in range(len(SEEDS)))
-        return
-    yield (), raw, 1.0, 0
-    squashed = sigmoid(raw)
-    yield (Cause("applied the sigmoid", "switch the activation off there (function_to_apply='none')"),), squashed, (
-        squashed * (1 - squashed)), 0  # fmt: skip
+def _of_labels(rewards: Array, label: int, one: str) -> Iterator[tuple[tuple[Cause, ...], Array, Any, int]]:
+    """Yield, as `numbers` does, what a program may have done with several labels, (places, n, labels)."""
+    raw = rewards[..., label]
     labels = rewards.shape[-1]
     for i in range(labels) if 1 < labels <= 20 else ():
         if i != label:
@@ -293,6 +281,37 @@ def numbers(
         yield (Cause("took the mean of all labels", one),), rewards.mean(axis=-1), 1.0, 0
         yield (Cause("took the sum of all labels", one),), rewards.sum(axis=-1), labels, 0
         yield (Cause("took the expected label of the softmax", one),), shares @ np.arange(labels), labels, 0
+
+
+def _fitted(raw: Array, theirs: Array, one: str) -> Iterator[tuple[tuple[Cause, ...], Array, Any, int]]:
+    """Yield, as `numbers` does, scales and shifts that are fitted to the other program's rewards."""
+    with np.errstate(all="ignore"):
+        scale = (raw * theirs).sum(1, keepdims=True) / (raw * raw).sum(1, keepdims=True)
+        yield (Cause("multiplied by {scale:.4g}", one),), scale * raw, np.abs(scale), 1
+        shift = (theirs - raw).mean(1, keepdims=True)
+        yield (Cause("added {shift:.4g}", one),), raw + shift, 1.0, 1
+        apart = raw - raw.mean(1, keepdims=True)
+        slope = (apart * (theirs - theirs.mean())).sum(1, keepdims=True) / (apart * apart).sum(1, keepdims=True)
+        yield (Cause("rescaled to mean {mean:.4g} and standard deviation {spread:.4g}", one),), (
+            slope * apart + theirs.mean()), np.abs(slope), 2  # fmt: skip
+
+
+def numbers(
+    rewards: Array, theirs: Array, label: int, groups: Array
+) -> Iterator[tuple[tuple[Cause, ...], Array, Any, int]]:
+    """Yield what may have been done with rewards, (places, n, labels): causes, predictions, slopes and free parameters.
+
+    Predictions are (places, n). A slope says how far a prediction moves with a reward. Groups number the prompts.
+    """
+    raw, one = rewards[..., label], "take the number itself there"
+    if rewards.shape[-1] == len(SEEDS):  # heads drawn with these seeds
+        yield from (((), rewards[..., i], 1.0, 1) for i in range(len(SEEDS)))
+        return
+    yield (), raw, 1.0, 0
+    squashed = sigmoid(raw)
+    yield (Cause("applied the sigmoid", "switch the activation off there (function_to_apply='none')"),), squashed, (
+        squashed * (1 - squashed)), 0  # fmt: skip
+    yield from _of_labels(rewards, label, one)
     yield (Cause("changed the sign", one),), -raw, 1.0, 0
     yield (Cause("took the logarithm of the sigmoid", one),), -np.logaddexp(0, -raw), 1 - squashed, 0
     yield (Cause("applied the hyperbolic tangent", one),), np.tanh(raw), 1 - np.tanh(raw) ** 2, 0
@@ -305,15 +324,7 @@ def numbers(
     if len(sizes) > 1 and (sizes > 1).any():
         means = (np.eye(len(sizes))[groups] / sizes).T @ np.swapaxes(raw, 0, 1)  # (groups, places)
         yield (Cause("subtracted the mean over the replies to each prompt", one),), raw - means.T[:, groups], 1.0, 0
-    with np.errstate(all="ignore"):
-        scale = (raw * theirs).sum(1, keepdims=True) / (raw * raw).sum(1, keepdims=True)
-        yield (Cause("multiplied by {scale:.4g}", one),), scale * raw, np.abs(scale), 1
-        shift = (theirs - raw).mean(1, keepdims=True)
-        yield (Cause("added {shift:.4g}", one),), raw + shift, 1.0, 1
-        apart = raw - raw.mean(1, keepdims=True)
-        slope = (apart * (theirs - theirs.mean())).sum(1, keepdims=True) / (apart * apart).sum(1, keepdims=True)
-        yield (Cause("rescaled to mean {mean:.4g} and standard deviation {spread:.4g}", one),), (
-            slope * apart + theirs.mean()), np.abs(slope), 2  # fmt: skip
+    yield from _fitted(raw, theirs, one)
 
 
 # --- the search ---------------------------------------------------------------------------------------------------
