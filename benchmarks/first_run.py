@@ -15,23 +15,26 @@ PAGE = ROOT / "benchmarks" / "first_run.md"
 
 
 def notebooks() -> pd.DataFrame:
-    """Return the seconds and core-seconds of each notebook of the last run, the longest first."""
-    results = jobs.read_results(EMBEDDED)
-    if not results:
+    """Return what each notebook of the last run took, and when it began, the longest first."""
+    rows = [{"notebook": name, "s": each.seconds, "core-s": each.core_seconds,
+             "begun": (EMBEDDED.runs / f"{name}.ipynb").stat().st_mtime - each.seconds}
+            for name, each in jobs.read_results(EMBEDDED).items() if each.status == "run"]  # fmt: skip
+    if not rows:
         raise InputError("there is no record of a run; run: make reproduce")
-    rows = [{"notebook": name, "s": each.seconds, "core-s": each.core_seconds} for name, each in results.items()]
     return pd.DataFrame(rows).sort_values("core-s", ascending=False, ignore_index=True)
 
 
-def trainings(folder: Path = ROOT / "data" / "models") -> pd.DataFrame:
-    """Return the seconds of each training, each on one core, the longest first."""
-    reports = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*/training.json")]
+def trainings(begun: float, folder: Path = ROOT / "data" / "models") -> pd.DataFrame:
+    """Return the seconds of each training that has ended since `begun`, each on one core, the longest first."""
+    ended = [path for path in folder.glob("*/training.json") if path.stat().st_mtime >= begun]
+    reports = [json.loads(path.read_text(encoding="utf-8")) for path in ended]
     rows = [{"model": report["nickname"], "s": report["seconds"]} for report in reports if "seconds" in report]
     return pd.DataFrame(rows, columns=["model", "s"]).sort_values("s", ascending=False, ignore_index=True)
 
 
 def main() -> None:
-    ran, trained = notebooks(), trainings()
+    ran = notebooks()
+    trained = trainings(ran.pop("begun").min())
     text = f"""# The first run
 
 `make reproduce` in a fresh clone, written by `python -m benchmarks.first_run`. {machine("cpu")}

@@ -1,9 +1,5 @@
 """Calibration: a balanced plan, estimators where the truth is known, null band and power, a run that goes on."""
 
-import multiprocessing
-import os
-import signal
-import time
 from dataclasses import replace
 from functools import partial
 
@@ -13,7 +9,6 @@ import pytest
 import statsmodels.api as sm
 
 from benchmarks.calibration import estimators, measuring, method, plan, report
-from lib import InputError
 from lib.planted import reading
 from lib.planted import reward_models as small_models
 from lib.planted.planting import planted_utility
@@ -35,30 +30,6 @@ def test_every_eight_models_of_the_plan_are_balanced():
         assert sorted(one.frequency for one in block) == [0, 0, 0, 0, 0.2, 0.2, 0.4, 0.4]
         assert sorted(one.identity for one in block) == [0, 0, 0, 0, 1.25, 1.25, 2.5, 2.5]
         assert {one.k_hi + one.k_lo for one in block} == {2}
-
-
-def test_a_shorter_plan_is_the_beginning_of_the_longer_and_all_differ_in_seed_and_taste():
-    models = plan.planned(400)
-    assert plan.planned(40) == models[:50]  # ten of the controls come first
-    of_plan = [one for one in models if not one.control]
-    for values in ([one.name for one in models], [one.seed for one in of_plan]):
-        assert len(set(values)) == len(values)
-    assert len({one.profile.developer for one in of_plan}) == 400
-
-
-def test_the_seeds_of_a_control_differ_in_nothing_else():
-    controls = [one for one in plan.planned(1, seeds=5) if one.control]
-    by_control = {name: [one for one in controls if one.control == name] for name in plan.CONTROLS}
-    for name, some in by_control.items():
-        assert [one.seed for one in some] == [1, 2, 3, 4, 5], name
-        assert len({replace(one.profile, nickname="") for one in some}) == 1
-        assert some[0].profile.hidden == 48
-
-
-@pytest.mark.parametrize("models", [0, 401])
-def test_a_plan_of_none_or_of_too_many_is_refused(models):
-    with pytest.raises(InputError, match=r"1 to 400 models"):
-        plan.planned(models)
 
 
 # --- estimators ---------------------------------------------------------------------------------------------------
@@ -177,80 +148,6 @@ def test_the_line_and_the_ratio_of_seeds_to_words_are_those_that_were_put_in():
     assert row["seed_ratio"] == pytest.approx(3, rel=0.1)  # .03 over .01
 
 
-def measured_of(words, models, noise=0.4):
-    """As if measured: planted utility and a noise of each model's own."""
-    rng = np.random.default_rng(0)
-    result = []
-    for one in plan.planned(models, seeds=2):
-        given = np.column_stack([planted_utility(one.profile, words, sign) for sign in (1, 1, -1)])
-        rewards = given + rng.normal(0, noise, given.shape)
-        result.append(plan.Measured(one, rewards.astype(np.float32), {"nickname": one.name}))
-    return result
-
-
-# --- measuring ----------------------------------------------------------------------------------------------------
-
-
-def as_if_trained(one, steps):
-    rng = np.random.default_rng(one.seed)
-    return rng.normal(size=(len(measuring.words()), 3)).astype(np.float32), {"nickname": one.name, "steps": steps}
-
-
-@pytest.fixture
-def trainings(monkeypatch):
-    """Nothing is trained; the names of what would have been."""
-    names = []
-    monkeypatch.setattr(
-        measuring, "train_and_score", lambda one, steps: (names.append(one.name), as_if_trained(one, steps))[1]
-    )
-    return names
-
-
-def test_what_is_measured_is_not_measured_again_but_what_is_damaged_or_of_other_settings_is(tmp_path, trainings):
-    models = plan.planned(4, seeds=0)
-    measure = partial(measuring.measure, folder=tmp_path, progress=False)
-    measure(models[:2], steps=5)
-    measure(models, steps=5)
-    assert trainings == [one.name for one in models]
-    damaged = tmp_path / f"{models[1].name}.npz"
-    damaged.write_bytes(damaged.read_bytes()[:-30])
-    measure(models, steps=5)
-    assert trainings[4:] == [models[1].name]
-    measure(models[:1], steps=6)
-    assert trainings[5:] == [models[0].name]
-    assert [one.planned for one in measuring.read(models, tmp_path, steps=5)] == models[1:]
-    assert measuring.read(models, tmp_path, steps=5)[0].rewards == pytest.approx(as_if_trained(models[1], 5)[0])
-
-
-def test_nothing_measured_is_told(tmp_path):
-    with pytest.raises(InputError, match="python -m benchmarks.calibration"):
-        measuring.read(plan.planned(4), tmp_path)
-
-
-def _measure_until_killed(folder):
-    def train(one, steps):
-        if len(list(folder.glob("*.npz"))) == 2:
-            time.sleep(600)
-        return as_if_trained(one, steps)
-
-    measuring.train_and_score = train
-    measuring.measure(plan.planned(4, seeds=0), folder, progress=False)
-
-
-def test_a_killed_run_goes_on_with_the_next_model(tmp_path, trainings, words):
-    run = multiprocessing.get_context("fork").Process(target=_measure_until_killed, args=(tmp_path,))
-    run.start()
-    deadline = time.time() + 60
-    while len(list(tmp_path.glob("*.npz"))) < 2 and time.time() < deadline:
-        time.sleep(0.05)
-    with pytest.raises(InputError, match=f"process {run.pid}"):
-        measuring.measure(plan.planned(4, seeds=0), tmp_path, progress=False)
-    os.kill(run.pid, signal.SIGKILL)
-    run.join()
-    measuring.measure(plan.planned(4, seeds=0), tmp_path, progress=False)
-    assert trainings == [one.name for one in plan.planned(4, seeds=0)[2:]]
-
-
 # --- the report ---------------------------------------------------------------------------------------------------
 
 
@@ -277,29 +174,8 @@ def test_models_are_trained_measured_and_reported_and_the_next_run_trains_none(t
     pd.testing.assert_frame_equal(read.estimates, made.estimates, check_dtype=False, rtol=1e-4)
 
 
-def test_a_report_that_is_not_there_or_not_whole_is_told(tmp_path):
-    with pytest.raises(InputError, match="python -m benchmarks.calibration"):
-        report.read(tmp_path)
-
-
 def test_the_committed_page_holds_every_estimator_and_every_sentence():
     page = report.page(report.read())
     assert page == report.PAGE.read_text()
     assert all(page.count(f"| {name} |") == 1 for name in BY_NAME)
     assert all(page.count(f"| {claim} | {quantity} |") == 1 for claim, quantity, *_ in method.SENTENCES)
-
-
-def test_a_report_on_fewer_models_does_not_replace_the_committed_one(words, monkeypatch, tmp_path):
-    some = words.sample(1200, random_state=0).reset_index(drop=True)
-    measured = measured_of(some, 32)
-    trainings = pd.DataFrame([one.report | {"control": one.planned.control} for one in measured])
-    made = report.Report(method.estimates(measured, some), trainings)
-    monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
-    monkeypatch.setattr(report, "PAGE", tmp_path / "calibration.md")
-    monkeypatch.setattr(report, "TABLES", tmp_path / "tables")
-    report.publish(made)
-    assert {path.name for path in (tmp_path / "tables").iterdir()} >= {"estimates.csv", "trainings.csv", "method.csv"}
-    assert [path.name for path in (tmp_path / "figures" / "calibration").iterdir()] == ["planted_and_recovered.png"]
-    fewer = replace(made, trainings=made.trainings[:-1])
-    with pytest.raises(InputError, match="32 models, this on 31"):
-        report.publish(fewer)

@@ -1,6 +1,6 @@
 """Rivals of our search: what each finds and costs, and how methods are ranked at equal cost."""
 
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from benchmarks.search import cost, standings
 from benchmarks.search.cost import Metered, certify
-from benchmarks.search.rivals import adc, beam, less_entropy, onto_simplex, pgd, sparse
+from benchmarks.search.rivals import adc, beam, less_entropy, onto_simplex, pgd
 from lib.models.reward_models import load
 from lib.scoring import engine
 from lib.search.gcg import METHODS, Settings
@@ -64,26 +64,16 @@ def test_rivals_find_the_best_of_all_pairs_more_often_than_chance(model, directi
     assert np.isclose(objective.sign * np.array(with_a_quarter), best).sum() <= 3  # one in four by chance
 
 
-@pytest.mark.parametrize("reply_mode", ["ids", "text"])
 @pytest.mark.parametrize("method", RIVALS.values(), ids=RIVALS)
-def test_the_reward_is_what_scoring_alone_gives(model, method, reply_mode):
-    objective = objective_of(model, size=200, reply_mode=reply_mode)
+def test_the_reward_is_what_scoring_alone_gives(model, method):
+    objective = objective_of(model, size=200, reply_mode="text")
     start = objective.draw(3, np.random.default_rng(0))
     run = cost.run(objective, method, start, Settings(), 3000)
     assert run.ids != start and len(run.ids) == 3 and set(run.ids) <= set(objective.allowed.tolist())
     assert run.reward == pytest.approx(engine.score_replies(model, PROMPT, [run.ids], reply_mode="ids")[0], abs=1e-5)
     rewards = [reward for _, _, reward in run.trace]
     assert rewards == sorted(set(rewards)) and rewards[-1] == run.reward  # each is a new best, the last the best
-    if reply_mode == "text":
-        assert objective.round_trip(np.array([run.ids]))[0]
-
-
-def test_a_search_is_the_same_again(model):
-    objective = objective_of(model)
-    start = tuple(objective.allowed[[3, 5]].tolist())
-    for method in RIVALS.values():
-        first, again = (cost.run(objective, method, start, Settings(seed=7), 600) for _ in range(2))
-        assert first == again
+    assert objective.round_trip(np.array([run.ids]))[0]
 
 
 # --- what they cost -----------------------------------------------------------------------------------------------
@@ -115,7 +105,7 @@ class Listening(Metered):
         self.scorer = Heard()
 
 
-@pytest.mark.parametrize("method", [*RIVALS, "round robin", "GCG", "sweeps"])
+@pytest.mark.parametrize("method", ["ADC", "beam", "GCG"])
 def test_every_token_that_the_model_reads_is_counted_a_gradient_three_times(model, method):
     ids = np.random.default_rng(0).choice(allowed_ids(model), 24, replace=False)
     objective = Listening(model, PROMPT, "optimal", ids, reply_mode="ids")
@@ -126,30 +116,11 @@ def test_every_token_that_the_model_reads_is_counted_a_gradient_three_times(mode
     assert (objective.backward > 0) == (method not in ("beam", "sweeps"))
 
 
-def test_a_beam_pays_for_single_tokens_and_for_what_it_leaves_unfinished(model):
-    objective = objective_of(model, size=24)
-    closing = len(objective.closing)
-    proposals = beam(objective, tuple(objective.allowed[:3].tolist()), 0.0, Settings(), np.random.default_rng(0))
-    replies = next(proposals)
-    assert objective.scored == 24 + 15 * 15  # all single tokens, then 15 continuations of the best 15
-    assert objective.read == 24 * (1 + closing) + 225 * (2 + closing)
-    assert replies.shape == (225, 3) and len(np.unique(replies, axis=0)) == 225
-
-
-def test_operations_are_two_for_each_parameter_but_the_embeddings(model):
-    weights = sum(p.numel() for name, p in model.backbone.named_parameters() if "embed_tokens" not in name)
-    assert cost.flops(model, 10) == 2 * weights * 10
-
-
 def test_the_best_within_a_budget_counts_what_was_spent_when_it_was_scored():
     run = cost.Run((1, 2), 5.0, 40, 400, ((1, 4, 1.0), (10, 70, 3.0), (30, 300, 5.0)))
     assert [run.best_within(budget, "scored") for budget in (1, 9, 10, 29, 30)] == [1, 1, 3, 3, 5]
     assert [run.best_within(budget, "read") for budget in (4, 69, 70, 299, 300)] == [1, 1, 3, 3, 5]
     assert np.isnan(run.best_within(3, "read"))  # the start alone costs four tokens
-
-
-def test_a_new_best_within_a_batch_counts_from_its_own_place():
-    assert cost._new_bests(np.array([1.0, 4.0, 4.0, 2.0, 6.0]), best=3.0) == [1, 4]
 
 
 # --- mixtures -----------------------------------------------------------------------------------------------------
@@ -166,16 +137,6 @@ def test_a_mixture_of_one_token_is_worth_what_the_token_is_and_its_gradient_is_t
         for reply, slopes, current in zip(replies, gradient, columns, strict=True):
             centred = slopes - slopes.gather(1, current[:, None])
             assert centred.numpy() == pytest.approx(objective.gains(tuple(reply.tolist())), abs=1e-4)
-
-
-def test_gradients_of_mixtures_are_slopes(model):
-    objective = objective_of(model)
-    mixtures = torch.softmax(torch.from_numpy(np.random.default_rng(0).normal(size=(1, 2, 16))), 2).float()
-    towards = torch.zeros_like(mixtures)
-    towards[0, 1, 5], towards[0, 1, 8] = 1, -1
-    (_, gradient), step = objective.relaxed(mixtures), 0.01
-    above, below = (objective.relaxed(mixtures + sign * step * towards)[0] for sign in (1, -1))
-    assert float((above - below) / (2 * step)) == pytest.approx(float((gradient * towards).sum()), rel=0.02)
 
 
 def test_onto_the_simplex_by_hand_and_by_a_solver():
@@ -195,16 +156,6 @@ def test_less_entropy_moves_mixtures_out_of_the_ball_and_leaves_the_others():
     assert less_entropy(torch.tensor([near]), strength=0.0).numpy() == pytest.approx(np.array([near]))
 
 
-def test_sparse_keeps_the_largest_weights_of_each_place_and_a_fraction_of_places_one_more():
-    mixtures = torch.tensor([[[0.1, 0.6, 0.3], [0.5, 0.2, 0.3]]])
-    rng = np.random.default_rng(0)
-    whole = torch.tensor([[[0, 2 / 3, 1 / 3], [0.625, 0, 0.375]]])
-    assert sparse(mixtures, 2.0, rng).numpy() == pytest.approx(whole.numpy(), abs=1e-5)
-    assert sparse(mixtures, 1.0, rng).tolist() == [[[0, 1, 0], [1, 0, 0]]]
-    held = [(sparse(mixtures, 1.5, rng) > 0).sum(2).flatten().tolist() for _ in range(20)]
-    assert {tuple(sorted(counts)) for counts in held} == {(1, 2)} and len(set(map(tuple, held))) == 2
-
-
 # --- certificates -------------------------------------------------------------------------------------------------
 
 
@@ -217,27 +168,6 @@ def test_a_certificate_ends_where_no_swap_and_no_pair_of_swaps_improves(model):
         assert len(near) == 1 + 3 * 8 + 3 * 8 * 8  # itself, single swaps, pairs: fewer than 32 of each place
         assert found.reward == pytest.approx(objective.values(np.array(near)).max(), abs=1e-6)
         assert found.pairs and (found.moves == 0) == (found.ids == tuple(start))
-
-
-def test_a_certificate_of_the_best_reply_scores_its_neighbours_alone(model):
-    objective = objective_of(model, size=9, direction="pessimal")
-    replies = every(objective, 3)
-    best = tuple(replies[objective.values(replies).argmax()].tolist())
-    assert certify(objective, best).scored == 1 + 3 * 8 + 3 * 64
-    assert certify(objective, best).moves == 0
-
-
-def test_pairs_are_of_the_tokens_that_did_best_at_each_place(model, monkeypatch):
-    monkeypatch.setattr(cost, "BEST_OF_PLACE", 2)
-    objective = objective_of(model, size=6)
-    reply = tuple(objective.allowed[:3].tolist())
-    swaps = np.concatenate([objective.all_swaps(reply, place) for place in range(3)])
-    values = np.arange(len(swaps), dtype=float)  # at every place the last two do best
-    last = objective.allowed[-2:].tolist()
-    expected = {tuple(token_at.get(place, token) for place, token in enumerate(reply))
-                for first, second in combinations(range(3), 2)
-                for token_at in ({first: a, second: b} for a in last for b in last)}  # fmt: skip
-    assert set(map(tuple, cost._pairs(objective, reply, swaps, values).tolist())) == expected
 
 
 # --- standings ----------------------------------------------------------------------------------------------------
@@ -274,19 +204,3 @@ def test_instances_are_won_once_each(rewards, best):
     assert (row["better"], row["level"], row["worse"], row["n"]) == (1, 1, 0, 2)
     assert row["lead"] == pytest.approx(0.1)  # (0.2 + 0) / 2
     assert row["ci_low"] == pytest.approx(0) and row["ci_high"] == pytest.approx(0.2)
-
-
-def test_a_budget_that_a_method_did_not_reach_is_no_win(rewards, best):
-    rewards.loc[(rewards["method"] == "ADC") & (rewards["direction"] == "optimal"), "reward"] = np.nan
-    (row,) = standings.won(standings.shares(rewards, best)).to_dict("records")
-    assert (row["better"], row["level"], row["worse"], row["n"]) == (0, 1, 0, 1)
-
-
-def test_the_chart_has_a_panel_and_two_bands_for_each_rival(rewards, best):
-    shares = standings.shares(rewards, best)
-    figure = standings.draw_against_rivals(standings.curves(shares), standings.won(shares))
-    (axes,) = figure.axes
-    assert len(axes.lines) == 2 and len(axes.collections) == 2
-    assert axes.get_title(loc="left") == "ADC\n1 / 1 / 0"
-    title = " ".join(figure.get_suptitle().split())
-    assert "5 tokens: highest mean share 0.850, round robin (ours) ours black" in title and "over 2 instances" in title
