@@ -4,7 +4,8 @@
     python tests/times.py --new    only those that are not on the list yet; the slow ones among them are added
 
 A test's time is that of the processor, its own and that of the processes it started, so that other work on the machine
-does not count. What a fixture of a module or a session takes counts for every test that uses it.
+does not count. Of a test with parameters, the slowest case counts. What a fixture of a module or a session takes counts
+for every test that uses it.
 """
 
 import argparse
@@ -19,9 +20,8 @@ LIMIT = 0.5  # seconds of a processor
 
 
 def name_of(item: pytest.Item) -> str:
-    """Return a test's name on the list: its file and name, wherever the file lies."""
-    place, bracket, parameters = item.nodeid.partition("[")
-    return place.rpartition("/")[2] + bracket + parameters
+    """Return a test's name on the list: its file and function, wherever the file lies and whatever the parameters."""
+    return f"{item.path.name}::{item.originalname}"
 
 
 def listed() -> set[str]:
@@ -43,7 +43,8 @@ class Times:
     def pytest_runtest_protocol(self, item):
         start, shared = self._now(), sum(self.fixtures.values())
         result = yield
-        self.tests[name_of(item)] += self._now() - start - (sum(self.fixtures.values()) - shared)
+        own = self._now() - start - (sum(self.fixtures.values()) - shared)
+        self.tests[name_of(item)] = max(self.tests[name_of(item)], own)
         self.users[name_of(item)] = [(fixture, item.path) for fixture in item.fixturenames]
         return result
 
