@@ -72,7 +72,9 @@ def durations() -> pd.DataFrame:
     works: dict[str, Callable] = {
         "tau of 10 models x 85,000 texts": lambda: rankings.tau_matrix(many),
         "rank-biased overlap of the same": lambda: agreement.rbo_matrix(many),
-        "MRQAP, 4 predictors, all relabellings of 10 models": lambda: relabelling.mrqap(matrix, traits),
+        "MRQAP, 4 predictors, all relabellings of 10 models": lambda: [
+            relabelling.p_of(matrix, traits, name) for name in traits
+        ],
         f"all two-token replies over 512 ids, {INSTANCE[0]}": all_replies,
     }
     rows = [{"work": name, "s": np.median([seconds(work)[0] for _ in range(REPEATS)])} for name, work in works.items()]

@@ -181,7 +181,7 @@ def beyond_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[st
     than the model. Items and models are both samples. Fewer than two prompts or three models give NaN.
     """
     if len(models) < 3 or len(prompts) < 2:
-        return Crossed(*[np.nan] * 6, n=len(agreed.items), models=len(models))
+        return Crossed(*[np.nan] * 5, n=len(agreed.items), models=len(models))
     columns, pairs = agreed.taus.columns, list(itertools.combinations(prompts, 2))
     itself, itself_moved = {}, {}
     for name in models:

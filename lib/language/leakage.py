@@ -102,7 +102,7 @@ def rank_covariances(values: np.ndarray, resamples: int, seed: int = 0) -> np.nd
     codes = [np.unique(column, return_inverse=True)[1] for column in np.asarray(values, dtype=float).T]
 
     def covariance(drawn: np.ndarray) -> np.ndarray:
-        times = resampling.times_drawn(drawn, len(values))
+        times = np.bincount(drawn, minlength=len(values))
         return np.cov(np.array([_ranks(code, times) for code in codes]), fweights=times)
 
     return resampling.bootstrap(covariance, len(values), resamples, seed)

@@ -10,37 +10,32 @@ from sklearn.manifold import MDS
 
 from .. import InputError
 from ..stats import resampling
-from ..stats.crossed import Crossed, crossed
-from ..stats.rankings import refuse_constant
+from ..stats.crossed import crossed
 from ..stats.relabelling import refuse_malformed
-from ..tables import downloads, registry
+from ..tables import registry
 
 MOMENTS = ["mean", "variance", "skewness"]
-PAPER = "brchristian/reward_model_optimal_pessimal_tokens"  # the authors' repository
-TABLE_3 = "tables/output/table_3_distribution_moments.csv"
-
-# --- what can be compared ------------------------------------------------------------------------------------------
 
 
-def comparable(tables: Mapping[str, pd.DataFrame], prompt: str, least: int = 2) -> tuple[dict[str, pd.DataFrame], str]:
+def comparable(tables: Mapping[str, pd.DataFrame], prompt: str) -> tuple[dict[str, pd.DataFrame], str]:
     """Return the score tables whose rewards can be compared, and why others, or all, cannot ('' where all can).
 
     Tables come back in the order of the registry, without models whose rewards are all equal. None is left where fewer
-    than `least` models remain, or where they share fewer than ten texts.
+    than two models remain, or where they share fewer than ten texts.
     """
     known = [name for name in registry.reward_models().index if name in tables]
     tables = {name: tables[name] for name in [*known, *tables]}
     varied = {name: table for name, table in tables.items() if np.ptp(table[prompt]) > 0}
     constant = ", ".join(name for name in tables if name not in varied)
     reasons = [f"the rewards of {constant} are all equal"] if constant else []
-    if len(varied) < least:
-        reasons.append(f"{len(varied)} of the models can be compared, and {least} are needed")
-        return {}, "; ".join(reasons)
-    texts = len(set.intersection(*(set(table["text"].drop_duplicates(keep=False)) for table in varied.values())))
-    if texts < 10:
-        reasons.append(f"the models share {texts} texts, and 10 are needed")
-        return {}, "; ".join(reasons)
-    return varied, "; ".join(reasons)
+    texts = [set(table["text"].drop_duplicates(keep=False)) for table in varied.values()]
+    if len(varied) < 2:
+        reasons.append(f"{len(varied)} of the models can be compared, and 2 are needed")
+    elif (shared := len(set.intersection(*texts))) < 10:
+        reasons.append(f"the models share {shared} texts, and 10 are needed")
+    else:
+        return varied, "; ".join(reasons)
+    return {}, "; ".join(reasons)
 
 
 # --- distributions ------------------------------------------------------------------------------------------------
@@ -74,7 +69,7 @@ def _resampled_moments(z: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     """
     n = len(z)
     powers = np.stack([z, z**2, z**3], axis=2).reshape(n, -1)  # (n, models x 3)
-    sums = resampling.bootstrap(lambda drawn: resampling.times_drawn(drawn, n) @ powers, n, resamples, seed)
+    sums = resampling.bootstrap(lambda drawn: np.bincount(drawn, minlength=n) @ powers, n, resamples, seed)
     first, second, third = np.moveaxis((sums / n).reshape(resamples, -1, 3), 2, 0)
     variance = second - first**2
     # Few tokens can be drawn all alike; they have no skewness, and rounding must not give them one.
@@ -97,23 +92,12 @@ def skews(
         z = ((rewards - rewards.mean()) / rewards.std(ddof=0)).to_numpy(dtype=float)
         ends = resampling.interval((_resampled_moments(z, resamples, seed)[:, :, 2] > 0).sum(axis=1))
         published = int((stats.skew(as_published[prompt].to_numpy(dtype=float)) > 0).sum())
-        others, mean = ", ".join(skewness.index[skewness <= 0]) or "none", mean_skewness(rewards)
+        others = ", ".join(skewness.index[skewness <= 0]) or "none"
+        mean = crossed(skewness, skewness_influence(rewards))
         counts = {"as_published": published, "n_positive": int((skewness > 0).sum()), "models": len(skewness)}
         counts |= {"ci_low": int(ends[0]), "ci_high": int(ends[1]), "others": others, "n": mean.n, "p": mean.p}
         rows[prompt] = counts | {"mean": mean.estimate, "mean_low": mean.ci_low, "mean_high": mean.ci_high}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("prompt")
-
-
-def released_moments() -> pd.DataFrame:
-    """Return Table 3 as the authors released it, with three decimals."""
-    table = pd.read_csv(downloads.fetch(PAPER, TABLE_3), keep_default_na=False).set_index("Model")
-    return table.rename(columns=str.lower)[MOMENTS].astype(float)
-
-
-def mean_skewness(rewards: pd.DataFrame) -> Crossed:
-    """Return the mean over models of the skewness of their rewards, crossed: texts and models are both sampled."""
-    skewness = pd.Series(stats.skew(rewards.to_numpy(dtype=float)), rewards.columns)
-    return crossed(skewness, skewness_influence(rewards))
 
 
 def skewness_influence(rewards: pd.DataFrame) -> pd.DataFrame:
@@ -126,12 +110,6 @@ def skewness_influence(rewards: pd.DataFrame) -> pd.DataFrame:
 
 
 # --- agreement between models -------------------------------------------------------------------------------------
-
-
-def spearman_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
-    """Return Spearman's rho between each two models' rankings, in [-1, 1], models x models (Fig A1)."""
-    refuse_constant(rewards)
-    return rewards.corr(method="spearman")
 
 
 def mean_over_pairs(matrix: pd.DataFrame) -> tuple[float, float, float]:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from scipy import stats
 
 from .. import InputError
@@ -27,23 +26,20 @@ PUBLISHED = "#737373"  # the colour of what is as published
 
 
 @styled
-def draw_matrices(frames: Mapping[str, pd.DataFrame], *, title: str, measure: str, numbers: bool = True) -> Chart:
+def draw_matrices(frames: Mapping[str, pd.DataFrame], *, title: str, measure: str) -> Chart:
     """Draw models x models matrices side by side, a panel each: the pairs below the diagonal, on one scale.
 
-    frames: panel title -> matrix. With numbers, each is printed, and shades run from the lowest to the highest entry of
-    all panels. Without, they run from 0 to 1.
+    frames: panel title -> matrix. Shades run from the lowest to the highest entry of all panels.
     """
     most = max(map(len, frames.values()))
-    wide = max(7.0, (2.4 + 0.56 * most) * len(frames)) if numbers else 2.2 + 3.2 * len(frames)
-    lines = len(title_lines(title, wide))
-    figure = new_chart(wide, 2.4 + 0.48 * most + 0.3 * lines if numbers else 4.6 + 0.35 * lines, title)
-    panels = figure.subplots(1, len(frames), squeeze=False, sharey=not numbers)[0]
+    wide = max(7.0, (2.4 + 0.56 * most) * len(frames))
+    figure = new_chart(wide, 2.4 + 0.48 * most + 0.3 * len(title_lines(title, wide)), title)
+    panels = figure.subplots(1, len(frames), squeeze=False)[0]
     below = {name: below_diagonal(frame).iloc[1:, :-1] for name, frame in frames.items()}
     low, high = (limit([limit(frame) for frame in below.values()]) for limit in (np.nanmin, np.nanmax))
     room = 0.25 * (high - low) or 1.0  # so that the highest cell is not black, and its number can be read
     for axes, (name, frame) in zip(panels, below.items(), strict=True):
-        limits = (low, high + room) if numbers else (0.0, 1.0)
-        charts.heat_map(axes, frame, limits=limits, numbers=".2f" if numbers else "")
+        charts.heat_map(axes, frame, limits=(low, high + room), numbers=".2f")
         axes.set_title(name)
     figure.supxlabel(f"{measure}; dark is high", fontsize=12)
     return figure
@@ -73,24 +69,18 @@ def draw_violins(rewards: Mapping[str, np.ndarray], *, title: str, printed: Mapp
     axes.set_ylim(-len(rewards) + 0.4, 0.6)
     axes.set_xlabel("reward, in sd from the model's own mean")
     table.set_axis_off()
-    _write_moments(table, rewards, printed or {})
+    columns = {"mean": {name: f"{own.mean():.4g}" for name, own in rewards.items()},
+               "sd": {name: f"{own.std():.4g}" for name, own in rewards.items()},
+               "skewness": {name: f"{stats.skew(own):+.2f}" for name, own in rewards.items()},
+               "printed": {name: f"{printed[name]:+.2f}" for name in rewards if name in (printed or {})}}  # fmt: skip
+    for number, (heading, cells) in enumerate(columns.items(), start=1):
+        cells = {0.75: heading if cells else ""} | {-place: cells.get(name, "") for place, name in enumerate(rewards)}
+        for place, text in cells.items():
+            table.text(number / 4.2, place, text.replace("-", "−"), ha="right", va="center", fontsize=12)
     axes.plot([], [], "|", color="black", markersize=13, markeredgewidth=2, label="mean")
     axes.plot([], [], "o", color="white", markeredgecolor="black", markersize=7, label="median")
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return figure
-
-
-def _write_moments(axes: Axes, rewards: Mapping[str, np.ndarray], printed: Mapping[str, float]) -> None:
-    """Write columns of numbers, a row per violin; `printed` only if something was."""
-    columns = {"mean": {name: f"{values.mean():.4g}" for name, values in rewards.items()},
-               "sd": {name: f"{values.std():.4g}" for name, values in rewards.items()},
-               "skewness": {name: f"{stats.skew(values):+.2f}" for name, values in rewards.items()}}  # fmt: skip
-    if shown := {name: f"{printed[name]:+.2f}" for name in rewards if name in printed}:
-        columns["printed"] = shown
-    for number, (heading, cells) in enumerate(columns.items(), start=1):
-        cells = {0.75: heading} | {-place: cells.get(name, "") for place, name in enumerate(rewards)}
-        for place, text in cells.items():
-            axes.text(number / 4.2, place, text.replace("-", "−"), ha="right", va="center", fontsize=12)
 
 
 @styled
@@ -114,16 +104,4 @@ def draw_maps(maps: Mapping[str, agreement.ModelMap], models: pd.DataFrame, *, t
     figure.draw_without_rendering()
     for axes, mapped in zip(panels, maps.values(), strict=True):
         charts.name_points(axes, mapped.positions)
-    return figure
-
-
-@styled
-def draw_kinds(kinds: pd.DataFrame, *, title: str) -> Chart:
-    """Draw how many texts of each kind there are, a row per model, and their mean length. kinds: as from ends.kinds."""
-    counts = kinds.drop(columns=["mean length", "other"], errors="ignore")
-    figure, [axes] = charts.row_of_panels([""], height=2.1 + 0.42 * len(kinds), title=title, width=7.5, margin=2)
-    charts.heat_map(axes, counts.astype(float), numbers=".0f", are_models=False)
-    lengths = [f"{model_label(name)}, {letters:.0f} letters" for name, letters in kinds["mean length"].items()]
-    axes.set_yticklabels(lengths)
-    axes.set_xlabel("texts of each kind; other texts are not shown.\nOn the left: the mean length of the texts")
     return figure

@@ -4,17 +4,14 @@ A grid of texts has the form of rankings.side_by_side: index (end, position), a 
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 
 import pandas as pd
-from scipy import stats
 
 from .. import ROOT
 from ..claims import cells
-from ..claims.claims import paper_table
 from ..show.display import is_offensive
-from ..stats import rankings
 from ..tables import scores
 
 GEMMA, LLAMA = "R-Gem-2B", "R-Lla-3B"  # the two models of Table 2
@@ -22,8 +19,6 @@ GEMMA, LLAMA = "R-Gem-2B", "R-Lla-3B"  # the two models of Table 2
 CODE = re.compile(r"[_<>{}()\[\]\\/|=+*&^%$#@~`;\"]|^[.:]\w|[a-z][A-Z]")
 # What kills, hurts or extorts, and who stands for it; slurs, profanities and sexual violence are in data/offensive.txt.
 HARM = re.compile(r"kill|massacr|murder|hitler|nazi|ransom|tortur|suicid|terror", re.IGNORECASE)
-
-# --- kinds of tokens ----------------------------------------------------------------------------------------------
 
 
 def is_code(text: str) -> bool:
@@ -64,23 +59,6 @@ def kinds(grid: pd.DataFrame, end: str = "pessimal") -> pd.DataFrame:
     return counts.assign(**{"mean length": texts.map(lambda text: len(text.strip())).mean()})
 
 
-# --- the paper's tables beside those of score tables -------------------------------------------------------------
-
-
-def table_2(nickname: str, table: pd.DataFrame, prompt: str, name: str) -> pd.DataFrame:
-    """Return Table 2 of one of its two models, with the optimal and pessimal texts of another model: 44 rows.
-
-    nickname is the paper's model, table and name are the other one.
-    """
-    scores_of = cells.printed_lists("2", "score")[nickname].map("{:.3f}".format)  # as printed
-    shown = pd.DataFrame({"paper": cells.printed_lists("2")[nickname], "paper's reward": scores_of})
-    n = min(22, len(table) // 2)
-    ours = rankings.ends(table, prompt, n)
-    ours.index = pd.MultiIndex.from_arrays([ours["end"], [*range(1, n + 1), *range(n, 0, -1)]])
-    ours = ours.reindex(shown.index)
-    return shown.assign(**{name: ours["text"], "its reward": ours[prompt]})
-
-
 def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return the cells of Tables 2, A6 and A7 and those of these score tables for `greatest`; see lib.claims.cells.
 
@@ -97,41 +75,11 @@ def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
             "Table A6": cells.compare_lists(cells.printed_lists("A6"), *by_text)}  # fmt: skip
 
 
-def highest_scores(model: str) -> pd.Series:
-    """Return the highest score that Table 2 prints of each optimal word of a model, by the word in lower case."""
-    rows = paper_table("table_2").query("nickname == @model and end == 'optimal'")
-    return rows.groupby(rows["decoded"].str.casefold())["score"].max()
-
-
-# --- counts -------------------------------------------------------------------------------------------------------
-
-
-def count(texts: Sequence[str], is_counted: Callable[[str], bool]) -> tuple[int, float, float, int]:
-    """Return how many texts are counted, with the exact 95% interval of the count (Clopper-Pearson), and of how many.
-
-    The interval is for lists of the same length from the same region of the ranking.
-    """
-    hits = sum(map(is_counted, texts))
-    share = stats.binomtest(hits, len(texts)).proportion_ci(0.95, method="exact")
-    return hits, share.low * len(texts), share.high * len(texts), len(texts)
-
-
 def counts(grid: pd.DataFrame) -> pd.DataFrame:
     """Return, per model of a grid, how many of its pessimal texts are code, and how many name groups of people."""
     rows = {}
     for name, texts in grid.loc["pessimal"].sort_index().items():
-        rows[name] = {"of": len(texts)}
-        for kind, is_counted in (("code", is_code), ("groups", names_a_group)):
-            rows[name] |= dict(zip([kind, f"{kind}_low", f"{kind}_high"], count(texts, is_counted)[:3], strict=True))
-        rows[name]["named"] = ", ".join(text.strip() for text in texts if names_a_group(text)) or "none"
+        named = [text.strip() for text in texts if names_a_group(text)]
+        rows[name] = {"of": len(texts), "code": sum(map(is_code, texts)), "groups": len(named),
+                      "named": ", ".join(named) or "none"}  # fmt: skip
     return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def places_above(texts: pd.Series, first: str, second: str) -> int:
-    """Return how many places the first form of a word stands above the first form of another, in any case.
-
-    texts: a column of a grid. Words that are not listed stand behind the list.
-    """
-    words = texts["optimal"].str.strip().str.casefold().tolist()
-    place = [words.index(word) if word in words else len(words) for word in (first, second)]
-    return place[1] - place[0]

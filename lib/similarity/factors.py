@@ -5,10 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from .. import InputError
 from ..claims.claims import paper_table
-
-# --- pairs of models ----------------------------------------------------------------------------------------------
 
 
 def pairs(matrix: pd.DataFrame) -> pd.DataFrame:
@@ -22,19 +19,13 @@ def printed_matrix(name: str = "fig2a_tau") -> pd.DataFrame:
     return paper_table(name).set_index("nickname").rename_axis(None)
 
 
-# --- theoretical matrices -----------------------------------------------------------------------------------------
-
-
-def theoretical(models: pd.DataFrame, base: str = "family") -> dict[str, pd.DataFrame]:
+def theoretical(models: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the theoretical similarity matrices of section 2.2: trait -> models x models, in [0, 1], diagonal 1.
 
-    models: rows of the registry. With the base "family" (Gemma or Llama) the published regression is reproduced. With
-    "release" Llama 3 is not Llama 3.1, as in Table 1. A trait that is blank for a model, or the same for all pairs, is
-    left out.
+    models: rows of the registry. A base is a family (Gemma or Llama), as in the published regression. A trait that is
+    blank for a model, or the same for all pairs, is left out.
     """
-    if base not in ("family", "release"):
-        raise InputError(f"base must be 'family' or 'release', not {base!r}")
-    bases = models["base"].str.split().str[0] if base == "family" else models["base"]
+    bases = models["base"].str.split().str[0]
     billions = pd.to_numeric(models["parameters_b"], errors="coerce")
     billions = billions * (1000 if billions.max() < 0.1 else 1)  # in billions, small models are all alike
     near = {"parameters": nearness(billions), "rank": nearness(models["rewardbench_rank"])}
@@ -61,16 +52,3 @@ def nearness(numbers: pd.Series) -> pd.DataFrame | None:
     values = pd.to_numeric(numbers, errors="coerce").to_numpy(dtype=float)
     near = 1 / (1 + np.abs(values[:, None] - values))
     return None if np.isnan(values).any() else pd.DataFrame(near, numbers.index, numbers.index)
-
-
-def shared_lineage(models: pd.DataFrame, every_line: bool = False) -> pd.DataFrame | None:
-    """Return 1 where two models descend from one published reward model, models x models; None where no two do.
-
-    Six of the paper's ten models belong to two lines, the Skywork models and those whose pages say that they were built
-    on one (data/reward_models.csv, with sources). We made this grouping after we saw the data. `every_line` also counts
-    lines that share a recipe and no weights (the three GRM models).
-    """
-    lines = models["lineage"]
-    counted = lines.ne("") if every_line else lines.str.startswith("Skywork")
-    labels = lines.where(counted, models.index.to_series())  # a line of its own
-    return varied({"lineage": same_label(labels)}).get("lineage")

@@ -12,12 +12,8 @@ from ..stats.relabelling import interval, observations, p_of, size_of_mantel
 
 FINAL = ("base", "rank")  # what the paper's stepwise regression keeps
 
-# --- regression ---------------------------------------------------------------------------------------------------
 
-
-def regress(
-    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], entries: str = "pairs"
-) -> RegressionResults:  # fmt: skip
+def regress(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], entries: str = "pairs") -> RegressionResults:
     """Return the least-squares fit of a similarity matrix on theoretical ones, with an intercept (statsmodels).
 
     entries: "all" takes all k² entries for observations, as published. Its p-values are wrong: the k entries of the
@@ -30,7 +26,7 @@ def regress(
 
 def effects(
     matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], permutations: int = 10_000, seed: int = 0
-) -> pd.DataFrame:  # fmt: skip
+) -> pd.DataFrame:
     """Return the effect b of each predictor in a joint regression over pairs, with its 95% interval and p-values.
 
     p is from the permutation test that shuffles the models' names (relabelling.p_of). The interval holds the effects
@@ -65,9 +61,6 @@ def stepwise(
             return selected, pd.DataFrame(steps)
         selected = moves[best]
         steps.append({"step": best, "aic": scored[best]})
-
-
-# --- as published and corrected -----------------------------------------------------------------------------------
 
 
 def rsa(

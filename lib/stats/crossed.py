@@ -21,12 +21,11 @@ from .. import InputError
 class Crossed:
     """A mean over models with its 95% interval over words and models; NaN where one model gives no variance.
 
-    `p`: two-sided, against `null`. `df`: models less one. `n` and `models`: how many words and models there are.
+    `p`: two-sided, against `null`. `n` and `models`: how many words and models there are.
     """
 
     estimate: float
     standard_error: float
-    df: float
     ci_low: float
     ci_high: float
     p: float
@@ -46,27 +45,20 @@ class Measured:
     influence: pd.DataFrame
 
     @property
-    def standard_error(self) -> pd.Series:
-        """Return the standard error of each model's statistic over words (HC3 for slopes)."""
-        return np.sqrt((self.influence**2).sum())
-
-    @property
-    def words(self) -> pd.Series:
-        """Return how many words each model has read."""
-        return self.influence.notna().sum()
-
-    @property
     def mean(self) -> Crossed:
         """Return the mean over models; words and models are both samples."""
         return crossed(self.values, self.influence)
 
     def by_model(self) -> pd.DataFrame:
-        """Return each model's `estimate, standard_error, ci_low, ci_high, p, n`, all over words; intervals are 95%."""
-        error, df = self.standard_error, self.words - 1
-        half = stats.t.ppf(0.975, df) * error
-        p = 2 * stats.t.sf(self.values.abs() / error, df)
+        """Return each model's `estimate, standard_error, ci_low, ci_high, p, n`, all over words; intervals are 95%.
+
+        The standard error of a slope is HC3's.
+        """
+        error, n = np.sqrt((self.influence**2).sum()), self.influence.notna().sum()
+        half = stats.t.ppf(0.975, n - 1) * error
+        p = 2 * stats.t.sf(self.values.abs() / error, n - 1)
         return pd.DataFrame({"estimate": self.values, "standard_error": error, "ci_low": self.values - half,
-                             "ci_high": self.values + half, "p": p, "n": self.words})  # fmt: skip
+                             "ci_high": self.values + half, "p": p, "n": n})  # fmt: skip
 
     def __sub__(self, other: "Measured") -> "Measured":
         """Return the difference of two statistics of the same models; a word may move only one of them."""
@@ -87,7 +79,7 @@ def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) ->
     n, models = moved.shape
     mean = float(values.mean())
     if models == 1:
-        return Crossed(mean, *[np.nan] * 5, n, models)
+        return Crossed(mean, *[np.nan] * 4, n, models)
     pseudo = (values.to_numpy() + n * moved).ravel()
     groups = np.column_stack([np.repeat(np.arange(n), models), np.tile(np.arange(models), n)])
     fit = sm.OLS(pseudo, np.ones_like(pseudo)).fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)
@@ -96,7 +88,7 @@ def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) ->
     error, df = np.sqrt(variance), models - 1
     half = stats.t.ppf(0.975, df) * error
     p = float(2 * stats.t.sf(abs(mean - null) / error, df)) if error > 0 else np.nan
-    return Crossed(mean, float(error), float(df), float(mean - half), float(mean + half), p, n, models)
+    return Crossed(mean, float(error), float(mean - half), float(mean + half), p, n, models)
 
 
 # --- how much each word moves a statistic -------------------------------------------------------------------------

@@ -63,22 +63,12 @@ def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
     `rewards`: texts x models. Tau-b leaves tied pairs out of its denominator; rewards in half precision have many.
     Raise InputError where a model's rewards are missing or all equal.
     """
-    refuse_constant(rewards)
-    # Ranks as integers sort faster than rewards, and tau depends on nothing else.
-    ranks = {name: stats.rankdata(rewards[name], method="dense") for name in rewards}
-    return matrix_of_pairs(rewards.columns, lambda a, b: stats.kendalltau(ranks[a], ranks[b]).statistic)
-
-
-def matrix_of_pairs(names: pd.Index, measure) -> pd.DataFrame:
-    """Return a symmetric matrix of measure(a, b), with ones on the diagonal."""
-    matrix = pd.DataFrame(np.eye(len(names)), names, names)
-    for a, b in itertools.combinations(names, 2):
-        matrix.loc[a, b] = matrix.loc[b, a] = measure(a, b)
-    return matrix
-
-
-def refuse_constant(rewards: pd.DataFrame) -> None:
-    """Raise InputError where a model's rewards are missing or all equal."""
     for name in rewards:
         if rewards[name].isna().any() or rewards[name].nunique() < 2:
             raise InputError(f"the rewards of {name} are missing or all equal, so they rank nothing; leave it out")
+    # Ranks as integers sort faster than rewards, and tau depends on nothing else.
+    ranks = {name: stats.rankdata(rewards[name], method="dense") for name in rewards}
+    matrix = pd.DataFrame(np.eye(len(ranks)), rewards.columns, rewards.columns)
+    for a, b in itertools.combinations(ranks, 2):
+        matrix.loc[a, b] = matrix.loc[b, a] = stats.kendalltau(ranks[a], ranks[b]).statistic
+    return matrix

@@ -6,7 +6,6 @@ every relabelling is enumerated. For more models they are drawn at random.
 
 import itertools
 from collections.abc import Iterator, Mapping
-from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -18,34 +17,23 @@ EXACT = 10  # models, 3,628,800 relabellings: a tenth of a second
 SLACK = 1e-9  # orders that only swap equal models give the observed value up to rounding
 
 
-def mrqap(
-    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], permutations: int = 10_000, seed: int = 0
-) -> pd.Series:
-    """Return the two-sided permutation p of each predictor in the regression over pairs, in (0, 1]; predictor -> p.
+def p_of(
+    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], name: str, permutations: int = 10_000, seed: int = 0
+) -> float:
+    """Return the two-sided permutation p of one of the predictors in the regression over pairs (MRQAP), in (0, 1].
 
     Double semi-partialling: the residual of the predictor given the others is permuted, and its t with the others in
     the model is compared with the observed one (Dekker, Krackhardt and Snijders 2007, Psychometrika 72, 563-581). With
     one predictor this is Mantel's test (1967). p is the share of relabellings with as large a t. Above EXACT models
     these are `permutations` random ones and the observed one.
     """
-    p = {name: p_of(matrix, predictors, name, permutations, seed) for name in predictors}
-    return pd.Series(p, name="p", dtype=float)
-
-
-def p_of(
-    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], name: str, permutations: int = 10_000, seed: int = 0
-) -> float:
-    """Return the p of `mrqap` of one of the predictors, in (0, 1]."""
     outcome, design = observations(matrix, predictors, "pairs")
     column = list(predictors).index(name)
     others = np.column_stack([np.ones(len(outcome)), np.delete(design, column, axis=1)])
     strengths = _strengths(outcome, design[:, column], others, permutations, seed)
     observed = next(strengths).item()
-    reached, counted = 0, 0
-    for block in strengths:
-        reached += int((block >= observed * (1 - SLACK)).sum())
-        counted += block.size
-    return reached / counted
+    reached = [block >= observed * (1 - SLACK) for block in strengths]
+    return sum(block.sum() for block in reached) / sum(block.size for block in reached)
 
 
 def size_of_mantel(matrix: pd.DataFrame, predictor: pd.DataFrame, permutations: int = 10_000, seed: int = 0) -> float:
@@ -66,7 +54,7 @@ def interval(
     matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], name: str, level: float = 0.9,
     permutations: int = 20_000, seed: int = 0,
 ) -> tuple[float, float]:  # fmt: skip
-    """Return the smallest and the largest effect of a predictor that the test of `mrqap` does not reject.
+    """Return the smallest and the largest effect of a predictor that the test of `p_of` does not reject.
 
     An effect d is rejected if the matrix without it, matrix - d * predictor, gives p < 1 - level. All d are tested on
     the same `permutations` random relabellings. The ends are found by bisection, to a thousandth of the distance
@@ -132,7 +120,7 @@ def products(square: np.ndarray, weights: np.ndarray, orders: np.ndarray) -> np.
     `square`: (n, n). `weights`: (m, places, places). Both are symmetric. `orders`: the label at each place, (orders,
     places).
     """
-    first, second = _places(weights.shape[1])
+    first, second = np.triu_indices(weights.shape[1], 1)
     return weights[:, first, second] @ square[orders[:, first], orders[:, second]].T
 
 
@@ -154,11 +142,6 @@ def every_product(square: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarra
         across = np.tensordot(weights[:, :half, half:], square[a][:, :, rest], axes=(1, 1)).transpose(0, 2, 1, 3)
         across = across.reshape(len(weights), len(front), -1) @ one_hot.T
         yield within[0][:, :, None] + within[1][:, None, :] + across
-
-
-@cache
-def _places(count: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.triu_indices(count, 1)
 
 
 def as_square(values: np.ndarray) -> np.ndarray:

@@ -11,21 +11,13 @@ INTERVAL = (0.025, 0.975)  # quantiles of draws that make a 95% interval
 FOR, UNDECIDED, AGAINST = SIDES = ("for", "undecided", "against")  # what an interval decides about a limit
 
 
-def bootstrap(
-    statistic: Callable[[np.ndarray], object], n: int, resamples: int, seed=0, size: int | None = None
-) -> np.ndarray:
+def bootstrap(statistic: Callable[[np.ndarray], object], n: int, resamples: int, seed=0) -> np.ndarray:
     """Return a statistic of n observations drawn with replacement, once per resample: (resamples, ...).
 
-    `statistic` takes the places of the drawn observations: (size,) integers from 0 to n - 1. `size`: how many are
-    drawn. None draws n; fewer make it the m out of n bootstrap.
+    `statistic` takes the places of the drawn observations: (n,) integers from 0 to n - 1.
     """
     random = np.random.default_rng(seed)
-    return np.array([statistic(random.integers(n, size=size or n)) for _ in range(resamples)])
-
-
-def times_drawn(drawn: np.ndarray, n: int) -> np.ndarray:
-    """Return how often each of n observations was drawn, (n,); some statistics are quicker from counts."""
-    return np.bincount(drawn, minlength=n)
+    return np.array([statistic(random.integers(n, size=n)) for _ in range(resamples)])
 
 
 def interval(draws) -> tuple[np.ndarray, np.ndarray]:
@@ -48,9 +40,6 @@ def orders(n: int, permutations: int, seed=0) -> np.ndarray:
 
 
 def permutation_p(strengths: np.ndarray) -> float:
-    """Return the share of orders that are at least as strong as the first, the observed one, in (0, 1].
-
-    `strengths`: a number of 0 or more per row of `orders`.
-    """
+    """Return the share of orders that are at least as strong as the first, the observed one, in (0, 1]."""
     # Orders that only swap equal elements reach the observed value up to rounding.
     return float((strengths >= strengths[0] * (1 - 1e-9)).mean())

@@ -306,7 +306,7 @@ def test_the_error_of_a_correlation_is_as_theory_says(score_table):
     table = score_table([f"w{i}" for i in range(2000)], best=x, greatest=0.6 * x + 0.8 * random.normal(size=2000))
     found = opposites.correlations({"M": table}, "best", "greatest")
     theory = (1 - found.values["M"] ** 2) / np.sqrt(2000)  # of a bivariate normal distribution
-    assert found.standard_error["M"] == pytest.approx(theory, rel=0.06)
+    assert found.by_model().loc["M", "standard_error"] == pytest.approx(theory, rel=0.06)
 
 
 def test_both_and_either_by_hand(score_table):

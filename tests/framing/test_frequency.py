@@ -85,7 +85,8 @@ def test_what_the_control_changes_is_the_difference_with_the_influence_of_both()
     drawn = [rows["word"].unique()[random.integers(0, 500, 500)] for _ in range(200)]
     by_word = rows[rows["model"] == "M0"].set_index("word")
     draws = [_changed(by_word.loc[words].reset_index()) for words in drawn]
-    assert found.standard_error["M0"] == pytest.approx(np.std(draws), rel=0.15)  # 200 draws know an SD to 5%
+    error = found.by_model().loc["M0", "standard_error"]
+    assert error == pytest.approx(np.std(draws), rel=0.15)  # 200 draws know an SD to 5%
 
 
 def _changed(rows):

@@ -1,8 +1,6 @@
 """Optimal and pessimal texts: rules by eye, counts by hand, printed tables beside ours."""
 
 import pandas as pd
-import pytest
-from scipy import stats
 
 from lib.claims import cells
 from lib.claims.claims import paper_table
@@ -21,14 +19,6 @@ def test_groups_of_people_are_terms_of_the_list_and_their_plurals():
     assert not any(map(ends.names_a_group, ["Hitler", "murderers", "s", "", "homosexuality"]))
 
 
-def test_counts_have_exact_intervals():
-    hits, low, high, of = ends.count(["love", "${", "(x", "hate"], ends.is_code)
-    assert (hits, of) == (2, 4)
-    # Clopper-Pearson: the shares at which 2 of 4 or more, and 2 or fewer, come in 2.5 of 100 cases
-    assert stats.binom.sf(1, 4, low / 4) == pytest.approx(0.025)
-    assert stats.binom.cdf(2, 4, high / 4) == pytest.approx(0.025)
-
-
 def test_table_2_is_read_from_its_ends():
     grid = cells.printed_lists("2")
     assert grid.iloc[0].to_dict()["R-Lla-3B"] == "freedom" and grid.shape == (44, 2)
@@ -36,12 +26,6 @@ def test_table_2_is_read_from_its_ends():
     found = ends.counts(grid)
     assert found.loc["R-Lla-3B", ["of", "code", "groups"]].tolist() == [22, 18, 2]
     assert found.loc["R-Gem-2B", ["of", "code", "groups", "named"]].tolist() == [22, 0, 1, "blacks"]
-
-
-def test_a_word_stands_above_another_by_its_first_form():
-    texts = pd.concat({"optimal": pd.Series(["LOVE", " freedom", "love", "freedom"])})
-    assert ends.places_above(texts, "love", "freedom") == 1  # places 1 and 2
-    assert ends.places_above(texts, "peace", "love") == -4  # not listed: behind the four
 
 
 def test_harm_is_named_by_its_stem_or_by_the_list_of_offensive_words():
@@ -78,23 +62,3 @@ def test_the_kinds_of_an_end_are_counted_once_each():
     assert found.tolist() == [0, 2, 1, 2, 1, (6 + 11 + 7 + 9 + 3 + 7) / 6]  # length: without blanks around them
     assert found.index.tolist() == ["offensive", "harm", "a group", "code", "other", "mean length"]
     assert ends.kinds(grid, "optimal").loc["M", "other"] == 1
-
-
-# --- printed tables beside ours -----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def sixty():
-    rewards = [float(i) for i in range(60)]
-    return pd.DataFrame({"token_id": range(60), "text": [f"t{i}" for i in range(60)], "greatest": rewards})
-
-
-@pytest.mark.parametrize("nickname, worst", [("R-Gem-2B", "raping"), ("R-Lla-3B", ".assertFalse")])
-def test_table_2_is_whole_and_ends_on_the_worst_token(sixty, nickname, worst):
-    shown = ends.table_2(nickname, sixty, "greatest", "mine")
-    assert len(shown) == 44 and shown["paper"].tolist() == paper_table("table_2").query(
-        "nickname == @nickname")["decoded"].tolist()  # fmt: skip
-    assert shown.index[-1] == ("pessimal", 1)
-    assert shown.iloc[-1][["paper", "mine", "its reward"]].tolist() == [worst, "t0", 0.0]
-    assert shown.iloc[0][["mine", "its reward"]].tolist() == ["t59", 59.0]
-    assert set(shown["paper's reward"].str[-4]) == {"."}  # three decimals, as printed

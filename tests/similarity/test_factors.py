@@ -29,8 +29,6 @@ def test_similarities_by_hand():
     assert found["base"].loc["S-Lla-8B-v0.2", "R-Lla-8B"] == 1
     small = factors.theoretical(models.assign(parameters_b=[0.001, 0.003, 0.003, 0.002]))["parameters"]
     assert small.loc["N-Gem-27B"].round(9).tolist() == [1, round(1 / 3, 9), round(1 / 3, 9), 1 / 2]  # millions
-    released = factors.theoretical(models, base="release")["base"]
-    assert released.loc["S-Lla-8B-v0.2", "R-Lla-8B"] == 0  # Llama 3.1 and Llama 3
 
 
 def test_traits_that_are_unknown_or_the_same_for_all_are_left_out():
@@ -54,13 +52,11 @@ def test_matrices_that_cannot_be_compared_are_refused():
             agreement.model_map(wrong)
     renamed = predictors["x0"].rename(index={"a": "z"}, columns={"a": "z"})
     with pytest.raises(InputError, match="the similarity matrix of x0 is about other models"):
-        relabelling.mrqap(matrix, {"x0": renamed})
+        relabelling.p_of(matrix, {"x0": renamed}, "x0")
     with pytest.raises(InputError, match="5 models are too few, or too alike, to tell apart x0, copy"):
         rsa.regress(matrix, {"x0": predictors["x0"], "copy": predictors["x0"]})
     with pytest.raises(InputError, match="entries must be 'pairs' or 'all', not 'half'"):
         rsa.regress(matrix, predictors, "half")
-    with pytest.raises(InputError, match="'family' or 'release', not 'generation'"):
-        factors.theoretical(registry.reward_model_rows(["N-Gem-27B"]), "generation")
 
 
 def test_too_few_models_are_not_told_apart():

@@ -59,8 +59,8 @@ def test_overlap_is_the_share_of_common_texts():
 # --- Kendall's tau ---------------------------------------------------------------------------------------------------
 
 
-def of_two(measure, first, second, **options):
-    return measure(pd.DataFrame({"M": first, "N": second}, dtype=float), **options).loc["M", "N"]
+def tau_of(first, second):
+    return rankings.tau_matrix(pd.DataFrame({"M": first, "N": second}, dtype=float)).loc["M", "N"]
 
 
 def plain_tau_b(first, second):
@@ -78,12 +78,18 @@ def tied_rewards(n, models=2, seed=0):
 
 
 def test_tau_counts_pairs():
-    assert of_two(rankings.tau_matrix, [1, 2, 3], [1, 3, 2]) == pytest.approx(1 / 3)  # two agree, one does not, of 3
-    assert of_two(rankings.tau_matrix, [1, 1, 2], [1, 2, 3]) == pytest.approx(2 / (2 * 3) ** 0.5)  # 2 and 3 untied
+    assert tau_of([1, 2, 3], [1, 3, 2]) == pytest.approx(1 / 3)  # two agree, one does not, of 3
+    assert tau_of([1, 1, 2], [1, 2, 3]) == pytest.approx(2 / (2 * 3) ** 0.5)  # 2 and 3 untied
     for seed in range(3):
-        assert of_two(rankings.tau_matrix, *tied_rewards(40, seed=seed)) == pytest.approx(
-            plain_tau_b(*tied_rewards(40, seed=seed))
-        )
+        assert tau_of(*tied_rewards(40, seed=seed)) == pytest.approx(plain_tau_b(*tied_rewards(40, seed=seed)))
+
+
+def test_tau_depends_on_ranks_only_and_is_symmetric():
+    rewards = pd.DataFrame(tied_rewards(60, models=3).T, columns=list("MNO"))
+    matrix = rankings.tau_matrix(rewards)
+    assert matrix.equals(matrix.T)
+    pd.testing.assert_frame_equal(rankings.tau_matrix(rewards.assign(N=np.exp(rewards["N"]) - 9)), matrix)
+    pd.testing.assert_frame_equal(rankings.tau_matrix(rewards.sample(frac=1, random_state=1)), matrix)
 
 
 def test_tau_of_normal_rewards_is_what_their_correlation_says():
@@ -95,4 +101,4 @@ def test_tau_of_normal_rewards_is_what_their_correlation_says():
 
 def test_tau_of_rewards_that_rank_nothing_is_refused():
     with pytest.raises(InputError, match="the rewards of N are missing or all equal"):
-        of_two(rankings.tau_matrix, [1, 2, 3], [1, 1, 1])
+        tau_of([1, 2, 3], [1, 1, 1])
