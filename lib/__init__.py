@@ -21,7 +21,7 @@ Its rooms, in reading order. A room imports only from rooms above it in this lis
     api          load, score, score_vocabulary, ends: what other projects import, as names of this package
 
 The core can be read in about an hour. In reading order, with lines: models/conversations (443), models/reward_models
-(390), models/heads (251), scoring/engine (345), scoring/stages (517), search/objective (230) and search/gcg (290).
+(390), models/heads (251), scoring/engine (255), scoring/stages (425), search/objective (230) and search/gcg (290).
 """
 
 from importlib import import_module, metadata

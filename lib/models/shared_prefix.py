@@ -6,16 +6,13 @@ which are never copied. All functions work on a whole backbone and on one of its
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import AttentionInterface, DynamicCache, PreTrainedModel
 
-from .conversations import Inputs
 from .files import refusing
-from .reward_models import RewardModel
 
 
 def shared_prefix_attention(
@@ -66,26 +63,6 @@ def attend(
 AttentionInterface.register("shared_prefix", shared_prefix_attention)
 
 
-@dataclass(frozen=True)
-class Prefix:
-    """Results of the backbone on a prefix: the gate, and keys and values per layer, (kv_heads, length, d) each.
-
-    hidden: its output at every position, (length, d).
-    """
-
-    length: int
-    shared: list[tuple[Tensor, Tensor]]
-    gate: Tensor | None
-    hidden: Tensor
-
-
-def read_prefix(model: RewardModel, inputs: Inputs) -> Prefix:
-    """Run the backbone once over the prompt's prefix, and return what all replies need from it."""
-    ids = torch.tensor([inputs.conversation.prefix_ids], device=model.device)
-    hidden, shared = states_and_keys(model.backbone, ids, len(inputs.prefix_ids))
-    return prefix_of(model, inputs, hidden, shared)
-
-
 def states_and_keys(backbone: PreTrainedModel, ids: Tensor, length: int) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
     """Return the output at every position, (prefix, d), and the keys and values per layer at the first `length`.
 
@@ -102,35 +79,13 @@ def states_and_keys(backbone: PreTrainedModel, ids: Tensor, length: int) -> tupl
     return out.last_hidden_state[0], [(layer.keys[0, :, :length], layer.values[0, :, :length]) for layer in layers]
 
 
-def prefix_of(
-    model: RewardModel, inputs: Inputs, hidden: Tensor, shared: list[tuple[Tensor, Tensor]] | None = None
-) -> Prefix:
-    """Return what replies need of a prefix, given the backbone's output at each of its positions, (prefix, d).
-
-    `shared` holds the keys and values. It is None if only the rewards are still to be read.
-    """
-    head, position, length = model.head, inputs.conversation.gate_position, len(inputs.prefix_ids)
-    gate = None if head is None or position is None else head.gate(hidden[position].float())
-    return Prefix(length, shared or [], gate, hidden[:length])
-
-
-def hidden_after(model: RewardModel, prefix: Prefix, suffixes: Tensor, last: Tensor | None = None) -> Tensor:
-    """Return the backbone's output at the last position of prefix + suffix, (batch, d).
-
-    Suffixes are ids, (batch, length), or embeddings, (batch, length, d), and gradients reach the embeddings. `last`
-    says where each padded suffix ends, (batch,). The padding comes later and so does not change the output there.
-    """
-    hidden = states_after(model.backbone, prefix.length, prefix.shared, suffixes)
-    return hidden[:, -1] if last is None else hidden[torch.arange(len(last)), last]
-
-
 def states_after(
     backbone: PreTrainedModel, length: int, shared: list[tuple[Tensor, Tensor]], suffixes: Tensor
 ) -> Tensor:
     """Return the output at every position of suffixes that follow a prefix of this length, (batch, suffix, d).
 
-    Suffixes are as for hidden_after, or states between two layers. The backbone has all layers or some, and `shared`
-    holds the keys and values of these layers.
+    Suffixes are ids, (batch, length), or embeddings or states between two layers, (batch, length, d), and gradients
+    reach these. The backbone has all layers or some, and `shared` holds the keys and values of these layers.
     """
     positions = torch.arange(length, length + suffixes.shape[1], device=suffixes.device)[None]
     with attending(backbone, "shared_prefix"):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+import torch
 from scipy.stats import rankdata, spearmanr
 
 from .. import InputError
@@ -30,9 +31,8 @@ def rewards_by_layer(
     inputs, last = model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos), model.layers.count - 1
     norm, rewards = model.layers.final_norm(), np.empty((last + 1, len(inputs.suffixes)), dtype=np.float32)
     for number, block, scorer in stages.after_layers(model, engine.blocks_of(inputs)):
-        after = (norm,) if number < last else ()  # the last layer ends with it
-        parts = zip(block.ids(), block.states, strict=True)
-        rewards[number, block.shard] = np.concatenate([scorer.read_off(*part, *after) for part in parts])
+        scorer.norm = norm if number < last else torch.nn.Identity()  # the last layer ends with it
+        rewards[number, block.shard] = scorer.read_off(block)
     return rewards[:, inputs.group]
 
 

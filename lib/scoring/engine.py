@@ -1,19 +1,15 @@
-"""Scoring: the reward of replies to a prompt, or of every token of a vocabulary, for the model's exact input.
+"""Scoring: the reward of replies to a prompt (`score_replies`), or a table of every token of a vocabulary.
 
-`score_replies` gives rewards, `score_vocabulary` a score table. Both ask `models.conversations` what the model reads
-for each reply, split that into shards and put these through `stages`. Each shard is written when it is finished, so
-that a stopped run can continue.
+`models.conversations` says what the model reads for each reply; shards of that go through `stages`, and are written.
 """
 
 import datetime
-import functools
 import hashlib
 import json
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -27,7 +23,6 @@ from ..io import lock
 from ..models import conversations
 from ..models.conversations import Conversation, Inputs
 from ..models.reward_models import RewardModel
-from ..models.tokenizers import working_tokenizer
 from ..tables import scores
 from ..tables.registry import refuse_foreign
 from . import shards, stages
@@ -51,16 +46,9 @@ def score_replies(
 
 def score_inputs(model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None) -> np.ndarray:
     """Return the rewards of the replies whose inputs these are, (replies,) float32. See score_replies."""
-    scored = [(block.shard, rewards) for block, rewards in stages.score(model, blocks_of(inputs), tokens_per_batch)]
-    order = np.argsort(np.concatenate([shard for shard, _ in scored]))
-    rewards = np.concatenate([rewards for _, rewards in scored])[order]  # (inputs,)
-
-    def describe(number: int) -> str:
-        read = model.tokenizer.decode(inputs.reply_ids[number])
-        return f"the reply {read[:80]!r} to the prompt {inputs.conversation.prompt[:80]!r}"
-
-    refuse_not_finite(model, rewards, describe)
-    return rewards[inputs.group]
+    scored = list(stages.score(model, blocks_of(inputs), tokens_per_batch))
+    order = np.argsort(np.concatenate([block.shard for block, _ in scored]))
+    return np.concatenate([rewards for _, rewards in scored])[order][inputs.group]
 
 
 def score_vocabulary(
@@ -106,14 +94,13 @@ def _with_rewards(
     Finished shards in the folder are read, not scored.
     """
     rewards: dict[str, np.ndarray] = {}  # of each prompt, (inputs,) float32
-    group = np.empty(0)  # of each token, the number of its input
 
     def unscored() -> Iterator[Block]:
-        nonlocal table, group
+        nonlocal table
         blocks: list[Block] = []
         replies = replies_of(table, how.get("reply_mode", "text"))
         for prompt, inputs in zip(prompts.values(), prepare(model, prompts.values(), replies, **how), strict=True):
-            table, group = with_inputs(table, inputs), inputs.group
+            table = with_inputs(table, inputs)
             bar.total = bar.total or len(inputs.suffixes) * len(prompts)
             if not blocks or blocks[0].inputs.suffixes is not inputs.suffixes:  # one list for prompts read alike
                 blocks = blocks_of(inputs)
@@ -128,31 +115,11 @@ def _with_rewards(
                     bar.update(len(finished))
 
     for block, of_block in stages.score(model, unscored(), bar=bar, report=not bar.disable):
-        refuse_not_finite(model, of_block, partial(_describe_input, table, group, block))
         assert block.file is not None
         shards.write(block.file, of_block)
-        rewards[block.prompt][block.shard] = of_block
-    columns = {name: rewards[prompt][group] for name, prompt in prompts.items()}
+        rewards[block.inputs.conversation.prompt][block.shard] = of_block
+    columns = {name: rewards[prompt][table["input_group"]] for name, prompt in prompts.items()}
     return pd.concat([table, pd.DataFrame(columns, index=table.index)], axis=1)
-
-
-def _describe_input(tokens: pd.DataFrame, group: np.ndarray, block: Block, number: int) -> str:
-    """Return a token that is fed as this input of the block, and the prompt, for a message."""
-    token = tokens.iloc[int(np.flatnonzero(group == block.shard[number])[0])]
-    return f"token {token['token_id']} ({token['token']!r}) for the prompt {block.prompt!r}"
-
-
-def refuse_not_finite(model: RewardModel, rewards: np.ndarray, describe: Callable[[int], str]) -> None:
-    """Raise InputError if a reward is not finite. `describe` names what has the reward of that number."""
-    bad = np.argwhere(~np.isfinite(rewards))
-    if len(bad):
-        # In float32 the weights themselves are the likely cause, not their dtype.
-        wider = {"float16": "'bfloat16' or 'float32'", "bfloat16": "'float32'"}.get(model.dtype)
-        damaged = f"its weights may be damaged, since it is computed in {model.dtype}: download the checkpoint again"
-        raise InputError(
-            f"the reward of {describe(int(bad[0][0]))} is {rewards[tuple(bad[0])]}; "
-            + (f"load the model with dtype={wider}" if wider else damaged)
-        )
 
 
 def _read_table(
@@ -201,19 +168,8 @@ def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
 
 def tokens_of(model: RewardModel, token_ids: Sequence[int] | None = None) -> pd.DataFrame:
     """Return the tokens to score as replies, with columns token_id, token and text. `token_ids` None means all."""
-    if token_ids is None:
-        return conversations.vocabulary(model.tokenizer)
-    tokenizer, known = model.tokenizer, _token_ids(model)
-    ids = known[np.isin(known, list(token_ids))].tolist()
-    with working_tokenizer(tokenizer.name_or_path):
-        texts = tokenizer.batch_decode([[i] for i in ids], clean_up_tokenization_spaces=False)
-    tokens = pd.DataFrame({"token_id": ids, "token": tokenizer.convert_ids_to_tokens(ids), "text": texts})
-    return tokens.astype({"token_id": "int32", "token": "str", "text": "str"})
-
-
-def _token_ids(model: RewardModel) -> np.ndarray:
-    """Return every id that the tokenizer knows, in order."""
-    return np.array(sorted(set(model.tokenizer.get_vocab().values())), dtype=np.int32)
+    tokens = conversations.vocabulary(model.tokenizer)
+    return tokens if token_ids is None else tokens[tokens["token_id"].isin(list(token_ids))].reset_index(drop=True)
 
 
 def sample(model: RewardModel, tokens: int, seed: int = 0) -> list[int]:
@@ -223,7 +179,7 @@ def sample(model: RewardModel, tokens: int, seed: int = 0) -> list[int]:
     """
     if tokens < 2:
         raise InputError(f"a sample has 2 tokens or more, not {tokens}; leave it out for the whole vocabulary")
-    vocabulary = pd.Series(_token_ids(model))
+    vocabulary = pd.Series(sorted(set(model.tokenizer.get_vocab().values())))
     return sorted(vocabulary.sample(min(tokens, len(vocabulary)), random_state=seed).tolist())
 
 
@@ -281,24 +237,19 @@ def prepare(
     Tokenizers cut at control tokens first. So the ids between the control tokens around the reply are the same under
     every prompt (conversations.Between), and only the ids before them change.
     """
-    first: Inputs | None = None
-    opened = functools.lru_cache(2)(functools.partial(_opened, model, bos, reply_mode))  # of the first prompt, and next
+    first, around_first = None, None  # the inputs last prepared in full, and what their replies were tokenised with
     for prompt in prompts:
-        inputs, (conversation, around) = None, opened(prompt)
-        if first and around is not None and opened(first.conversation.prompt)[1] == around:
-            inputs = _under(model, conversation, first, replies if reply_mode == "text" else [])
+        inputs, opened = None, conversations.open_conversation(model.tokenizer, prompt, bos, gated=model.gated)
+        around: tuple | None = opened.closing_ids
+        if reply_mode == "text":
+            between = conversations.between_control_tokens(model.tokenizer, opened)
+            around = (between.opening, between.opening_ids, between.after, between.after_ids) if between else None
+        if first and around is not None and around == around_first:
+            inputs = _under(model, opened, first, replies if reply_mode == "text" else [])
         if inputs is None:
             inputs = first = model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos)
+            around_first = around
         yield inputs
-
-
-def _opened(model: RewardModel, bos: str, reply_mode: str, prompt: str) -> tuple[Conversation, tuple | None]:
-    """Return the conversation, and the text and ids that its replies are tokenised with; None if these are unknown."""
-    opened = conversations.open_conversation(model.tokenizer, prompt, bos, gated=model.gated)
-    if reply_mode == "ids":
-        return opened, opened.closing_ids
-    between = conversations.between_control_tokens(model.tokenizer, opened)
-    return opened, (between.opening, between.opening_ids, between.after, between.after_ids) if between else None
 
 
 def _under(model: RewardModel, opened: Conversation, first: Inputs, texts: Sequence[str]) -> Inputs | None:

@@ -1,18 +1,15 @@
-"""Implicit rewards: how much more probable a reply is under a trained language model than under its reference.
+"""Implicit rewards: beta (log pi(y|x) - log p(y|x)) of a trained language model pi over its reference p.
 
-A language model that was trained on preferences directly has the reward beta (log pi(y|x) - log p(y|x)), up to a
-constant of the prompt (Rafailov et al. 2023, arXiv 2305.18290, section 4). It is scored like any reward model. Each of
-the two language models reads the prompt once, and the log-probabilities of a reply's tokens are added.
+This is the reward that training on preferences optimises, up to a constant of the prompt (Rafailov et al. 2023,
+arXiv 2305.18290, section 4). Each language model reads the prompt once, as a reward model does.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from .. import InputError
 from ..models import conversations, language_models, reward_models, shared_prefix
@@ -29,9 +26,10 @@ LOGITS = 2**25  # numbers in one batch of logits: 128 MB
 class LogRatio(Scorer):
     """A prompt as both language models have read it: the log-ratio of every reply, in batches."""
 
+    model: "ImplicitRewardModel"
+
     def __init__(self, model: "ImplicitRewardModel", inputs: Inputs, tokens_per_batch: int | None = None):
         rows = model.policy.model.get_output_embeddings().weight.shape[0]
-        self.model: ImplicitRewardModel
         super().__init__(model, inputs, tokens_per_batch or max(64, LOGITS // rows))
         # Closing tokens are no part of the reply, but the first of them says that it has ended.
         self.left_out = max(0, len(inputs.conversation.closing_ids) - model.ends)
@@ -50,7 +48,7 @@ class _Reader:
     """One language model that has read a prompt."""
 
     def __init__(self, model: LanguageModel, inputs: Inputs):
-        self.model, self.backbone = model.model, backbone_of(model)
+        self.model, self.backbone = model.model, model.model.base_model
         self.length = len(inputs.prefix_ids)
         ids = torch.tensor([inputs.conversation.prefix_ids], device=model.device)
         hidden, self.shared = shared_prefix.states_and_keys(self.backbone, ids, self.length)
@@ -98,10 +96,9 @@ def load(
 ) -> ImplicitRewardModel:  # fmt: skip
     """Return the implicit reward model of a language model and the reference that it was trained from.
 
-    Both models are named as for language_models.load, and read the first model's chat template. `end` says whether the
-    token that ends the reply counts. `untrained` accepts two equal models, as at the start of a training.
-    InputError if a model cannot be loaded, the vocabularies differ, there is no chat
-    template, or an architecture computes its logits in an unknown way.
+    Both are named as for language_models.load, and read the first one's chat template. `end` says whether the token
+    that ends the reply counts. `untrained` accepts two equal models, as at the start of a training. InputError also for
+    other vocabularies, and if an architecture computes its logits in an unknown way.
     """
     if not 0 < beta < float("inf"):
         raise InputError(f"beta must be a number above 0, not {beta:g}")
@@ -121,7 +118,7 @@ def load(
         revision=f"{policy.revision} over {before.revision}",
         head_name=f"implicit: {beta:g} (log policy - log {before.nickname}){' with its end' if end else ''}",
         dtype=policy.dtype, attention=policy.attention, device=policy.device, tokenizer=policy.tokenizer,
-        backbone=backbone_of(policy), head=None, read_at="reply", policy=policy, reference=before, beta=beta,
+        backbone=policy.model.base_model, head=None, read_at="reply", policy=policy, reference=before, beta=beta,
         ends=int(end),
     )  # fmt: skip
     _refuse_unknown_logits(model)
@@ -152,28 +149,17 @@ def find(name: str, reference: str | None = None) -> dict[str, str]:
     return {language_models.find(name)["nickname"]: name} if reference else registry.find_models([name])
 
 
-def backbone_of(model: LanguageModel) -> PreTrainedModel:
-    """Return a language model without its output layer."""
-    return cast(PreTrainedModel, model.model.base_model)
-
-
 @torch.inference_mode()
 def _refuse_unknown_logits(model: ImplicitRewardModel) -> None:
     """Raise InputError unless log-probabilities computed here equal the results of the model's own forward pass."""
     inputs = conversations.inputs_for(model.tokenizer, "Which is better?", ["yes", "no"])
-    suffix = torch.tensor([inputs.suffixes[0]], device=model.device)
+    prefix, suffix = inputs.prefix_ids, torch.tensor([inputs.suffixes[0]], device=model.device)
+    whole = torch.tensor([prefix + inputs.suffixes[0]], device=model.device)
     for each in (model.policy, model.reference):
-        own = own_log_probability(each, inputs.prefix_ids, inputs.suffixes[0])
+        logits = each.model(input_ids=whole, use_cache=False).logits[0, len(prefix) - 1 : -1].float()  # (suffix, rows)
+        own = logits.log_softmax(-1).gather(1, suffix.T).sum().item()
         with one_thread(True):
             here = _Reader(each, inputs).log_probability(suffix, suffix.shape[1]).item()
         tolerance = 1e-3 if each.dtype == "float32" else 0.2
         if not np.isclose(here, own, rtol=0, atol=tolerance * suffix.shape[1]):
             raise InputError(f"{each.name} computes its logits in a way that is not known here; load it in float32")
-
-
-@torch.inference_mode()
-def own_log_probability(model: LanguageModel, prefix: Sequence[int], suffix: Sequence[int]) -> float:
-    """Return the log-probability of a suffix after a prefix, by the model's whole forward pass; both are token ids."""
-    ids = torch.tensor([[*prefix, *suffix]], device=model.device)
-    logits = model.model(input_ids=ids, use_cache=False).logits[0, len(prefix) - 1 : -1].float()
-    return logits.log_softmax(-1).gather(1, ids[0, len(prefix) :, None]).sum().item()

@@ -1,12 +1,6 @@
 """Rewards of replies by one pass over the stages of a model: the whole backbone at once, or one layer after another.
 
-All conversations about one prompt share their beginning, so a stage reads that prefix once; every reply then costs only
-its own tokens and the closing ones. Replies of one length form a batch without padding. Each reply attends to itself
-and to the keys and values of the prefix, which are never copied.
-
-If the weights fit into memory, the backbone is the only stage. Otherwise, every layer is a stage. A layer is read from
-its file, reads the prefixes of all prompts and the replies of one pass, and is dropped. Their hidden states wait in
-memory. The next replies read the weights again, which takes little of the time that the computation takes.
+A stage reads the beginning that all conversations about a prompt share once; a reply costs only what comes after it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,8 +21,8 @@ from ..io import is_of_memory
 from ..models import checkpoints, shared_prefix
 from ..models.conversations import Inputs
 from ..models.hardware import one_thread
+from ..models.layers import Layers
 from ..models.reward_models import RewardModel
-from ..models.shared_prefix import Prefix
 from . import trees
 
 TOKENS_PER_BATCH = {"cpu": 2048, "mps": 8192, "cuda": 32768}  # tokens of replies that go through a stage together
@@ -51,42 +45,6 @@ def can_share_prefix(model: RewardModel, length: int) -> bool:
     return fits_window(model, length) and (limit is None or length <= limit)
 
 
-class Batches:
-    """How many tokens are computed together: half as many after running out of memory, and then for good."""
-
-    def __init__(self, model: RewardModel, tokens: int | None = None):
-        device = torch.device(model.device).type
-        self.tokens = tokens or TOKENS_PER_BATCH.get(device, 4096)
-        self.small = device == "cpu" and model.backbone.num_parameters() < SMALL
-
-    def results(self, lengths: Sequence[int], function: Callable[[slice], Any]) -> list:
-        """Return the function's results for slices of rows. A slice is as many rows as its first one's length allows.
-
-        lengths: of each row, in tokens; none is longer than the row before it.
-        """
-        results: list = []
-        start = 0
-        while start < len(lengths):
-            part = slice(start, min(len(lengths), start + max(1, self.tokens // lengths[start])))
-            try:
-                with torch.inference_mode(), one_thread(self.small):
-                    results.append(function(part))
-            except (RuntimeError, MemoryError) as error:
-                self._use_smaller_batches(part.stop - start, error)
-                continue
-            start = part.stop
-        return results
-
-    def _use_smaller_batches(self, rows: int, error: RuntimeError | MemoryError) -> None:
-        """Halve the tokens of a batch. If that cannot help, raise the error, in one line if possible."""
-        if rows == 1 or not is_of_memory(error):
-            with checkpoints.enough_memory("read one reply"):
-                raise error
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        self.tokens = max(1, self.tokens // 2)
-
-
 class Scorer:
     """One prompt as a model has read it: rewards of replies, and their gradients.
 
@@ -95,21 +53,34 @@ class Scorer:
     """
 
     def __init__(self, model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None):
-        self.model, self.inputs = model, inputs
-        self.batches = Batches(model, tokens_per_batch)
-        self.stage: PreTrainedModel | None = None
-        self.states: Tensor | None = None  # (prefix, d), as the layers so far put them out
-        self.prefix: Prefix | None = None
+        device = torch.device(model.device).type
+        self.model, self.inputs, self.length = model, inputs, len(inputs.prefix_ids)
+        self.tokens_per_batch = tokens_per_batch or TOKENS_PER_BATCH.get(device, 4096)
+        self.small = device == "cpu" and model.backbone.num_parameters() < SMALL
+        self.stage = model.backbone  # the whole backbone, or the layer that was entered last
+        self.hidden = torch.empty(0)  # (prompt, d), the stage's output at the prompt
+        self.norm: torch.nn.Module = torch.nn.Identity()  # what this output passes before the head reads it
+        self.shared: list[tuple[Tensor, Tensor]] = []  # keys and values of the prefix in each layer of the stage
         self.shares_prefix = True
         if not model.layers:
-            # Not inference_mode: gradients of replies pass through the prefix
-            with checkpoints.enough_memory("read a prompt"), torch.no_grad():
+            with checkpoints.enough_memory("read a prompt"):
                 self._read_prompt()
 
     def _read_prompt(self) -> None:
-        self.stage = self.model.backbone
-        self.prefix = shared_prefix.read_prefix(self.model, self.inputs) if self.model.causal else None
-        self.shares_prefix = self.prefix is not None and self._agrees_with_whole(self.prefix)
+        self.shares_prefix = self.model.causal
+        if self.model.causal:
+            self.enter(self.model.backbone)
+            self.shares_prefix = self._agrees_with_whole()
+
+    @torch.no_grad()  # not inference_mode: gradients of replies pass through the prefix
+    def enter(self, stage: PreTrainedModel) -> None:
+        """Let the backbone or its next layer read the prompt. It then does all further work of this object."""
+        states = torch.tensor([self.inputs.conversation.prefix_ids], device=self.model.device)  # (1, prompt), ids
+        if self.model.layers:
+            states = self.hidden[None] if len(self.hidden) else self.model.layers.embed(states)  # (1, prompt, d)
+        self.stage = stage
+        with one_thread(self.small):
+            self.hidden, self.shared = shared_prefix.states_and_keys(stage, states, self.length)
 
     # --- rewards of the whole backbone ---
 
@@ -121,9 +92,8 @@ class Scorer:
 
     def of_pieces(self, pieces: list[Tensor]) -> np.ndarray:
         """Return the rewards of replies of several lengths, piece after piece, with shared first tokens read once."""
-        longest = len(self.inputs.prefix_ids) + max(piece.shape[1] for piece in pieces)
-        by_tree = self.prefix is not None and self.prefix.length and self.shares_prefix
-        by_tree = by_tree and can_share_prefix(self.model, longest)
+        longest = self.length + max(piece.shape[1] for piece in pieces)
+        by_tree = self.model.causal and self.length and self.shares_prefix and can_share_prefix(self.model, longest)
         if not by_tree or any(self._read_at(piece) is not None for piece in pieces):
             return np.concatenate([self(piece) for piece in pieces])
         rewards, order = [], []
@@ -134,36 +104,51 @@ class Scorer:
 
     def _of_tree(self, rows: Tensor, part: slice) -> Tensor:
         """Return the rewards of a part of these replies, (n,) float32. See trees.tree_of for `rows`."""
-        assert self.prefix is not None and self.model.head is not None
-        states = trees.outputs(self.model.backbone, self.prefix, trees.tree_of(rows[part], self.model.device))
-        return self.model.head(states.float(), self.prefix.gate).float()  # (n, d) -> (n,)
+        tree = trees.tree_of(rows[part], self.model.device)
+        states = trees.outputs(self.model.backbone, self.length, self.shared, tree)  # (n, d)
+        return self._read(states[:, None], None, self.hidden).float()
 
     def _in_batches(self, rows: Tensor, function: Callable[[slice], Any]) -> list:
-        """Return the function's results for slices of rows, (n, length, ...)."""
-        return self.batches.results([rows.shape[1]] * len(rows), function)
+        """Return the function's results for slices of rows, (n, length, ...).
+
+        After running out of memory, slices are half as large, and stay so.
+        """
+        results: list = []
+        start = 0
+        while start < len(rows):
+            part = slice(start, min(len(rows), start + max(1, self.tokens_per_batch // rows.shape[1])))
+            try:
+                with torch.inference_mode(), one_thread(self.small):
+                    results.append(function(part))
+            except (RuntimeError, MemoryError) as error:
+                if part.stop - start == 1 or not is_of_memory(error):
+                    with checkpoints.enough_memory("read one reply"):
+                        raise
+                if torch.cuda.is_available():
+                    torch.cuda.empty_cache()
+                self.tokens_per_batch = max(1, self.tokens_per_batch // 2)
+                continue
+            start = part.stop
+        return results
 
     def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
         """Return rewards, (n,). The suffixes are ids, (n, length), or embeddings, (n, length, d), of these ids."""
-        ids, length = suffixes if ids is None else ids, len(self.inputs.prefix_ids)
+        ids, whole_length = suffixes if ids is None else ids, self.length + suffixes.shape[1]
         if self.model.layers:
             raise InputError(
                 f"{self.model.nickname} is read layer by layer, once for all replies; load it with stream=False"
             )
         if not self.model.causal:
-            return self._classifier_rewards(suffixes)
-        if self.shares_prefix and can_share_prefix(self.model, length + suffixes.shape[1]):
-            assert self.prefix is not None
-            return self._read(self._after_prefix(suffixes), ids, self.prefix.hidden)
+            given = self._with_prefix(suffixes)
+            given["attention_mask"] = torch.ones(len(suffixes), whole_length, dtype=torch.long, device=ids.device)
+            if getattr(self.model.backbone.config, "type_vocab_size", 0) > 1:
+                in_reply = torch.arange(whole_length, device=ids.device) >= len(self.inputs.conversation.prefix_ids)
+                given["token_type_ids"] = in_reply.long().expand(len(suffixes), -1)
+            return self.model.backbone(**given).logits[:, 0]
+        if self.shares_prefix and can_share_prefix(self.model, whole_length):
+            return self._read(self._after_prefix(suffixes), self._read_at(ids), self.hidden)
         states = self._whole(suffixes)  # (n, prefix + length, d)
-        return self._read(states[:, length:], ids, states[0, :length])
-
-    def _classifier_rewards(self, suffixes: Tensor) -> Tensor:
-        given, length = self._with_prefix(suffixes), len(self.inputs.prefix_ids) + suffixes.shape[1]
-        given["attention_mask"] = torch.ones(len(suffixes), length, dtype=torch.long, device=suffixes.device)
-        if getattr(self.model.backbone.config, "type_vocab_size", 0) > 1:
-            in_reply = torch.arange(length, device=suffixes.device) >= len(self.inputs.conversation.prefix_ids)
-            given["token_type_ids"] = in_reply.long().expand(len(suffixes), -1)
-        return self.model.backbone(**given).logits[:, 0]
+        return self._read(states[:, self.length :], self._read_at(ids), states[0])
 
     def _whole(self, suffixes: Tensor) -> Tensor:
         """Return the output at every position of conversations that are read in full, (n, prefix + length, d)."""
@@ -177,30 +162,55 @@ class Scorer:
         return {shared_prefix.input_name(suffixes): whole}
 
     def _after_prefix(self, suffixes: Tensor) -> Tensor:
-        assert self.prefix is not None and self.stage is not None
-        return shared_prefix.states_after(self.stage, self.prefix.length, self.prefix.shared, suffixes)
+        """Return the stage's output at every position of suffixes, (n, length, d)."""
+        return shared_prefix.states_after(self.stage, self.length, self.shared, suffixes)
+
+    def _agrees_with_whole(self) -> bool:
+        """Return whether a shared prefix gives the same results as reading in full, on a few of the longest inputs.
+
+        A backbone that did is tried again for longer inputs only: on few replies to each of many prompts, this would be
+        most of the work.
+        """
+        backbone, lengths = self.model.backbone, {len(suffix) for suffix in self.inputs.suffixes}
+        length = max((n for n in lengths if can_share_prefix(self.model, self.length + n)), default=None)
+        if length is None:
+            return False
+        if self.length + length <= AGREED.get(backbone, 0):
+            return True
+        longest = [suffix for suffix in self.inputs.suffixes if len(suffix) == length][:COMPARED]
+        ids = torch.tensor(longest, device=self.model.device)
+        tolerance = 1e-3 if self.model.dtype == "float32" else 5e-2  # half precision reorders sums
+        with torch.no_grad():
+            whole = self._whole(ids)[:, -1].float()  # (at most COMPARED, d)
+            try:
+                shared = self._after_prefix(ids)[:, -1]
+                tree = trees.tree_of(ids.cpu(), self.model.device)
+                by_tree = trees.outputs(backbone, self.length, self.shared, tree)
+            except (TypeError, ValueError, KeyError):
+                return False  # an architecture without pluggable attention
+        apart = [(states.float() - whole).norm() for states in (shared, by_tree)]
+        agrees = all(bool(distance <= tolerance * whole.norm()) for distance in apart)
+        if agrees:
+            AGREED[backbone] = self.length + length
+        return agrees
 
     # --- where a reward is read ---
 
-    def _read(
-        self, states: Tensor, ids: Tensor, hidden: Tensor, norm: Callable[[Tensor], Tensor] = lambda states: states
-    ) -> Tensor:
-        """Return the rewards that the head computes from states, (n, length, d), of these ids, (n, length).
+    def _read(self, states: Tensor, where: Tensor | None, hidden: Tensor) -> Tensor:
+        """Return the rewards that the head computes from states, (n, length, d), at the tokens `where` (see _read_at).
 
-        hidden: the states of the prefix, (prefix, d). norm: what the states still have to pass.
+        hidden: the states from the beginning of the conversation on, (prompt, d).
         """
-        head, where, gate = self.model.head, self._read_at(ids), self.inputs.conversation.gate_position
+        head, gate = self.model.head, self.inputs.conversation.gate_position
         assert head is not None
         if where is None:
             read = states[:, -1]  # (n, d)
         else:
             read = states[torch.arange(len(where), device=states.device), where.clamp(min=0)]
-            if len(hidden):  # where a reply and its closing are padding, the reward is read in the prefix
-                read = torch.where((where < 0)[:, None], hidden[where.clamp(max=-1)], read)
-        if gate is None:
-            return head(norm(read).float(), None)
-        opening = hidden[gate] if gate < len(hidden) else states[0, gate - len(hidden)]  # (d,), the same in all rows
-        return head(norm(read).float(), head.gate(norm(opening).float()))
+            if self.length:  # where a reply and its closing are padding, the reward is read in the prefix
+                read = torch.where((where < 0)[:, None], hidden[self.length + where.clamp(max=-1)], read)
+        opening = None if gate is None else head.gate(self.norm(hidden[gate]).float())  # the same for all replies
+        return head(self.norm(read).float(), opening)
 
     def _read_at(self, ids: Tensor) -> Tensor | None:
         """Return at which token of the suffix each reward is read, (n,); None if all are read at the last token.
@@ -213,34 +223,7 @@ class Scorer:
         prefix = torch.tensor([self.inputs.prefix_ids], dtype=ids.dtype, device=ids.device).expand(len(ids), -1)
         whole = torch.cat([prefix, ids], dim=1)  # (n, prefix + length)
         positions = torch.arange(whole.shape[1], device=ids.device)
-        return (positions * (whole != pad)).argmax(1) - len(self.inputs.prefix_ids)
-
-    def _agrees_with_whole(self, prefix: Prefix) -> bool:
-        """Return whether a shared prefix gives the same results as reading in full, on a few of the longest inputs.
-
-        A backbone that did is tried again for longer inputs only: on few replies to each of many prompts, this would be
-        most of the work.
-        """
-        lengths = {len(suffix) for suffix in self.inputs.suffixes}
-        length = max((n for n in lengths if can_share_prefix(self.model, prefix.length + n)), default=None)
-        if length is None:
-            return False
-        backbone = self.model.backbone
-        if prefix.length + length <= AGREED.get(backbone, 0):
-            return True
-        longest = [suffix for suffix in self.inputs.suffixes if len(suffix) == length][:COMPARED]
-        ids = torch.tensor(longest, device=self.model.device)
-        whole = self._whole(ids)[:, -1].float()  # (at most COMPARED, d)
-        tolerance = 1e-3 if self.model.dtype == "float32" else 5e-2  # half precision reorders sums
-        try:
-            shared = shared_prefix.hidden_after(self.model, prefix, ids).float()
-            by_tree = trees.outputs(backbone, prefix, trees.tree_of(ids.cpu(), self.model.device)).float()
-        except (TypeError, ValueError, KeyError):
-            return False  # an architecture without pluggable attention
-        agrees = all(bool((states - whole).norm() <= tolerance * whole.norm()) for states in (shared, by_tree))
-        if agrees:
-            AGREED[backbone] = prefix.length + length
-        return agrees
+        return (positions * (whole != pad)).argmax(1) - self.length
 
     # --- gradients ---
 
@@ -259,23 +242,12 @@ class Scorer:
         reward is read.
         """
         embeddings = embeddings.detach().requires_grad_()
-        with one_thread(self.batches.small):
+        with one_thread(self.small):
             rewards = self._rewards(embeddings, ids)
             gradient = torch.autograd.grad(rewards.sum(), embeddings)[0]
         return rewards.detach().float(), gradient.float()
 
     # --- layer by layer ---
-
-    @torch.no_grad()
-    def enter(self, layer: PreTrainedModel) -> None:
-        """Let the next layer read the prompt's prefix. This layer then does all further work of this object."""
-        if self.states is None:
-            assert self.model.layers is not None
-            self.states = self.model.layers.embed(torch.tensor([self.inputs.conversation.prefix_ids]))[0]
-        length = len(self.inputs.prefix_ids)
-        with one_thread(self.batches.small):
-            self.states, shared = shared_prefix.states_and_keys(layer, self.states[None], length)
-        self.stage, self.prefix = layer, Prefix(length, shared, None, self.states[:length])
 
     def advance(self, states: Tensor) -> None:
         """Replace hidden states of replies, (n, length, d), by the output of this layer for them."""
@@ -285,20 +257,18 @@ class Scorer:
 
         self._in_batches(states, through)
 
-    def read_off(
-        self, ids: Tensor, states: Tensor, norm: Callable[[Tensor], Tensor] = lambda states: states
-    ) -> np.ndarray:
-        """Return the rewards as if the model ended after this layer and then the norm, (n,) float32.
+    def read_off(self, block: "Block") -> np.ndarray:
+        """Return the rewards of a block as if the model ended after this layer and `norm`, (replies,) float32."""
+        device, rewards = self.model.device, []
+        for ids, states in zip(block.ids(), block.states, strict=True):
 
-        The ids are (n, length), and `states` is this layer's output for them, (n, length, d).
-        """
-        assert self.prefix is not None
-        hidden, device = self.prefix.hidden, self.model.device
+            def of_part(part: slice, ids: Tensor = ids, states: Tensor = states) -> Tensor:
+                after = states[part].to(device)  # (n, length, d)
+                hidden = self.hidden if self.length else after[0]  # of a whole conversation, all states are in `after`
+                return self._read(after, self._read_at(ids[part].to(device)), hidden).float()
 
-        def rewards(part: slice) -> Tensor:
-            return self._read(states[part].to(device), ids[part].to(device), hidden, norm).float()
-
-        return torch.cat(self._in_batches(ids, rewards)).cpu().numpy()
+            rewards += self._in_batches(ids, of_part)
+        return torch.cat(rewards).cpu().numpy()
 
 
 # --- replies to several prompts -----------------------------------------------------------------------------------
@@ -320,11 +290,6 @@ class Block:
     states: list[Tensor] = field(default_factory=list, repr=False)
 
     @property
-    def prompt(self) -> str:
-        """The prompt of these replies."""
-        return self.inputs.conversation.prompt
-
-    @property
     def shard(self) -> np.ndarray:
         """The indices of all replies of the block, piece after piece."""
         return np.concatenate(self.pieces)
@@ -335,9 +300,9 @@ class Block:
         return len(self.inputs.prefix_ids) + max(len(self.inputs.suffixes[piece[0]]) for piece in self.pieces)
 
     @property
-    def sizes(self) -> list[int]:
-        """The number of tokens after the prefix in each piece."""
-        return [len(piece) * len(self.inputs.suffixes[piece[0]]) for piece in self.pieces]
+    def tokens(self) -> int:
+        """The number of tokens after the prefix in all replies."""
+        return sum(len(piece) * len(self.inputs.suffixes[piece[0]]) for piece in self.pieces)
 
     def ids(self) -> list[Tensor]:
         """Return the ids after the prefix, (replies, length), of each piece."""
@@ -356,13 +321,29 @@ def score(
     """Yield each block with its rewards, (replies,) float32, when it has passed the last stage.
 
     Blocks of one prompt follow each other. `report` says whether to print how the conversations are read, if this is
-    unusual. InputError as for after_layers, and if a file of the model has changed.
+    unusual. InputError as for after_layers, for rewards that are not finite, and if a file of the model has changed.
     """
-    ways = _by_layers if model.layers else _at_once
-    for block, rewards in ways(model, blocks, tokens_per_batch, bar if bar is not None else tqdm(disable=True), report):
+    bar = bar if bar is not None else tqdm(disable=True)
+    for block, rewards in (_by_layers if model.layers else _at_once)(model, blocks, tokens_per_batch, bar, report):
         if model.files:
             model.files.refuse_changed()
+        _refuse_not_finite(model, block, rewards)
         yield block, rewards
+
+
+def _refuse_not_finite(model: RewardModel, block: Block, rewards: np.ndarray) -> None:
+    bad = np.argwhere(~np.isfinite(rewards))
+    if len(bad):
+        number, prompt = block.shard[bad[0][0]], block.inputs.conversation.prompt
+        ids = list(block.inputs.reply_ids[number])
+        # In float32 the weights themselves are the likely cause, not their dtype.
+        wider = {"float16": "'bfloat16' or 'float32'", "bfloat16": "'float32'"}.get(model.dtype)
+        damaged = f"its weights may be damaged, since it is computed in {model.dtype}: download the checkpoint again"
+        raise InputError(
+            f"the reward of the reply {model.tokenizer.decode(ids)[:80]!r} to the prompt {prompt[:80]!r} is "
+            f"{rewards[tuple(bad[0])]} (its token ids: {str(ids[:8])[1:-1]}); "
+            + (f"load the model with dtype={wider}" if wider else damaged)
+        )
 
 
 def _at_once(
@@ -372,8 +353,8 @@ def _at_once(
     scorer = None
     for block in blocks:
         if scorer is None or scorer.inputs is not block.inputs:
-            size = scorer.batches.tokens if scorer else tokens_per_batch  # smaller ones if memory ran out
-            is_first, scorer = scorer is None, reader_of(model)(model, block.inputs, size)
+            is_first, size = scorer is None, scorer.tokens_per_batch if scorer else tokens_per_batch
+            scorer = reader_of(model)(model, block.inputs, size)
             if report and is_first:
                 _report_reading(model, block.inputs, scorer.shares_prefix)
         yield block, scorer.of_pieces(block.ids())
@@ -389,22 +370,28 @@ def _by_layers(
     for together in _passes(blocks, most):
         if report:
             tqdm.write(
-                f"{model.nickname}: {describe_size(layers.bytes)} of weights are read once for every {most:,} tokens "
-                f"of replies; two layers take {describe_size(2 * layers.largest)} of memory"
+                f"{model.nickname}: {layers.bytes / 1e9:.2g} GB of weights are read once for every {most:,} tokens of "
+                f"replies; two layers take {2 * layers.largest / 1e9:.2g} GB of memory"
             )
             _report_reading(model, together[0].inputs, can_share_prefix(model, together[0].longest))
             report = False
         for number, block, scorer in after_layers(model, together, tokens_per_batch, bar):
             if number == layers.count - 1:
-                parts = zip(block.ids(), block.states, strict=True)
-                yield block, np.concatenate([scorer.read_off(*part) for part in parts])
+                yield block, scorer.read_off(block)
+
+
+def _report_reading(model: RewardModel, inputs: Inputs, shares_prefix: bool) -> None:
+    if not shares_prefix:
+        tqdm.write(f"{model.nickname}: every conversation is read whole, which is exact but slower")
+    for line in model.readings(inputs.conversation):
+        tqdm.write(f"{model.nickname}: {line}")
 
 
 def _passes(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
     """Yield the blocks in lists of at most that many tokens, and at least one block."""
     together: list[Block] = []
     for block in blocks:
-        if together and sum(sum(each.sizes) for each in (*together, block)) > most:
+        if together and sum(each.tokens for each in (*together, block)) > most:
             yield together
             together = []
         together.append(block)
@@ -422,7 +409,7 @@ def after_layers(
     layers, bar = model.layers, bar if bar is not None else tqdm(disable=True)
     assert layers is not None
     blocks = [_for_layers(model, block) for block in blocks]
-    keys = [(block.prompt, len(block.inputs.prefix_ids)) for block in blocks]
+    keys = [(block.inputs.conversation.prompt, len(block.inputs.prefix_ids)) for block in blocks]
     scorers = {key: Scorer(model, block.inputs, tokens_per_batch) for key, block in zip(keys, blocks, strict=True)}
     for number, layer in layers.each():
         bar.set_postfix_str(f"layer {number + 1} of {layers.count}")
@@ -432,24 +419,23 @@ def after_layers(
                 scorer.enter(layer)
         for key, block in zip(keys, blocks, strict=True):
             with checkpoints.enough_memory(HOLD):
-                block.states = block.states or _embedded(model, block)
+                block.states = block.states or _embedded(layers, block.ids())
                 for states in block.states:
                     scorers[key].advance(states)
             yield number, block, scorers[key]
             # In shares of replies, whose sum may come out a little too large
             bar.update(min(len(block.shard) * share, max(0, (bar.total or 0) - bar.n)))
         for scorer in scorers.values():
-            scorer.stage = None
+            scorer.stage = model.backbone
         del layer  # before the layer after the next is read
 
 
 @torch.no_grad()
-def _embedded(model: RewardModel, block: Block) -> list[Tensor]:
-    """Return the input of the first layer, (replies, length, d) for each piece."""
-    assert model.layers is not None
-    pieces = block.ids()
-    hidden = model.layers.embed(torch.cat([piece.flatten() for piece in pieces])).cpu()  # (tokens, d)
-    return [part.view(*piece.shape, -1) for piece, part in zip(pieces, hidden.split(block.sizes), strict=True)]
+def _embedded(layers: Layers, pieces: list[Tensor]) -> list[Tensor]:
+    """Return the input of the first layer, (replies, length, d) for each piece of ids, (replies, length)."""
+    hidden = layers.embed(torch.cat([piece.flatten() for piece in pieces])).cpu()  # (tokens, d)
+    parts = hidden.split([piece.numel() for piece in pieces])
+    return [part.view(*piece.shape, -1) for piece, part in zip(pieces, parts, strict=True)]
 
 
 def _for_layers(model: RewardModel, block: Block) -> Block:
@@ -457,26 +443,14 @@ def _for_layers(model: RewardModel, block: Block) -> Block:
 
     InputError if the model has a sliding window shorter than a conversation.
     """
+    inputs = block.inputs
     if not fits_window(model, block.longest):
         raise InputError(
-            f"{model.nickname} looks back over fewer tokens than a conversation about {block.prompt[:50]!r} has, "
-            "which is not read layer by layer here; shorten the prompt, or load the model with stream=False"
+            f"{model.nickname} looks back over fewer tokens than a conversation about "
+            f"{inputs.conversation.prompt[:50]!r} has, which is not read layer by layer here; shorten the prompt, or "
+            "load the model with stream=False"
         )
     if can_share_prefix(model, block.longest):
         return replace(block)
-    inputs = block.inputs
     suffixes = [inputs.prefix_ids + suffix for suffix in inputs.suffixes]
     return replace(block, inputs=replace(inputs, prefix_ids=(), suffixes=suffixes))
-
-
-def _report_reading(model: RewardModel, inputs: Inputs, shares_prefix: bool) -> None:
-    """Print how conversations are read, if this is unusual."""
-    if not shares_prefix:
-        tqdm.write(f"{model.nickname}: every conversation is read whole, which is exact but slower")
-    for line in model.readings(inputs.conversation):
-        tqdm.write(f"{model.nickname}: {line}")
-
-
-def describe_size(count: int) -> str:
-    """Return a number of bytes in MB or GB."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"

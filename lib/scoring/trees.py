@@ -1,8 +1,6 @@
-"""Replies that begin alike share their first tokens, so each node of their tree is computed once.
+"""Replies that begin alike share their first tokens, so each node of their tree is computed once, for all of them.
 
-Nodes are a batch of single tokens. Each attends to the prompt's prefix, to its ancestors and to itself, as it would in
-each reply that passes through it. So one output serves all these replies. SpecInfer (Miao et al. 2023, section 4.2,
-arXiv 2305.09781) verifies guessed continuations in this way.
+As in SpecInfer (Miao et al. 2023, section 4.2, arXiv 2305.09781), a node attends to the prefix and to its ancestors.
 """
 
 from collections.abc import Iterator
@@ -14,7 +12,7 @@ import torch
 from torch import Tensor
 from transformers import AttentionInterface, PreTrainedModel
 
-from ..models.shared_prefix import Prefix, attend, attending
+from ..models.shared_prefix import attend, attending
 
 
 @dataclass(frozen=True)
@@ -66,13 +64,11 @@ def tree_of(suffixes: Tensor, device: str) -> Tree:
     return Tree(*(torch.from_numpy(part).to(device) for part in parts))
 
 
-def outputs(backbone: PreTrainedModel, prefix: Prefix, tree: Tree) -> Tensor:
-    """Return the backbone's output at the last token of each reply, (replies, d)."""
-    positions = prefix.length + (~tree.missing).sum(1, keepdim=True) - 1
+def outputs(backbone: PreTrainedModel, length: int, shared: list[tuple[Tensor, Tensor]], tree: Tree) -> Tensor:
+    """Return the backbone's output at the last token of each reply after a prefix of this length, (replies, d)."""
+    positions = length + (~tree.missing).sum(1, keepdim=True) - 1
     with attending(backbone, "prefix_and_ancestors"):
-        out = backbone(
-            input_ids=tree.ids[:, None], position_ids=positions, use_cache=False, shared=prefix.shared, tree=tree
-        )
+        out = backbone(input_ids=tree.ids[:, None], position_ids=positions, use_cache=False, shared=shared, tree=tree)
     return out.last_hidden_state[tree.leaves, 0]
 
 

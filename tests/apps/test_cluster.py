@@ -200,7 +200,7 @@ def test_a_model_that_raises_fails_alone(project, models, nodes):
     code, out, err = finished(started(project, *asked, "--on", nodes.address))
     assert code == 1, err
     [told] = [line for line in out.splitlines() if "failed" in line]
-    assert told.startswith("bad failed: the reward of token ") and told.endswith("download the checkpoint again")
+    assert told.startswith("bad failed: the reward of the reply ") and told.endswith("download the checkpoint again")
     path = project / "data" / "scores" / "mine-sample-60" / "one.parquet"
     written = path.stat().st_mtime_ns
     assert len(scores.read(path)) == 60
@@ -234,7 +234,7 @@ def test_notebooks_run_after_their_tables_and_a_failing_model_fails_alone(projec
     code, out, err = finished(started(project, *asked))
     assert code == 1, err
     [failed] = [line for line in out.splitlines() if line.startswith("failed: ")]
-    assert failed.startswith("failed: 01_score-bad: ") and "the reward of token " in failed
+    assert failed.startswith("failed: 01_score-bad: ") and "the reward of the reply " in failed
     assert "Notebooks: 2 run, 1 failed." in out.splitlines()
     assert (project / "figures" / "ours" / "02_all.html").is_file()
     code, out, err = finished(started(project, *asked))

@@ -117,19 +117,19 @@ LIMITED = """
 import resource, sys
 from lib import run; from lib.scoring import engine, stages
 
-smaller, score_vocabulary = stages.Batches._use_smaller_batches, engine.score_vocabulary
+is_of_memory, score_vocabulary = stages.is_of_memory, engine.score_vocabulary
 allowance = int(sys.argv.pop(1))
 
-def reported(self, batch, error):
+def reported(error):
     print("refused:", str(error)[:60], file=sys.stderr)
-    return smaller(self, batch, error)
+    return is_of_memory(error)
 
 def limited(*given, **options):
     now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (now + allowance, now + allowance))
     return score_vocabulary(*given, **options)
 
-stages.Batches._use_smaller_batches, engine.score_vocabulary = reported, limited
+stages.is_of_memory, engine.score_vocabulary = reported, limited
 sys.exit(run.main(sys.argv[1:]))
 """
 

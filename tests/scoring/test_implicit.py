@@ -33,9 +33,15 @@ def by_forward_passes(model, folder, replies, end: bool) -> np.ndarray:
     for group in inputs.group:
         whole = [*inputs.prefix_ids, *inputs.suffixes[group]]
         whole = whole[: len(whole) - len(closing) + end]
-        alone = implicit.own_log_probability(loaded, prompt[:1], prompt[1:])
-        logs.append(implicit.own_log_probability(loaded, whole[:1], whole[1:]) - alone)
+        logs.append(log_probability(loaded, whole) - log_probability(loaded, prompt))
     return np.array(logs)
+
+
+def log_probability(model, ids) -> float:
+    """The log-probability of all ids but the first after those before them."""
+    with torch.no_grad():
+        logits = model.model(input_ids=torch.tensor([ids])).logits[0, :-1]
+    return -torch.nn.functional.cross_entropy(logits, torch.tensor(ids[1:]), reduction="sum").item()
 
 
 @pytest.mark.parametrize("end", [True, False])

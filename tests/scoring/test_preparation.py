@@ -9,7 +9,7 @@ from lib.models.reward_models import load
 from lib.scoring import engine
 
 PROMPTS = ["What is best?", " What, in one word, is the worst thing?\n", "a", "Émile said: <b>why</b>, love"]
-KINDS = ["linear_llama", "linear_gemma2", "linear_qwen3", "armorm", "qrm_gemma", "urm", "deberta"]
+KINDS = ["linear_llama", "linear_gemma2", "armorm", "deberta"]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def assert_same(inputs, expected):
     np.testing.assert_array_equal(inputs.group, expected.group)
 
 
-@pytest.mark.parametrize(("reply_mode", "bos"), [("text", "single"), ("text", "double"), ("ids", "single")])
+@pytest.mark.parametrize(("reply_mode", "bos"), [("text", "double"), ("ids", "single")])
 @pytest.mark.parametrize("kind", KINDS)
 def test_inputs_are_those_of_each_prompt_by_itself_and_are_prepared_once(model_of, full, kind, reply_mode, bos):
     model = model_of(kind)
@@ -53,18 +53,3 @@ def test_inputs_are_those_of_each_prompt_by_itself_and_are_prepared_once(model_o
     assert full.count(len(replies)) == (1 if once else len(PROMPTS))
     for prompt, each in zip(PROMPTS, inputs, strict=True):
         assert_same(each, model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos))
-
-
-def test_a_sample_is_decoded_as_within_the_vocabulary(model_of, monkeypatch):
-    for kind in KINDS:
-        tokenizer = (model := model_of(kind)).tokenizer
-        whole = conversations.vocabulary(tokenizer)
-        ids, decoded, plain = engine.sample(model, 40), [], tokenizer.batch_decode
-        assert ids == sorted(whole["token_id"].sample(40, random_state=0))
-        with monkeypatch.context() as patch:
-            patch.setattr(
-                tokenizer, "batch_decode", lambda s, plain=plain, d=decoded, **o: (d.extend(s), plain(s, **o))[1]
-            )
-            some = engine.tokens_of(model, [*ids, 10**7])
-        assert len(decoded) == 40
-        assert some.equals(whole[whole["token_id"].isin(ids)].reset_index(drop=True))

@@ -1,7 +1,6 @@
 """Scoring against an independent oracle, and what it does when it is interrupted, starved or fed awkward replies."""
 
 import dataclasses
-import errno
 import functools
 import os
 import shutil
@@ -21,7 +20,7 @@ from hypothesis import strategies as st
 from lib import ROOT, InputError
 from lib.models import conversations, shared_prefix
 from lib.models.reward_models import load
-from lib.scoring import engine, shards, stages
+from lib.scoring import engine, shards, stages, trees
 from lib.tables import scores
 from lib.tables.collection import Collection
 
@@ -29,7 +28,8 @@ PROMPTS = {
     "greatest": "What, in one word, is the greatest thing ever?",
     "worst": "What, in one word, is the worst thing ever?",
 }
-KINDS = ["linear_llama", "linear_gemma2", "linear_qwen3", "armorm", "qrm_llama", "qrm_gemma", "urm"]
+KINDS = [("linear_llama", "text"), ("linear_llama", "ids"), ("linear_gemma2", "ids"), ("linear_qwen3", "text"),
+         ("armorm", "text"), ("qrm_llama", "ids"), ("qrm_gemma", "text"), ("urm", "ids")]  # fmt: skip
 
 
 @functools.cache
@@ -43,8 +43,7 @@ def replies_of(model, reply_mode):
     return tokens["text"].tolist() if reply_mode == "text" else [[i] for i in tokens["token_id"].tolist()]
 
 
-@pytest.mark.parametrize("reply_mode", ["text", "ids"])
-@pytest.mark.parametrize("kind", [*KINDS, "deberta"])
+@pytest.mark.parametrize(("kind", "reply_mode"), [*KINDS, ("deberta", "text")])
 def test_whole_awkward_vocabulary_equals_the_oracle(checkpoint, kind, reply_mode):
     model = loaded(checkpoint(kind))
     replies = replies_of(model, reply_mode)
@@ -54,8 +53,7 @@ def test_whole_awkward_vocabulary_equals_the_oracle(checkpoint, kind, reply_mode
     np.testing.assert_allclose(rewards, expected, atol=1e-5 * max(1, np.abs(expected).max()), rtol=0)
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["in memory", "streamed"])
-@pytest.mark.parametrize("tokens_per_batch", [1, 7, 100_000])
+@pytest.mark.parametrize(("tokens_per_batch", "stream"), [(1, False), (7, True), (100_000, True)])
 def test_rewards_do_not_depend_on_the_batch(checkpoint, tokens_per_batch, stream):
     model = loaded(checkpoint("linear_gemma2"))
     replies, how = replies_of(model, "ids")[:100], {"reply_mode": "ids", "tokens_per_batch": tokens_per_batch}
@@ -91,14 +89,6 @@ def test_ids_mode_feeds_every_id_as_itself(checkpoint):
     assert inputs.group.tolist() == [0, 1, 0]
     assert inputs.reply_ids == [(5,), (6,)]
     assert inputs.suffixes[1] == (6, *inputs.conversation.closing_ids)
-
-
-@pytest.mark.parametrize(
-    ("whole", "expected"),
-    [((1, 2, 3, 9), (3, (9,))), ((1, 2, 8, 9), (2, (8, 9))), ((1, 2), (2, ())), ((7,), (0, (7,)))],
-)
-def test_an_input_is_split_after_what_it_shares_with_the_prefix(whole, expected):
-    assert conversations._after_prefix(whole, (1, 2, 3)) == expected
 
 
 def test_attention_over_a_shared_prefix_is_attention():
@@ -151,22 +141,22 @@ def test_out_of_memory_halves_the_batch_and_remembers(checkpoint, monkeypatch):
         scorer(inputs.suffixes)
 
 
-NO_MEMORY = [MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("can't allocate memory")]
+NO_MEMORY = [MemoryError(), torch.OutOfMemoryError("CUDA out of memory")]
 
 
 @pytest.mark.parametrize("error", NO_MEMORY, ids=lambda error: type(error).__name__)
 def test_every_want_of_memory_makes_smaller_batches_or_is_one_line(checkpoint, tmp_path, monkeypatch, error):
     model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
     whole = engine.score_vocabulary(model, PROMPTS, tmp_path / "whole.parquet", progress=False)
-    plain, largest, calls = stages.Scorer._of_tree, [20], []
+    plain, largest, calls = trees.outputs, [20], []
 
-    def starved(self, rows, part):
-        calls.append(part.stop - part.start)
+    def starved(backbone, length, shared, tree):
+        calls.append(len(tree.leaves))
         if calls[-1] > largest[0]:
             raise error
-        return plain(self, rows, part)
+        return plain(backbone, length, shared, tree)
 
-    monkeypatch.setattr(stages.Scorer, "_of_tree", starved)
+    monkeypatch.setattr(trees, "outputs", starved)
     monkeypatch.setattr(engine, "REPLIES_PER_SHARD", 100)
     table = engine.score_vocabulary(model, PROMPTS, path, progress=False)
     np.testing.assert_allclose(table["worst"], whole["worst"], atol=1e-5)
@@ -175,7 +165,7 @@ def test_every_want_of_memory_makes_smaller_batches_or_is_one_line(checkpoint, t
         engine.score_vocabulary(model, PROMPTS | {"best": "Why?"}, path, progress=False)
     assert calls[-1] == 1
     assert scores.prompt_names(scores.read(path)) == ["greatest", "worst"]
-    monkeypatch.setattr(shared_prefix, "read_prefix", lambda *given: (_ for _ in ()).throw(error))
+    monkeypatch.setattr(shared_prefix, "states_and_keys", lambda *given: (_ for _ in ()).throw(error))
     with pytest.raises(InputError, match="too little memory to read a prompt"):
         engine.score_replies(model, "Why?", ["love"])
 
@@ -222,19 +212,6 @@ def test_a_finished_table_is_not_scored_again_and_new_prompts_join_it(checkpoint
     pd.testing.assert_frame_equal(engine.score_vocabulary(model, PROMPTS, path, progress=False), both)
 
 
-def test_many_prompts_do_not_copy_the_table_for_each(checkpoint, tmp_path, monkeypatch):
-    model, made = loaded(checkpoint("linear_llama")), []
-    inputs = model.inputs_for("Why?", [(5,), (6,)], reply_mode="ids")
-    monkeypatch.setattr(conversations, "inputs_for", lambda *given, **options: inputs)
-    monkeypatch.setattr(shards, "read", lambda file, count: np.zeros(count))
-    plain = pd.DataFrame.assign
-    monkeypatch.setattr(pd.DataFrame, "assign", lambda *given, **new: (made.append(1), plain(*given, **new))[1])
-    prompts = {f"p{i}": f"Why {i}?" for i in range(400)}
-    table = engine.score_vocabulary(model, prompts, tmp_path / "t.parquet", token_ids=[5, 6], progress=False)
-    assert scores.prompt_names(table) == list(prompts)
-    assert len(made) < 5  # each copies all columns that are there by then
-
-
 def test_a_table_of_other_settings_is_refused_unless_overwritten(checkpoint, tmp_path):
     model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
     engine.score_vocabulary(model, PROMPTS, path, progress=False)
@@ -246,18 +223,18 @@ def test_a_table_of_other_settings_is_refused_unless_overwritten(checkpoint, tmp
     assert [list(r) for r in ids["reply_ids"]] == [[i] for i in ids["token_id"]]
 
 
-@pytest.mark.parametrize("field", ["revision", "head_name", "dtype", "attention", "read_at"])
-def test_a_table_of_a_model_with_another_setting_is_refused(field, checkpoint, tmp_path):
-    model, path = loaded(checkpoint("linear_llama")), tmp_path / "t.parquet"
-    engine.score_vocabulary(model, {"greatest": "Why?"}, path, token_ids=[5, 6, 7], progress=False)
-    other = dataclasses.replace(model, **{field: "other"})
-    with pytest.raises(InputError, match=rf"other settings \({field.removesuffix('_name')}\)"):
-        engine.score_vocabulary(other, {"greatest": "Why?"}, path, token_ids=[5, 6, 7], progress=False)
+def test_a_table_of_a_model_with_another_setting_is_refused(checkpoint, tmp_path):
+    model, given = loaded(checkpoint("linear_llama")), ({"greatest": "Why?"}, tmp_path / "t.parquet")
+    engine.score_vocabulary(model, *given, token_ids=[5, 6, 7], progress=False)
+    for field in ("revision", "head_name", "dtype", "attention", "read_at"):
+        other = dataclasses.replace(model, **{field: "other"})
+        with pytest.raises(InputError, match=rf"other settings \({field.removesuffix('_name')}\)"):
+            engine.score_vocabulary(other, *given, token_ids=[5, 6, 7], progress=False)
     with pytest.raises(InputError, match=r"other settings \(vocabulary\)"):
-        engine.score_vocabulary(model, {"greatest": "Why?"}, path, token_ids=[5, 6, 8], progress=False)
+        engine.score_vocabulary(model, *given, token_ids=[5, 6, 8], progress=False)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
 def test_rewards_that_are_not_finite_name_the_token_and_the_prompt(value, checkpoint, tmp_path, monkeypatch):
     model = loaded(checkpoint("linear_llama"))
     plain = stages.Scorer.of_pieces
@@ -268,32 +245,13 @@ def test_rewards_that_are_not_finite_name_the_token_and_the_prompt(value, checkp
         return rewards
 
     monkeypatch.setattr(stages.Scorer, "of_pieces", poisoned)
-    for dtype, remedy in {"float32": "weights may be damaged, since it is computed in float32: download",
-                          "bfloat16": "load the model with dtype='float32'$",
-                          "float16": "load the model with dtype='bfloat16' or 'float32'$"}.items():  # fmt: skip
-        with pytest.raises(InputError, match=rf"token 77 .*greatest thing ever\?' is {value}; .*{remedy}"):
+    for dtype, remedy in {
+        "float32": "may be damaged, since it is computed in float32",
+        "float16": "dtype='bfloat16' or",
+    }.items():
+        with pytest.raises(InputError, match=rf"greatest thing ever\?' is {value} .its token ids: 77.; .*{remedy}"):
             engine.score_vocabulary(dataclasses.replace(model, dtype=dtype), PROMPTS, tmp_path / "t.parquet",
                                      reply_mode="ids", progress=False)  # fmt: skip
-
-
-def test_a_full_disk_loses_nothing(checkpoint, tmp_path, monkeypatch):
-    model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
-    monkeypatch.setattr(engine, "REPLIES_PER_SHARD", 100)
-    whole = engine.score_vocabulary(model, PROMPTS, tmp_path / "whole.parquet", progress=False)
-    digest_of, written = shards._digest_of, []
-
-    def filling_up(file, content):
-        if len(written) == 4:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        written.append(len(content))
-        return digest_of(file, content)
-
-    monkeypatch.setattr(shards, "_digest_of", filling_up)
-    with pytest.raises(InputError, match="disk is full.*free some space"):
-        engine.score_vocabulary(model, PROMPTS, path, progress=False)
-    monkeypatch.setattr(shards, "_digest_of", digest_of)
-    assert len(list(tmp_path.glob("table.*.shards/*.rewards"))) == 4
-    pd.testing.assert_frame_equal(engine.score_vocabulary(model, PROMPTS, path, progress=False), whole)
 
 
 @pytest.fixture(scope="module")
@@ -318,12 +276,8 @@ def stopped_run(stopped, tmp_path, monkeypatch):
 
 
 DAMAGES = {
-    "empty": lambda content: b"",
     "cut": lambda content: content[:-9],
-    "without digest": lambda content: content[:-32],
     "flipped": lambda content: content[:-40] + bytes([content[-40] ^ 1]) + content[-39:],
-    "longer": lambda content: content + b"0",
-    "text": lambda content: b"not a shard",
     "of another length": lambda content: content[:28] + content[-32:],
 }
 
@@ -355,26 +309,16 @@ def test_a_shard_that_was_renamed_is_scored_again_and_the_others_are_not(stopped
     assert f"{second} is damaged" in out and out.count("is damaged") == 1
 
 
-@pytest.mark.parametrize("library", ["torch", "transformers"])
-def test_shards_of_other_versions_are_not_taken_up(stopped_run, monkeypatch, library):
+def test_shards_of_other_versions_are_not_taken_up(stopped_run, monkeypatch):
     """Rewards of two versions may differ in the last digits, and a table names one."""
     model, whole, path = stopped_run
     written, plain, versions = [], shards.write, engine.version
     monkeypatch.setattr(shards, "write", lambda file, rewards: (written.append(file), plain(file, rewards)))
-    monkeypatch.setattr(engine, "version", lambda name: "0.1" if name == library else versions(name))
+    monkeypatch.setattr(engine, "version", lambda name: "0.1" if name == "torch" else versions(name))
     kept = len(list(path.parent.glob("table.*.shards/*.rewards")))
     table = engine.score_vocabulary(model, PROMPTS, path, progress=False)
     pd.testing.assert_frame_equal(table, whole)
-    assert len(written) == kept and table.attrs["metadata"]["versions"][library] == "0.1"
-
-
-def test_a_folder_where_a_shard_should_be_is_told_in_one_line(stopped_run):
-    model, _, path = stopped_run
-    file = sorted(path.parent.glob("table.*.shards/*.rewards"))[1]
-    file.unlink()
-    file.mkdir()
-    with pytest.raises(InputError, match=f"{file} cannot be read .*; remove it and run the same command again"):
-        engine.score_vocabulary(model, PROMPTS, path, progress=False)
+    assert len(written) == kept and table.attrs["metadata"]["versions"]["torch"] == "0.1"
 
 
 def test_any_damage_to_a_shard_is_seen(tmp_path):
@@ -419,28 +363,6 @@ def test_every_reply_is_in_one_shard_beside_those_that_begin_alike(most, expecte
     assert shards.split([], most) == []
 
 
-def test_many_prompts_are_cleared_up_in_one_reading_of_the_folder(tmp_path, monkeypatch):
-    """Listing the folder for each prompt is what made 10,000 prompts take hours."""
-    prompts, seen = [f"Why {i}?" for i in range(300)], []
-    for prompt in prompts:
-        shards.write(shards.path_of(tmp_path, prompt, 0), np.zeros(3, dtype=np.float32))
-    listed, scanned = os.listdir, os.scandir
-    monkeypatch.setattr(os, "listdir", lambda *given: [seen.append(1) or name for name in listed(*given)])
-    monkeypatch.setattr(os, "scandir", lambda *given: seen.extend([1] * len(listed(*given))) or scanned(*given))
-    shards.remove(tmp_path, prompts)
-    assert not tmp_path.exists() and len(seen) <= 2 * len(prompts)
-
-
-def test_shards_of_few_replies_wait_for_no_disk_and_are_one_file_for_each_prompt(checkpoint, tmp_path, monkeypatch):
-    """A shard that is not whole shows by itself, so only the table waits for the disk."""
-    model, synced, made = loaded(checkpoint("linear_llama")), [], []
-    plain, write = os.fsync, shards.write
-    monkeypatch.setattr(os, "fsync", lambda file: synced.append(file) or plain(file))
-    monkeypatch.setattr(shards, "write", lambda *given: made.append(given) or write(*given))
-    engine.score_vocabulary(model, PROMPTS, tmp_path / "table.parquet", progress=False)
-    assert len(made) == len(PROMPTS) and len(synced) == 1
-
-
 def test_shards_of_prompts_that_are_not_in_the_table_yet_are_kept(stopped_run):
     model, _, path = stopped_run
     engine.score_vocabulary(model, {"greatest": PROMPTS["greatest"]}, path, progress=False)
@@ -449,7 +371,7 @@ def test_shards_of_prompts_that_are_not_in_the_table_yet_are_kept(stopped_run):
     assert left and left == {shards.path_of(folder, PROMPTS["worst"], number) for number in range(len(left))}
 
 
-@pytest.mark.parametrize("metadata", [{}, {"prompts": {}}, {"prompts": {"greatest": 3}}, {"settings": []}])
+@pytest.mark.parametrize("metadata", [{}, {"prompts": {"greatest": 3}}])
 def test_a_table_whose_metadata_names_no_settings_is_refused_or_scored_anew(checkpoint, tmp_path, metadata):
     model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
     whole = engine.score_vocabulary(model, PROMPTS, path, progress=False)
@@ -518,14 +440,6 @@ def test_a_run_refuses_a_second_writer_and_once_killed_goes_on_to_the_same_table
     assert written and not finished & set(written)  # what had been scored was not scored again
 
 
-def test_a_foreign_table_is_named_and_kept(checkpoint, tmp_path):
-    model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
-    path.write_bytes(b"not parquet")
-    with pytest.raises(InputError, match="table.parquet is not a whole parquet file"):
-        engine.score_vocabulary(model, PROMPTS, path, progress=False)
-    assert path.read_bytes() == b"not parquet"
-
-
 def test_unknown_modes_name_the_known_ones(checkpoint):
     model = loaded(checkpoint("linear_llama"))
     with pytest.raises(InputError, match="reply_mode must be 'text' or 'ids'"):
@@ -538,7 +452,7 @@ def test_unknown_modes_name_the_known_ones(checkpoint):
 
 @pytest.mark.parametrize(
     "replies, mode",
-    [("four", "text"), ([], "text"), ([3], "text"), ("four", "ids"), (["four"], "ids"), ([], "ids"), ([3], "ids")],
+    [("four", "text"), ([], "text"), ([3], "text"), (["four"], "ids")],
 )
 def test_replies_that_are_no_list_of_replies_are_refused(checkpoint, replies, mode):
     each = {"text": "strings", "ids": "sequences of token ids"}[mode]

@@ -27,11 +27,9 @@ PROMPTS = {
     "longer": "What, in one word and without thinking about it, is the greatest thing that was ever made?",
 }
 PROMPT = PROMPTS["greatest"]
-HEADS = ["linear_llama", "linear_gemma2", "linear_qwen3", "armorm", "qrm_llama", "qrm_gemma", "urm"]
 OTHERS = {  # architecture: (kind with its tokenizer, fields of its config.json)
     "gemma2 of four layers": ("linear_gemma2", {"num_hidden_layers": 4}),
     "mistral": ("linear_llama", {"model_type": "mistral", "sliding_window": 4096}),
-    "qwen2": ("linear_qwen3", {"model_type": "qwen2"}),
 }
 
 
@@ -67,8 +65,10 @@ def replies_of(model, reply_mode):
 # --- the same rewards ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reply_mode", ["text", "ids"])
-@pytest.mark.parametrize("kind", [*HEADS, *OTHERS])
+@pytest.mark.parametrize(("kind", "reply_mode"), [
+    ("linear_llama", "text"), ("armorm", "ids"), ("qrm_gemma", "text"), ("gemma2 of four layers", "ids"),
+    ("mistral", "ids"),
+])  # fmt: skip
 def test_rewards_are_those_of_weights_in_memory_and_of_the_oracle(checkpoint, both, kind, reply_mode):
     held, streamed = both(kind)
     assert held.layers is None and streamed.layers is not None and held.attention == streamed.attention
@@ -84,20 +84,16 @@ def test_rewards_are_those_of_weights_in_memory_and_of_the_oracle(checkpoint, bo
 
 @pytest.mark.parametrize(("kind", "options"), [
     ("linear_gemma2", {"attention": "uncapped"}),
-    ("linear_llama", {"attention": "eager"}),
     ("linear_llama", {"dtype": "bfloat16"}),
-    ("linear_gemma2", {"dtype": "bfloat16"}),
     ("urm", {"head": "urm_helpfulness"}),
-    ("linear_llama", {"read_at": "last"}),
 ])  # fmt: skip
 def test_every_setting_means_the_same_either_way(both, kind, options):
     held, streamed = both(kind, **options)
     replies, bos = ["love", "war", "peace and hope", "", " ", "a b c"], "double"
     expected = engine.score_replies(held, PROMPT, replies, bos=bos)
     np.testing.assert_allclose(engine.score_replies(streamed, PROMPT, replies, bos=bos), expected, atol=1e-5)
-    usual = both(kind)[0]
-    differs = np.abs(engine.score_replies(usual, PROMPT, replies, bos=bos) - expected).max()
-    assert differs > 1e-4 or options in ({"attention": "eager"}, {"read_at": "last"})
+    usual = engine.score_replies(both(kind)[0], PROMPT, replies, bos=bos)
+    assert np.abs(usual - expected).max() > 1e-4
 
 
 def test_capping_and_the_kind_of_each_layer_are_the_checkpoints(checkpoint):
@@ -190,7 +186,7 @@ def test_blocks_go_through_the_weights_together_as_far_as_their_tokens_allow():
     conversation = conversations.Conversation("Why?", "single", "", "", (1,), (2,))
     inputs = conversations.Inputs(conversation, (1,), [(5, 2)] * 9, [], np.zeros(9))
     blocks = [stages.Block(inputs, pieces(size)) for size in (3, 4, 5)]
-    assert [block.sizes for block in blocks] == [[6], [8], [10]]  # two tokens each
+    assert [block.tokens for block in blocks] == [6, 8, 10]  # two tokens each
     for most, expected in {24: [3], 23: [2, 1], 14: [2, 1], 13: [1, 1, 1], 1: [1, 1, 1]}.items():
         assert [len(together) for together in stages._passes(blocks, most)] == expected
 
@@ -278,24 +274,6 @@ def test_what_cannot_be_read_layer_by_layer_is_one_line(tmp_path, checkpoint):
             work()
 
 
-def test_free_memory_is_within_the_limits_of_the_process(tmp_path, monkeypatch):
-    assert 0 < hardware.free() < 2**46
-    monkeypatch.setattr(hardware, "CGROUPS", tmp_path)
-    used = hardware.psutil.Process().memory_info().rss
-    (tmp_path / "memory.max").write_text("max\n")
-    assert hardware.free() > 0
-    for name in ("memory.max", "memory/device.limit_in_bytes"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(f"{used + 10**8}\n")
-        monkeypatch.setattr(hardware, "_container_limits", lambda file=tmp_path / name: [file])
-        assert hardware.free() == pytest.approx(10**8, abs=5 * 10**7)
-    script = (
-        "import resource; resource.setrlimit(resource.RLIMIT_DATA, (2**32, 2**32)); from lib.models import hardware"
-    )
-    asked = subprocess.run([sys.executable, "-c", f"{script}; print(hardware.free())"], capture_output=True, text=True)
-    assert 0 < int(asked.stdout) < 2**32
-
-
 # --- bad input ----------------------------------------------------------------------------------------------------
 
 
@@ -317,37 +295,6 @@ def test_a_checkpoint_that_is_not_whole_is_refused_before_anything_is_read(tmp_p
     with pytest.raises(InputError, match="misshapes tensors"):
         load(str(tmp_path / "wide"), device="cpu", stream=True)
     assert load(str(folder), device="cpu", stream=True).layers is not None
-
-
-def test_a_file_that_goes_away_midway_is_one_line_and_nothing_is_lost(tmp_path, monkeypatch, small_passes):
-    folder = tiny.make_checkpoint(tmp_path / "model", "linear_llama", shards=3)
-    model, path, plain = load(str(folder), device="cpu", stream=True), tmp_path / "t.parquet", Layers._tensors
-    last, passes = sorted(folder.glob("model-*.safetensors"))[-1], []
-
-    def gone(self, number):
-        passes.extend([1] * (number == 2))
-        if len(passes) == 3:
-            last.rename(folder / "elsewhere")
-        return plain(self, number)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Layers, "_tensors", gone)
-        with pytest.raises(InputError, match=f"{last} cannot be read any more .*run the same command again"):
-            engine.score_vocabulary(model, PROMPTS, path, progress=False)
-    assert list(tmp_path.glob("t.*.shards/*.rewards"))
-    (folder / "elsewhere").rename(last)
-    engine.score_vocabulary(model, PROMPTS, path, progress=False)
-    assert scores.prompt_names(scores.read(path)) == list(PROMPTS)
-
-
-def test_nothing_is_written_into_the_models_folder(tmp_path):
-    folder = tiny.make_checkpoint(tmp_path / "model", "linear_llama")
-    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
-    for path in (*folder.iterdir(), folder):
-        path.chmod(0o555 if path.is_dir() else 0o444)
-    model = load(str(folder), device="cpu", stream=True)
-    engine.score_vocabulary(model, PROMPTS, tmp_path / "table.parquet", progress=False)
-    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()} == before
 
 
 def test_out_of_memory_halves_the_batch_and_then_is_one_line(both, monkeypatch, tmp_path):
