@@ -274,6 +274,24 @@ def test_what_cannot_be_read_layer_by_layer_is_one_line(tmp_path, checkpoint):
             work()
 
 
+def test_free_memory_is_within_the_limits_of_the_process(tmp_path, monkeypatch):
+    assert 0 < hardware.free() < 2**46
+    monkeypatch.setattr(hardware, "CGROUPS", tmp_path)
+    used = hardware.psutil.Process().memory_info().rss
+    (tmp_path / "memory.max").write_text("max\n")
+    assert hardware.free() > 0
+    for name in ("memory.max", "memory/device.limit_in_bytes"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"{used + 10**8}\n")
+        monkeypatch.setattr(hardware, "_container_limits", lambda file=tmp_path / name: [file])
+        assert hardware.free() == pytest.approx(10**8, abs=5 * 10**7)
+    script = (
+        "import resource; resource.setrlimit(resource.RLIMIT_DATA, (2**32, 2**32)); from lib.models import hardware"
+    )
+    asked = subprocess.run([sys.executable, "-c", f"{script}; print(hardware.free())"], capture_output=True, text=True)
+    assert 0 < int(asked.stdout) < 2**32
+
+
 # --- bad input ----------------------------------------------------------------------------------------------------
 
 
