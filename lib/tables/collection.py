@@ -23,8 +23,8 @@ TEXTS = {"published-words": "words", "published-items": "items that people ranke
 class Collection:
     """The score tables of one study, known by its name; InputError for a name that no folder can have.
 
-    `embedded` holds the models that ship with the project. Collections such as `published-words` hold the scores that
-    the authors published, and `published` stands for all of these. Any other name is the reader's own.
+    `embedded` holds this project's small models, and `published-words`, -items and -vocabulary the scores that the
+    authors published; `published` stands for all of these. Any other name is the reader's own.
     """
 
     name: str
@@ -40,17 +40,15 @@ class Collection:
         """Return embedded, published or own."""
         if self.name == "embedded":
             return "embedded"
-        return "published" if self.name == "published" or self.name.startswith("published-") else "own"
+        return "published" if self.name.partition("-")[0] == "published" else "own"
 
     @property
     def is_embedded(self) -> bool:
-        """Return whether the values of its models were planted."""
-        return self.kind == "embedded"
+        return self.kind == "embedded"  # so the values of its models were planted
 
     @property
     def is_published(self) -> bool:
-        """Return whether its scores are the authors' own, so that no model was run for it."""
-        return self.kind == "published"
+        return self.kind == "published"  # so its scores are the authors', and no model was run for it
 
     @property
     def parts(self) -> "tuple[Collection, ...]":
@@ -71,8 +69,6 @@ class Collection:
     def population(self) -> str:
         """Return the population of its numbers, as the scorecard names it."""
         return POPULATIONS.get(self.name, f"texts of {self.name}")
-
-    # --- where its files are ---
 
     @property
     def scores(self) -> Path:
@@ -99,8 +95,6 @@ class Collection:
     def logprobs(self) -> "Collection":
         """Return the collection of the language models' log-probabilities that belongs to these rewards."""
         return Collection(f"{self.name}-logprobs")
-
-    # --- its models ---
 
     @property
     def models(self) -> tuple[str, ...]:

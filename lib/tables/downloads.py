@@ -1,8 +1,7 @@
 """Files of other projects, pinned by commit and git blob id: fetched when asked for, never kept in this project.
 
-`data/downloads.csv` lists them. A file is looked for in the folder that the environment variable DATA_MIRROR names
-(layout `<owner>/<repository>/<commit>/<path>`; a relative folder is relative to the project), then in
-data/cache/downloads, then on GitHub. Wherever it comes from, its git blob id decides whether it is the file.
+`data/downloads.csv` lists them. A file is looked for in the folder that DATA_MIRROR names (layout
+`<owner>/<repository>/<commit>/<path>`), then in data/cache/downloads, then on GitHub.
 """
 
 import hashlib
@@ -20,35 +19,28 @@ from ..io import replacing
 
 MIRROR = "DATA_MIRROR"
 SECONDS = 20  # how long GitHub may stay silent before we say that it cannot be reached
-CHUNK = 1 << 16  # bytes that are read at a time
 
 
 class Unreachable(InputError):
-    """A pinned file is neither in the mirror nor in the cache, and cannot be downloaded now.
-
-    `answered` says whether GitHub answered, so that it may have other files.
-    """
+    """A pinned file is neither in the mirror nor in the cache, and cannot be downloaded now."""
 
     def __init__(self, message: str, answered: bool = False):
         super().__init__(message)
-        self.answered = answered
+        self.answered = answered  # whether GitHub answered, so that it may have other files
 
 
 def registry() -> pd.DataFrame:
-    """Return the files that can be fetched, in columns repository, commit, path, git_blob_id and bytes.
-
-    The column bytes is empty if the size is unknown.
-    """
+    """Return the files that can be fetched: columns repository, commit, path, git_blob_id and bytes ('' if unknown)."""
     return pd.read_csv(ROOT / "data" / "downloads.csv", dtype=str, keep_default_na=False)
 
 
 def git_blob_id(content: bytes) -> str:
-    """Return git's id of this content, which is the SHA-1, in hex, of `blob <bytes>`, a zero byte and the content."""
+    """Return git's id of this content: the SHA-1, in hex, of `blob <bytes>`, a zero byte and the content."""
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
 def _verified(path: Path, blob_id: str, remedy: str) -> Path:
-    """Return the path itself if the file has this git blob id; InputError, naming the file, if it has another."""
+    """Return the path if the file has this git blob id; InputError, naming the file, if it has another."""
     actual_id = git_blob_id(path.read_bytes())
     if actual_id != blob_id:
         raise InputError(
@@ -63,34 +55,26 @@ def fetch(repository: str, path: str, *, download: bool = True) -> Path:
     Raise InputError if data/downloads.csv does not list the file or the copy is corrupt. Raise Unreachable if there is
     no copy and GitHub cannot be reached, or is not asked (download=False). One line names the file and the remedy.
     """
-    pin = _pin(repository, path)
+    files = registry()
+    pins = files[(files["repository"] == repository) & (files["path"] == path)]
+    if len(pins) != 1:
+        raise InputError(f"{path} of {repository} is not pinned; add its commit and git blob id to data/downloads.csv")
+    pin = pins.iloc[0]
     place = Path(repository, pin["commit"], path)
-    if (mirror := _mirror_folder()) and (mirror / place).is_file():
-        return _verified(mirror / place, pin["git_blob_id"], f"copy it again, or unset {MIRROR}")
+    if named := os.environ.get(MIRROR):
+        mirror = ROOT / named  # an absolute folder stays as it is; notebooks run in a folder of their own
+        if not mirror.is_dir():
+            raise InputError(
+                f"{MIRROR}={named} is not a folder; name one that holds <owner>/<repository>/<commit>/<path>"
+            )
+        if (mirror / place).is_file():
+            return _verified(mirror / place, pin["git_blob_id"], f"copy it again, or unset {MIRROR}")
     cached = ROOT / "data" / "cache" / "downloads" / place
     if not cached.is_file():
         if not download:
             raise Unreachable(_how_to_get(pin, cached, "GitHub did not answer before"))
         _download(pin, cached)
     return _verified(cached, pin["git_blob_id"], "delete it and run the same command again")
-
-
-def _mirror_folder() -> Path | None:
-    """Return the folder that DATA_MIRROR names; None if it is not set. InputError if there is no such folder."""
-    if not (named := os.environ.get(MIRROR)):
-        return None
-    folder = ROOT / named  # an absolute folder stays as it is; notebooks run in a folder of their own
-    if not folder.is_dir():
-        raise InputError(f"{MIRROR}={named} is not a folder; name one that holds <owner>/<repository>/<commit>/<path>")
-    return folder
-
-
-def _pin(repository: str, path: str) -> pd.Series:
-    files = registry()
-    pins = files[(files["repository"] == repository) & (files["path"] == path)]
-    if len(pins) != 1:
-        raise InputError(f"{path} of {repository} is not pinned; add its commit and git blob id to data/downloads.csv")
-    return pins.iloc[0]
 
 
 def address(pin: pd.Series) -> str:
@@ -108,7 +92,7 @@ def _download(pin: pd.Series, cached: Path) -> None:
             with requests.get(address(pin), stream=True, timeout=SECONDS) as response:
                 response.raise_for_status()
                 name = f"{pin['path']} of {pin['repository']}"
-                content = b"".join(tqdm(response.iter_content(CHUNK), name, unit=" pieces of 64 kB", disable=None))
+                content = b"".join(tqdm(response.iter_content(1 << 16), name, unit=" pieces of 64 kB", disable=None))
         except requests.RequestException as error:
             answered = isinstance(error, requests.HTTPError)
             raise Unreachable(_how_to_get(pin, cached, type(error).__name__), answered) from error

@@ -1,8 +1,4 @@
-"""Tables as csv files for readers, which a spreadsheet opens without running anything.
-
-A token may be a formula that starts a program, as `=cmd|...!A0`. A spreadsheet that does not cut at commas ignores the
-quotes around a cell, so formulas within a cell are defused too.
-"""
+"""Tables as csv files for readers, which a spreadsheet opens without running a token such as `=cmd|...!A0`."""
 
 import re
 from pathlib import Path
@@ -20,10 +16,7 @@ ROW_END = "\r\udfff\n"
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> Path:
-    """Write the table and return its path; a named index is written, any other left out. Numbers have seven digits.
-
-    Texts are written unchanged, except texts that a spreadsheet would run (see `as_text`).
-    """
+    """Write the table and return its path; a named index is written, any other left out. Numbers have seven digits."""
     named = any(level is not None for level in frame.index.names)
     frame = frame.apply(lambda column: column if is_numeric_dtype(column) else column.map(as_text))
     frame = frame.rename(index=as_text, columns=as_text).rename_axis(index=as_text)
@@ -36,8 +29,7 @@ def write_csv(frame: pd.DataFrame, path: Path) -> Path:
 def as_text(cell):
     """Return the cell; a text gets an apostrophe before each formula that calls anything.
 
-    Such a formula has a bracket, a `|` (another program) or a `!` (another sheet) behind its sign; `=None` stays. It
-    begins the text, or a part where a spreadsheet may cut: after a semicolon, a tab or a line.
+    Such a formula has a bracket, a `|` (another program) or a `!` (another sheet) behind its sign; `=None` stays.
     """
     if not isinstance(cell, str):
         return cell

@@ -1,7 +1,6 @@
 """Prompts: the table data/prompts.csv, the 54 published prompts, and whether a prompt asks for good or bad things.
 
-The name of a prompt is a column of the score tables. The paper's three prompts are `greatest`, `best` and `worst`. A
-cell of the grid is called adjective_superlative_style, such as `greatest_world_one`.
+Of the 54, the paper's are `greatest`, `best` and `worst`, others adjective_superlative_style, as `greatest_world_one`.
 """
 
 import csv
@@ -32,8 +31,7 @@ PAPERS_OWN = {"greatest_ever_one": "greatest", "best_ever_one": "best", "worst_e
 def read_prompts(chosen: str | None) -> dict[str, str]:
     """Return name -> prompt for the names in `chosen`, separated by commas. None chooses all of data/prompts.csv.
 
-    `chosen` may also name another csv with the columns prompt,text. Raise InputError, which names the line, for a file
-    that is no such table.
+    `chosen` may also name another csv with the columns prompt,text. Raise InputError for a file that is no such table.
     """
     ours = _prompt_table(ROOT / "data" / "prompts.csv")
     if not chosen:
@@ -80,21 +78,15 @@ def _problem(row: list[str], earlier: Collection[str]) -> str:
         io.checked(name, "a prompt")
     except InputError as error:
         return str(error).partition(";")[0]
-    if name in COLUMNS:
-        return f"a prompt needs a name of its own, not one of {', '.join(COLUMNS)}"
-    if name in earlier:
-        return f"a prompt needs a name of its own, and '{name}' is that of an earlier row"
+    if name in COLUMNS or name in earlier:
+        return f"a prompt needs a name of its own, and '{name}' is that of an earlier row or of another column"
     return "" if text.strip() else "a prompt needs a text"
-
-
-# --- the grid -----------------------------------------------------------------------------------------------------
 
 
 def grid() -> pd.DataFrame:
     """Return the 54 prompts for words, in columns prompt, adjective, superlative, style, published and text.
 
-    `prompt` is the column in the score tables, and `published` the column in the published files, whose order the rows
-    have.
+    `prompt` is the column in the score tables, `published` that in the published files. Rows have the order of these.
     """
     rows = []
     for adjective, superlative, style in itertools.product(ADJECTIVES, SUPERLATIVES, STYLES):
@@ -105,22 +97,13 @@ def grid() -> pd.DataFrame:
 
 
 def polarity(prompt: str) -> int:
-    """Return 1 for a prompt that asks for good things, and -1 for bad things, by the adjective in its name (see cell).
-
-    Raise InputError for another name.
-    """
-    return POLARITIES[cell(prompt)[0]]
-
-
-def cell(prompt: str) -> tuple[str, str, str]:
-    """Return (adjective, superlative, style) of a prompt of the grid. A lone adjective gives (adjective, ever, one)."""
-    if with_polarity([prompt]):
-        adjective, superlative, style = prompt.split("_") if "_" in prompt else (prompt, "ever", "one")
-        return adjective, superlative, style
-    raise InputError(
-        f"whether prompt '{prompt}' asks for good or bad things is unknown; name it by its adjective, one of "
-        f"{', '.join(ADJECTIVES)}, alone or as adjective_superlative_style"
-    )
+    """Return 1 for a prompt that asks for good things, and -1 for bad things, by its name; InputError for others."""
+    if not with_polarity([prompt]):
+        raise InputError(
+            f"whether prompt '{prompt}' asks for good or bad things is unknown; name it by its adjective, one of "
+            f"{', '.join(ADJECTIVES)}, alone or as adjective_superlative_style"
+        )
+    return POLARITIES[prompt.split("_")[0]]
 
 
 def with_polarity(prompts: Iterable[str]) -> list[str]:

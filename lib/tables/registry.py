@@ -1,7 +1,4 @@
-"""The registry: what is known of reward and language models before any is loaded, without torch and without weights.
-
-The models of Table 1 are in data/reward_models.csv, those of Tables A1-A5 in data/language_models.csv.
-"""
+"""The registry: what is known of reward and language models before any is loaded, without torch and without weights."""
 
 import difflib
 import os
@@ -30,10 +27,9 @@ def can_load_models() -> bool:
 
 
 def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
-    """Return the row of a nickname or hub id in the registry of models of this kind.
+    """Return the row of a nickname or hub id in the registry of models of this kind; InputError for any other name.
 
-    A hub id or a folder that is not in the registry has group `other` and '' in all other columns. Raise InputError,
-    which names the nearest nickname, for any other name.
+    A hub id or a folder that is not in the registry has group `other` and '' in all other columns.
     """
     if not name.isprintable():  # bytes that are no UTF-8 could be written into no table
         raise InputError(f"{ascii(name)} holds characters that cannot be printed; rename the folder")
@@ -55,22 +51,15 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
     )
 
 
-# --- reward models ------------------------------------------------------------------------------------------------
-
-
 def reward_models() -> pd.DataFrame:
     """Return the paper's ten reward models, current models, and this project's small models, indexed by nickname.
 
-    Some columns of data/reward_models.csv need an explanation:
+    The columns are those of data/reward_models.csv; '' where nothing is known. Sources: Table 1 and the models' pages.
 
     - group: paper, current or embedded
-    - revision, rewardbench_rank: '' where no revision is pinned, or the model has no rank
     - parameters_b: billions of parameters
-    - lineage: the line of reward models that this one descends from, or '' if no source says so. We grouped the models
-      into lines after the paper's data were known.
-    - lineage_source: the page that says so
-
-    Sources: Table 1 and the models' pages.
+    - lineage: the line of reward models that this one descends from, by the page that `lineage_source` names. We
+      grouped the models into lines after the paper's data were known.
     """
     return _read("reward_models").copy()
 
@@ -93,8 +82,7 @@ def ships(nickname: str, load: str) -> bool:
 def refuse_foreign(collection: Collection, models: Mapping[str, str]) -> None:
     """Raise InputError if one of these models, nickname -> what to load, does not belong into the collection.
 
-    A published collection holds the authors' scores only. `embedded` holds the models of this project only, because
-    the values of no others were planted.
+    A published collection holds the authors' scores only, and `embedded` holds this project's models only.
     """
     if collection.is_published:
         raise InputError(
@@ -109,10 +97,9 @@ def refuse_foreign(collection: Collection, models: Mapping[str, str]) -> None:
 
 
 def find_models(names: Sequence[str]) -> dict[str, str]:
-    """Return nickname -> what to load, for nicknames, hub ids and folders, and for `paper`, the paper's ten models.
+    """Return nickname -> what to load, for nicknames, hub ids, folders and groups such as `paper`; without, `embedded`.
 
-    Without names, these are the embedded reward models. Raise InputError for an unknown name, and for two models of
-    one nickname.
+    Raise InputError for an unknown name, and for two models of one nickname.
     """
     groups = _read("reward_models")["group"]
     names = names or [EMBEDDED.name]
@@ -129,27 +116,19 @@ def find_models(names: Sequence[str]) -> dict[str, str]:
 
 
 def study_of(models: Mapping[str, str], collection: str | None = None) -> Collection:
-    """Return the named collection, else `embedded` or `mine`, whichever these models (see find_models) belong to.
-
-    InputError for models that do not belong there (see refuse_foreign).
-    """
+    """Return the named collection, else `embedded` or `mine`, to which these models belong; see refuse_foreign."""
     if not collection:
         return EMBEDDED if all(ships(nickname, load) for nickname, load in models.items()) else OWN
     refuse_foreign(Collection(collection), models)
     return Collection(collection)
 
 
-# --- language models ----------------------------------------------------------------------------------------------
-
-
 def language_models() -> pd.DataFrame:
     """Return the models of Tables A1-A5, bases of reward models, and our language models, indexed by nickname.
 
-    Some columns of data/language_models.csv need an explanation:
+    The columns are those of data/language_models.csv; '' where nothing is known.
 
     - group: paper, base or embedded
-    - revision: '' where none is pinned
-    - parameters_b: billions of parameters
     - tuned: True for instruction-tuned models, False for pretrained ones
     - reward_models: nicknames, separated by blanks, of the reward models that were made from it. For embedded ones
       these are the reward models with the same embedding table.

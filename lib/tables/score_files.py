@@ -1,10 +1,7 @@
 """Scores that others published, as score tables of ten reward models on words, on items, and on whole vocabularies.
 
-`downloads` fetches the files and compares every byte with what is pinned. The tables go to data/scores/<collection>.
-Rows are matched by word, item or token_id, never by position. No text is ever parsed into a missing value.
-
 The published files say what was scored, not what the model was fed, so `reply_ids` is empty. Chat templates trim the
-reply, so texts that are equal when trimmed are one `input_group`.
+reply, so texts that are equal when trimmed are one `input_group`. No text is ever parsed into a missing value.
 """
 
 import csv
@@ -35,19 +32,21 @@ ELO_COLUMNS = ["elo_rank", "elo_score", "name", "elo_matches"]
 VOCABULARY_COLUMNS = ["token_id", "token_name", "token_decoded", "greatest", "best", "worst"]
 
 
-# --- words --------------------------------------------------------------------------------------------------------
-
-
 def import_words(missing: Missing) -> dict[str, Path]:
     """Write the score tables of `published-words`: 2,260 words x 54 prompts for ten models. Return nickname -> table.
 
-    Models whose files cannot be fetched are added to `missing`. The files of the moral foundations dictionary and of
-    the nouns share 45 words. Their rewards differ slightly, because half precision depends on the batch. The first
-    file's reward is kept, and the metadata describes the differences.
+    Models whose files cannot be fetched are added to `missing`. The two files share 45 words, whose rewards differ
+    slightly, because half precision depends on the batch. The first is kept, and the metadata tells the differences.
     """
     texts = dict(zip(grid()["prompt"], grid()["text"], strict=True))
     prompts = {prompt: texts[prompt] for prompt in [*PAPERS_OWN.values(), *texts]}  # the paper's three first
-    sources, written = word_files(), {}
+    pinned = downloads.registry()
+    paths = pinned.loc[pinned["repository"] == FOLLOW_UP, "path"].tolist()
+    sources, written = {}, {}
+    for name, hub_id in papers_models().items():
+        end = f"_rewards_{hub_id.replace('/', '_')}.csv".casefold()
+        of_model = [path for path in paths if path.casefold().endswith(end)]
+        sources[name] = [path for folder in WORD_FOLDERS for path in of_model if f"/{folder}/" in path]
     for name, files in _fetch_all(FOLLOW_UP, sources, missing).items():
         moral, nouns = map(read_words, files)
         both = moral.merge(nouns, on="word", suffixes=("", " again"), validate="one_to_one")
@@ -55,20 +54,9 @@ def import_words(missing: Missing) -> dict[str, Path]:
         twice = {"words": len(both), "share_that_differs": round(float((difference > 0).mean()), 4),
                  "largest": float(difference.max())}  # fmt: skip
         rows = pd.concat([moral, nouns], ignore_index=True).drop_duplicates("word", ignore_index=True)
-        metadata = {"prompts": prompts, "scored_twice": twice} | _sources(FOLLOW_UP, sources[name])
-        written[name] = _write(WORDS, name, rows[["word", *prompts]].rename(columns={"word": "text"}), metadata)
+        rows = rows[["word", *prompts]].rename(columns={"word": "text"})
+        written[name] = _write(WORDS, name, rows, FOLLOW_UP, sources[name], prompts=prompts, scored_twice=twice)
     return written
-
-
-def word_files() -> dict[str, list[str]]:
-    """Return nickname -> the paths of its word files in the repository: moral foundations, then nouns."""
-    pinned, files = downloads.registry(), {}
-    paths = pinned.loc[pinned["repository"] == FOLLOW_UP, "path"].tolist()
-    for name, hub_id in papers_models().items():
-        end = f"_rewards_{hub_id.replace('/', '_')}.csv".casefold()
-        of_model = [path for path in paths if path.casefold().endswith(end)]
-        files[name] = [path for folder in WORD_FOLDERS for path in of_model if f"/{folder}/" in path]
-    return files
 
 
 def read_words(path: Path) -> pd.DataFrame:
@@ -78,29 +66,22 @@ def read_words(path: Path) -> pd.DataFrame:
     return table.set_axis(["word", *names["prompt"]], axis=1)
 
 
-# --- items --------------------------------------------------------------------------------------------------------
-
-
 def import_items() -> dict[str, Path]:
     """Write the score tables of `published-items`: 7,530 items x 3 prompts for ten models. Return nickname -> table."""
     tables = {prompt: read_items(prompt).set_index("name") for prompt in ITEM_PROMPTS}
-    metadata = {"prompts": ITEM_PROMPTS} | _sources(PAPER, [item_file(prompt) for prompt in ITEM_PROMPTS])
-    written = {}
+    paths, written = [item_file(prompt) for prompt in ITEM_PROMPTS], {}
     for name, hub_id in papers_models().items():
         rewards = pd.concat({prompt: table[hub_id] for prompt, table in tables.items()}, axis=1)
-        written[name] = _write(ITEMS, name, rewards.rename_axis("text").reset_index(), metadata)
+        rows = rewards.rename_axis("text").reset_index()
+        written[name] = _write(ITEMS, name, rows, PAPER, paths, prompts=ITEM_PROMPTS)
     return written
 
 
 def human_ratings() -> pd.DataFrame:
     """Return people's preferences by pairwise comparisons on EloEverything, in columns item, elo, matches, rank.
 
-    There are 7,530 rows in order of rank, and each item occurs once.
-
-    - elo: the rating, rounded to an integer. Higher means more preferred.
-    - matches: the number of comparisons with this item
-    - rank: the published order, 1 for the most preferred item. It also orders items of equal elo, which nobody
-      measured, so prefer ranks of elo that ties share.
+    Higher elo means more preferred. `matches` is the number of comparisons with this item. `rank` also orders items of
+    equal elo, which nobody measured, so prefer ranks of elo that ties share.
     """
     columns = {"name": "item", "elo_score": "elo", "elo_matches": "matches", "elo_rank": "rank"}
     ratings = read_items("GE")[list(columns)].rename(columns=columns)
@@ -118,21 +99,14 @@ def read_items(prompt: str) -> pd.DataFrame:
     return _read(downloads.fetch(PAPER, item_file(prompt)), columns, texts=["name"])
 
 
-# --- whole vocabularies -------------------------------------------------------------------------------------------
-
-
 def import_vocabulary(missing: Missing) -> dict[str, Path]:
-    """Write the score tables of `published-vocabulary`: every token x 3 prompts. Return nickname -> table.
-
-    Models whose files cannot be fetched are added to `missing`.
-    """
+    """Write the score tables of `published-vocabulary`: every token x 3 prompts (see import_words)."""
     sources = {name: [vocabulary_file(hub_id)] for name, hub_id in papers_models().items()}
     prompts = grid().set_index("prompt")["text"].loc[list(PAPERS_OWN.values())].to_dict()
-    written = {}
-    for name, [file] in _fetch_all(PAPER, sources, missing).items():
-        metadata = {"prompts": prompts} | _sources(PAPER, sources[name])
-        written[name] = _write(VOCABULARY, name, read_vocabulary(file), metadata)
-    return written
+    return {
+        name: _write(VOCABULARY, name, read_vocabulary(file), PAPER, sources[name], prompts=prompts)
+        for name, [file] in _fetch_all(PAPER, sources, missing).items()
+    }
 
 
 def vocabulary_file(hub_id: str) -> str:
@@ -149,9 +123,6 @@ def read_vocabulary(path: Path) -> pd.DataFrame:
     return table.astype(types).rename(columns={"token_name": "token", "token_decoded": "text"})
 
 
-# --- from files to score tables -----------------------------------------------------------------------------------
-
-
 def papers_models() -> dict[str, str]:
     """Return nickname -> hub id of the ten reward models of the paper."""
     models = registry.reward_models()
@@ -159,10 +130,7 @@ def papers_models() -> dict[str, str]:
 
 
 def precision_of(rewards: np.ndarray) -> str:
-    """Return the coarsest floating-point format that holds all these rewards exactly: bfloat16, float16 or float32.
-
-    Files differ in precision, even between the prompts of one model. Coarser formats have more ties.
-    """
+    """Return the coarsest floating-point format that holds all these rewards exactly: bfloat16, float16 or float32."""
     values = np.asarray(rewards, dtype=np.float32)
     if not (values.view(np.uint32) & 0xFFFF).any():  # bfloat16 is the upper half of a float32
         return "bfloat16"
@@ -173,8 +141,8 @@ def precision_of(rewards: np.ndarray) -> str:
 def _fetch_all(repository: str, sources: dict[str, list[str]], missing: Missing) -> dict[str, list[Path]]:
     """Return nickname -> its files on this machine, from nickname -> their paths in the repository.
 
-    Models that lack a file are added to `missing`, with the reason. Raise Unreachable if no model is left. After
-    GitHub has not answered once, it is not asked again.
+    Models that lack a file are added to `missing`. Raise Unreachable if no model is left. After GitHub has not answered
+    once, it is not asked again.
     """
     files: dict[str, list[Path]] = {}
     for name, paths in sources.items():
@@ -201,18 +169,14 @@ def _read(path: Path, columns: list[str], texts: Names[str]) -> pd.DataFrame:
     return table.assign(**{column: table[column].map(float) for column in columns if column not in texts})
 
 
-def _sources(repository: str, paths: list[str]) -> dict:
+def _write(
+    collection: Collection, name: str, rows: pd.DataFrame, repository: str, paths: list[str], **metadata: object
+) -> Path:
+    """Write one score table. rows: text, rewards, and token_id and token unless they are row numbers and texts."""
     pins = downloads.registry()
     pins = pins[(pins["repository"] == repository) & pins["path"].isin(paths)]
-    return {"source": repository, "commit": pins["commit"].iloc[0],
-            "git_blob_ids": dict(zip(pins["path"], pins["git_blob_id"], strict=True))}  # fmt: skip
-
-
-def _write(collection: Collection, name: str, rows: pd.DataFrame, metadata: dict) -> Path:
-    """Write one score table. rows: text, rewards, and token_id and token unless they are row numbers and texts."""
     rewards = rows.drop(columns=["token_id", "token", "text"], errors="ignore")
-    # Tokens of one input may have been scored twice with different results (half precision depends on the batch). A
-    # group has one reward, so these tokens do not share a group: groups are equal trimmed texts with equal rewards.
+    # Groups are equal trimmed texts with equal rewards: tokens of one input may have been scored twice, differently.
     inputs = pd.DataFrame({"text": [text.strip() for text in rows["text"]]}).join(rewards)
     columns = {
         "token_id": rows.get("token_id", pd.Series(range(len(rows)))).to_numpy(dtype=np.int32),
@@ -222,9 +186,11 @@ def _write(collection: Collection, name: str, rows: pd.DataFrame, metadata: dict
         "input_group": inputs.groupby(list(inputs), sort=False, dropna=False).ngroup().to_numpy(dtype=np.int32),
     }
     table = pd.DataFrame(columns | {prompt: rewards[prompt].astype(np.float32) for prompt in rewards})
-    precision = {prompt: precision_of(table[prompt]) for prompt in rewards}
-    about = {"model": papers_models()[name], "imported": collection.name, "precision": precision, "rows": len(table)}
+    metadata |= {"model": papers_models()[name], "imported": collection.name, "rows": len(table),
+                 "precision": {prompt: precision_of(table[prompt]) for prompt in rewards},
+                 "source": repository, "commit": pins["commit"].iloc[0],
+                 "git_blob_ids": dict(zip(pins["path"], pins["git_blob_id"], strict=True))}  # fmt: skip
     path = scores.path_of(collection, name)
     with lock(path):
-        scores.write(table, path, about | metadata)
+        scores.write(table, path, metadata)
     return path

@@ -1,11 +1,8 @@
 """Score tables: the reward of every token of a vocabulary, one parquet file per reward model and collection.
 
-The columns are COLUMNS, and the rewards for each prompt. reply_ids are the ids that the model read for this token.
-input_group is equal where the model's input was identical. The file's metadata names the model, the revision and the
-settings, and holds a digest, so that a damaged table is refused.
+The file's metadata names the model and the settings, and holds a digest, so that a damaged table is refused.
 """
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Sized
@@ -19,8 +16,9 @@ import pyarrow.parquet as pq
 
 from .. import ROOT, InputError, io
 from ..io import replacing
-from .collection import PUBLISHED, Collection
+from .collection import OWN, PUBLISHED, Collection
 
+# reply_ids are the ids that the model read for this token; input_group is equal where the model's input was identical.
 COLUMNS = {"token_id": pa.int32(), "token": pa.string(), "text": pa.string(), "reply_ids": pa.list_(pa.int32()),
            "input_group": pa.int32()}  # fmt: skip
 LOGPROBS = "-logprobs"  # ends the names of collections that notebook 08 makes
@@ -32,9 +30,6 @@ METADATA_KEY = b"reward_model_values"
 DIGEST_KEY = b"sha256"  # of metadata and columns
 
 
-# --- files --------------------------------------------------------------------------------------------------------
-
-
 def path_of(collection: Collection, nickname: str) -> Path:
     """Return where the score table of a model in a collection is kept: data/scores/<collection>/<nickname>.parquet."""
     return collection.scores / f"{io.checked(nickname, 'a model')}.parquet"
@@ -43,22 +38,24 @@ def path_of(collection: Collection, nickname: str) -> Path:
 def collection_of(path: Path) -> Collection | None:
     """Return the collection whose folder holds a score table; None for a table in another place."""
     folder = Path(path).absolute().parent
-    with contextlib.suppress(InputError):  # no name of a collection
-        if (collection := Collection(folder.name)).scores == folder:
-            return collection
-    return None
+    return Collection(folder.name) if folder.parent == OWN.scores.parent else None
 
 
 def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
     """Write a score table; the old one stays as it was until the new one is whole and on disk.
 
-    `metadata` holds, as JSON, everything that the rewards depend on. Raise InputError if this is no score table, the
-    folder cannot be written or the disk is full. The caller holds `lock(path)` where others may write the same table.
+    `metadata` holds, as JSON, everything that the rewards depend on. Raise InputError if this is no score table or it
+    cannot be written. The caller holds `lock(path)` where others may write the same table.
     """
     path = Path(path)
-    validate(table, str(path))
-    schema = pa.schema(COLUMNS | {name: pa.float32() for name in prompt_names(table)})
-    arrow = pa.Table.from_pandas(table, schema=schema, preserve_index=False)
+    if problem := _problem(table):
+        raise InputError(f"{path} is not a score table: {problem}; build it with lib.scoring")
+    fields = COLUMNS | dict.fromkeys(prompt_names(table), pa.float32())
+    schema = pa.schema([pa.field(name, type_, nullable=False) for name, type_ in fields.items()])
+    try:
+        arrow = pa.Table.from_pandas(table, schema=schema, preserve_index=False)
+    except (ValueError, TypeError, KeyError) as error:  # a column that is missing, or holds something else
+        raise InputError(f"{path} is not a score table: {error}; build it with lib.scoring") from error
     # Nothing but our own metadata, so that one content is one sequence of bytes whatever pandas wrote it.
     described = json.dumps(metadata, sort_keys=True).encode()
     arrow = arrow.replace_schema_metadata({METADATA_KEY: described, DIGEST_KEY: _digest(arrow, described)})
@@ -66,11 +63,30 @@ def write(table: pd.DataFrame, path: Path, metadata: dict) -> None:
         pq.write_table(arrow, part, write_page_checksum=True)
 
 
+def _problem(table: pd.DataFrame) -> str | None:
+    """Return the first thing that is wrong with the ids or rewards of a table; None for nothing."""
+    if table.empty or not prompt_names(table):
+        return "it has no rows or no prompt"
+    if not table["token_id"].is_unique:
+        return f"token_id {table.loc[table['token_id'].duplicated(), 'token_id'].iloc[0]} occurs more than once"
+    # Sorted by group, a reward that differs from its predecessor's in the same group breaks the contract.
+    ordered = table.sort_values("input_group", kind="stable")
+    same_input = np.diff(ordered["input_group"].to_numpy()) == 0
+    for prompt in prompt_names(table):
+        rewards = ordered[prompt].to_numpy()
+        if not np.isfinite(rewards).all():
+            row = ordered.iloc[int(np.flatnonzero(~np.isfinite(rewards))[0])]
+            return f"the reward of token {row['token_id']} ({row['token']!r}) for {prompt} is {row[prompt]}"
+        if (differs := same_input & (np.diff(rewards) != 0)).any():
+            group = ordered["input_group"].iloc[int(np.flatnonzero(differs)[0])]
+            return f"the tokens of input_group {group} are one input but have different rewards for {prompt}"
+    return None
+
+
 def read(path: Path) -> pd.DataFrame:
     """Return the score table in a file, in file order; `table.attrs["metadata"]` says what its rewards depend on.
 
-    Raise InputError, naming the file, if it is missing, damaged, or no score table. The digest shows that it holds what
-    `write` has written, so nothing else is checked again.
+    Raise InputError, naming the file, if it is missing, no score table, or not what was written, by its digest.
     """
     path = Path(path)
     scoring = _how_to_make(path)
@@ -78,20 +94,23 @@ def read(path: Path) -> pd.DataFrame:
         raise InputError(f"no scores for '{path.stem}' in {path.parent}; run: {scoring}")
     again = f"delete it and score again: {scoring}"
     try:
-        arrow, metadata = _opened(path)
+        arrow = pq.ParquetFile(path, page_checksum_verification=True).read()
+        stored = dict(arrow.schema.metadata or {})
+        digest = _digest(arrow, stored[METADATA_KEY]) if METADATA_KEY in stored else b""
         table = arrow.replace_schema_metadata(None).to_pandas()
     except PermissionError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); make it readable") from error
-    except InputError as error:
-        raise InputError(f"{path} is {error}; {again}") from error
     except Exception as error:  # damaged bytes fail in many ways, and each of them means the same
         raise InputError(f"{path} is not a whole parquet file; {again}") from error
-    table.attrs["metadata"] = metadata
+    if not digest:
+        raise InputError(f"{path} is not a score table of this project (it has no metadata); {again}")
+    if stored != {METADATA_KEY: stored[METADATA_KEY], DIGEST_KEY: digest}:
+        raise InputError(f"{path} is damaged: it does not hold what was written; {again}")
+    table.attrs["metadata"] = json.loads(stored[METADATA_KEY])
     return table
 
 
 def _how_to_make(path: Path) -> str:
-    """Return the command that makes the table at this path."""
     study, nickname = path.parent.name, path.stem
     if study.startswith(PUBLISHED.name):
         return "make published"
@@ -106,18 +125,6 @@ def _what_to_load(nickname: str, model: str = "") -> str:
     if nickname in registered.values:
         return nickname
     return model if "/" in model else f"<folder or hub id of {nickname}>"  # the nickname alone would not be found
-
-
-def _opened(path: Path) -> tuple[pa.Table, dict]:
-    """Return the table as it was written, and its metadata. InputError says what the file is instead."""
-    arrow = pq.ParquetFile(path, page_checksum_verification=True).read()
-    stored = dict(arrow.schema.metadata or {})
-    if METADATA_KEY not in stored:
-        raise InputError("not a score table of this project (it has no metadata)")
-    described = stored[METADATA_KEY]
-    if stored != {METADATA_KEY: described, DIGEST_KEY: _digest(arrow, described)}:
-        raise InputError("damaged: it does not hold what was written")
-    return arrow, json.loads(described)
 
 
 def _digest(arrow: pa.Table, metadata: bytes) -> bytes:
@@ -137,10 +144,7 @@ def _digest(arrow: pa.Table, metadata: bytes) -> bytes:
 
 
 def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
-    """Return the score tables of a collection by model nickname, in alphabetical order; at least one.
-
-    Raise InputError if there are none, if one of them is not a score table, or if two were not asked the same way.
-    """
+    """Return the score tables of a collection by nickname; InputError for none, or if two were asked differently."""
     if not collection.models:
         command = "published" if collection.kind == "published" else f"reproduce COLLECTION={collection}"
         raise InputError(f"no scores in {collection.scores}; run: make {command}")
@@ -153,9 +157,9 @@ def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
 def refuse_differing(settings: dict[str, dict], remedy: str) -> None:
     """Raise InputError, which names the difference, if rewards that are read together were computed differently.
 
-    `settings` are the metadata of score tables, by the model's name or whatever is compared with it. Prompts of one
-    name must have one text, and the settings OF_ALL must agree. Tables of one `model` must also agree in the settings
-    OF_ONE_MODEL. A setting that a table does not state, as published tables do, agrees with any other.
+    `settings` are the metadata of score tables, by name. Prompts of one name must have one text, and the settings
+    OF_ALL must agree; so must those OF_ONE_MODEL, if the tables are of one `model`. What a table does not state, as
+    published ones do, agrees with anything.
     """
     seen: dict[tuple[str, str], tuple[str, object]] = {}  # model ("" for all) and setting -> the first table, its value
     for name, metadata in settings.items():
@@ -171,82 +175,13 @@ def refuse_differing(settings: dict[str, dict], remedy: str) -> None:
                 )
 
 
-# --- the contract -------------------------------------------------------------------------------------------------
-
-
 def prompt_names(table: pd.DataFrame) -> list[str]:
     """Return the names of the prompts that a score table holds rewards for, in column order."""
     return [column for column in table.columns if column not in COLUMNS]
 
 
-def validate(table: pd.DataFrame, name: str = "the score table") -> None:
-    """Raise InputError, which names the first thing that is wrong, if this is not a score table."""
-    if problem := _problem(table):
-        raise InputError(f"{name} is not a score table: {problem}; build it with lib.scoring")
-
-
-def _problem(table: pd.DataFrame) -> str | None:
-    if missing := [column for column in COLUMNS if column not in table.columns]:
-        return f"column {missing[0]} is missing"
-    prompts = prompt_names(table)
-    if not prompts:
-        return "it has no prompt column"
-    if not table.columns.is_unique:
-        return "two columns have one name"
-    try:
-        for name in prompts:
-            io.checked(name, "a prompt")
-    except InputError as error:
-        return str(error).partition(";")[0]
-    for column in table.columns:
-        expected = COLUMNS.get(column, pa.float32())
-        if not _holds(table[column], expected):
-            return f"column {column} is not {expected}"
-    if table.empty:
-        return "it has no rows"
-    if not table["token_id"].is_unique:
-        return f"token_id {table.loc[table['token_id'].duplicated(), 'token_id'].iloc[0]} occurs more than once"
-    return _wrong_reward(table, prompts)
-
-
-def _holds(column: pd.Series, expected: pa.DataType) -> bool:
-    """Return whether every value of the column has that type; a missing value has none."""
-
-    def are_ids(ids: object) -> bool:
-        if isinstance(ids, np.ndarray):
-            return ids.dtype == np.int32 or ids.size == 0
-        return isinstance(ids, list | tuple) and all(isinstance(i, int | np.integer) for i in ids)
-
-    if expected == pa.string():
-        return pd.api.types.is_string_dtype(column) and not column.isna().any()
-    if expected == COLUMNS["reply_ids"]:
-        return all(map(are_ids, column))
-    return column.dtype == expected.to_pandas_dtype()
-
-
-def _wrong_reward(table: pd.DataFrame, prompts: list[str]) -> str | None:
-    # Sorted by group, a reward that differs from its predecessor's in the same group breaks the contract.
-    ordered = table.sort_values("input_group", kind="stable")
-    same_input = np.diff(ordered["input_group"].to_numpy()) == 0
-    for prompt in prompts:
-        rewards = ordered[prompt].to_numpy()
-        if not np.isfinite(rewards).all():
-            row = ordered.iloc[int(np.flatnonzero(~np.isfinite(rewards))[0])]
-            return f"the reward of token {row['token_id']} ({row['token']!r}) for {prompt} is {row[prompt]}"
-        if (differs := same_input & (np.diff(rewards) != 0)).any():
-            group = ordered["input_group"].iloc[int(np.flatnonzero(differs)[0])]
-            return f"the tokens of input_group {group} are one input but have different rewards for {prompt}"
-    return None
-
-
-# --- observations -------------------------------------------------------------------------------------------------
-
-
 def unique_inputs(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per distinct model input, in order of token_id; the lowest token_id stands for its input_group.
-
-    Tokens with one input have one reward by construction, so they are not independent observations.
-    """
+    """Return one row per distinct model input, in order of token_id; the lowest token_id stands for its input_group."""
     return table.sort_values("token_id").drop_duplicates("input_group").reset_index(drop=True)
 
 
@@ -255,19 +190,16 @@ def shared_vocabulary(
 ) -> pd.DataFrame:
     """Return rewards of the texts that all models can reply, for one prompt: texts x models, float32.
 
-    Tables are joined on text, never on row position. Rows are in the order of the first table's token ids.
+    Tables are joined on text, and rows are in the order of the first table's token ids. Raise InputError if a table
+    lacks the prompt, no text is shared, or tables were scored differently.
 
     - duplicates: "drop" removes a text that more than one id of a model has, as the authors did (section 2.2). "first"
       takes the lowest of these ids, as in the list of 85,524 texts that they released.
-    - trim: True joins on the trimmed text, which chat templates feed. So ` love` and `love` are one row, of the lowest
-      id. False joins on the decoded text, as the authors did.
-
-    Raise InputError if a table lacks the prompt, no text is shared, or tables were scored differently.
+    - trim: True joins on the trimmed text, which chat templates feed, so that ` love` and `love` are one row. False
+      joins on the decoded text, as the authors did.
     """
     if duplicates not in ("drop", "first"):
         raise InputError(f"duplicates must be 'drop' or 'first', not {duplicates!r}")
-    if not tables:
-        raise InputError("no score tables to join; name a collection that has some")
     settings = {name: table.attrs.get("metadata", {}) for name, table in tables.items()}
     refuse_differing(settings, "join tables that were scored alike, or score one of them again")
     columns = {name: _by_text(name, table, prompt, trim, duplicates) for name, table in tables.items()}
@@ -301,10 +233,7 @@ def refuse_few(texts: Sized, least: int, what: str) -> None:
 def what_was_fed(table: pd.DataFrame) -> pd.Series:
     """Return counts of tokens by what the model read for them, and the number of distinct inputs.
 
-    The model read the token's own id (`itself`) or one other id (`another id`, such as ` love` fed as `love`). Or it
-    read several ids (the tokenizer split the text) or nothing (the template trimmed a blank text). These four counts
-    add up to `tokens`. Texts with U+FFFD, bytes that are no character by themselves, are counted once more as
-    `undecodable`.
+    The next four counts add up to `tokens`. Texts with U+FFFD are counted once more as `undecodable`.
     """
     length = table["reply_ids"].map(len).to_numpy()
     first = np.array([ids[0] if len(ids) else -1 for ids in table["reply_ids"]])
@@ -312,16 +241,13 @@ def what_was_fed(table: pd.DataFrame) -> pd.Series:
     counts = {
         "tokens": len(table),
         "itself": itself.sum(),
-        "another id": ((length == 1) & ~itself).sum(),
-        "several ids": (length > 1).sum(),
-        "nothing": (length == 0).sum(),
-        "undecodable": table["text"].str.contains("\ufffd", regex=False).sum(),
+        "another id": ((length == 1) & ~itself).sum(),  # such as ` love` fed as `love`
+        "several ids": (length > 1).sum(),  # the tokenizer split the text
+        "nothing": (length == 0).sum(),  # the template trimmed a blank text
+        "undecodable": table["text"].str.contains("\ufffd", regex=False).sum(),  # bytes that are no character
         "distinct inputs": table["input_group"].nunique(),
     }
     return pd.Series(counts, name="tokens", dtype=int)
-
-
-# --- log-probabilities of every token as the next one ---------------------------------------------------------------
 
 
 def as_score_table(tokens: pd.DataFrame) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from lib import InputError
 from lib.claims import claims
 from lib.framing import effects, interaction, opposites
 from lib.tables import scores
-from lib.tables.prompts import cell, polarity, with_polarity
+from lib.tables.prompts import polarity, with_polarity
 
 
 def observed(sentiment, reward, model="M", prompt="greatest", words=None, **more):
@@ -39,8 +39,6 @@ def planted(up=1.0, down=0.5, models=8, words=300, noise=0.5, between=0.0, seed=
 
 
 def test_a_prompt_is_taken_apart_by_its_name():
-    assert cell("worst") == ("worst", "ever", "one") == cell("worst_ever_one")
-    assert cell("good_world_please") == ("good", "world", "please")
     names = ["best", "greatest", "good_time_one", "worst", "bad_ever_one", "terrible_world_single"]
     assert [polarity(prompt) for prompt in names] == [1, 1, 1, -1, -1, -1]
     assert with_polarity(["worst", "lovely", "best_moon_one", "bad_time_one"]) == ["worst", "bad_time_one"]
@@ -314,7 +312,7 @@ def test_both_and_either_by_hand(score_table):
     found = opposites.both_and_either(table, "best", "worst")
     assert found["both"].tolist() == [6, 0, 2, -2]
     assert found["either"].tolist() == [0, 4, -2, 0]
-    scores.validate(found)  # so that every ranking of the project works on it
+    assert found.columns[:5].tolist() == list(scores.COLUMNS)  # so that every ranking of the project works on it
 
 
 def test_corners_are_extreme_in_both_directions(score_table):

@@ -49,20 +49,10 @@ def mirror(tmp_path, monkeypatch) -> Mirror:
     return Mirror(tmp_path, monkeypatch)
 
 
-@pytest.fixture
-def bnc_file(tmp_path):
-    path = tmp_path / "list.txt"
-    path.write_bytes(BNC.encode("latin-1"))
-    return path
-
-
 def words(lexicon: Lexicon, version: str = "corrected") -> dict[str, float]:
     table = getattr(lexicon, version)
     assert list(table.columns) == ["word", lexicon.quantity]
     return dict(zip(table["word"], table[lexicon.quantity], strict=True))
-
-
-# --- sentiment ----------------------------------------------------------------------------------------------------
 
 
 def test_afinn_is_the_111_list():
@@ -70,7 +60,6 @@ def test_afinn_is_the_111_list():
     assert len(afinn) == 2477
     assert afinn["breathtaking"] == 5 and afinn["bastard"] == -5 and afinn["love"] == 3
     assert afinn["can't stand"] == -3 and afinn["naïve"] == -2  # a phrase; a letter that is not ASCII
-    assert set(afinn.values()) <= set(range(-5, 6))
 
 
 def test_vader_has_ten_raters_whose_mean_it_states():
@@ -83,8 +72,6 @@ def test_vader_has_ten_raters_whose_mean_it_states():
     assert love["sentiment"] == 3.2 == 32 / 10
     apart = (raters.mean(axis=1) - ratings["sentiment"]).abs() > 0.051
     assert ratings.loc[apart, "word"].tolist() == ["lmfao"]  # VADER's own slip: 2.5 for a mean of 2.4
-    ratings["sentiment"] = 0.0
-    assert lexicons.vader_ratings()["sentiment"].abs().max() > 3  # callers get a copy
 
 
 def test_the_stand_in_for_bing_says_that_it_is_one():
@@ -107,43 +94,27 @@ def test_bing_is_fetched_and_ambiguous_words_count_twice_or_not_at_all(mirror):
     assert bing.published["sentiment"].tolist() == [1, -1, 1, -1]
 
 
-# --- the BNC list -------------------------------------------------------------------------------------------------
-
-
-def test_surface_forms_are_counted_and_lemma_totals_are_not(bnc_file):
-    forms = lexicons.bnc_forms(bnc_file)
-    counted = forms.groupby("form")["frequency"].apply(list).to_dict()
-    assert counted == {
-        "&": [136],
-        "a": [268, 21626],  # `A / a` is one spelling; two parts of speech
-        "base": [86],
-        "bases": [12],  # `12#` is a number with a mark
-        "can": [2354],  # 2672, the total, holds the halves of `can't` too
-        "cos": [163],
-        "data": [176],
-        "datum": [7],
-        "lie": [9, 41],  # the second in a row without the leading tab
-        "lies": [3],
-        "lay": [64],
-        "Love": [10],
-        "love": [148, 86],
-        "loves": [1],
-        "loved": [46],
-        "lovest": [0],
-        "used": [156],
-        "and/or": [19],  # a word of its own, not two spellings
-        "£1": [14],
-    }
-
-
 def test_the_corrected_frequency_is_the_sum_over_parts_of_speech(mirror):
     mirror.put(*lexicons.BNC, BNC.encode("latin-1"))
-    frequency = words(load("bnc"))
-    assert frequency["love"] == 148 + 86 + 10  # noun, verb and name; not 150 + 150
-    assert frequency["a"] == 268 + 21626
-    assert frequency["lie"] == 9 + 41
-    assert "lovest" not in frequency  # 0 per million has no logarithm
-    assert "@" not in frequency and "*" not in frequency and "ca~" not in frequency
+    assert words(load("bnc")) == {
+        "&": 136,
+        "a": 268 + 21626,  # `A / a` is one spelling; two parts of speech
+        "base": 86,
+        "bases": 12,  # `12#` is a number with a mark
+        "can": 2354,  # 2672, the total, holds the halves of `can't` too
+        "cos": 163,
+        "data": 176,
+        "datum": 7,
+        "lie": 9 + 41,  # the second in a row without the leading tab
+        "lies": 3,
+        "lay": 64,
+        "love": 148 + 86 + 10,  # noun, verb and name; not 150 + 150
+        "loves": 1,
+        "loved": 46,  # no `lovest`: 0 per million has no logarithm
+        "used": 156,
+        "and/or": 19,  # a word of its own, not two spellings
+        "£1": 14,
+    }
 
 
 def test_the_published_frequency_is_the_headword_rows_as_printed(mirror):
@@ -153,21 +124,6 @@ def test_the_published_frequency_is_the_headword_rows_as_printed(mirror):
     assert "@" not in set(rows["word"])
     assert "base" not in set(rows["word"])  # `98#` is no number
     assert {"A / a", "Love", "data/datum*", "*"} <= set(rows["word"])
-
-
-def test_wordfreq_counts_per_million():
-    frequency = words(load("wordfreq"))
-    assert 3e4 < frequency["the"] < 8e4  # about one word in twenty
-    assert frequency["love"] > frequency["beloved"] > 0
-    assert not any(char.isdigit() for word in frequency for char in word)
-
-
-def test_unknown_lexicons_are_named():
-    with pytest.raises(InputError, match="unknown lexicon 'nrc'; choose one of afinn, bing"):
-        load("nrc")
-
-
-# --- joins --------------------------------------------------------------------------------------------------------
 
 
 def lexicon(quantity="sentiment", name="L", published=None, **values) -> Lexicon:
@@ -222,11 +178,8 @@ def test_a_control_adds_a_column_and_leaves_out_what_it_lacks(table):
 def test_what_cannot_be_joined_is_told(table):
     with pytest.raises(InputError, match="no word of L is among these 9 tokens"):
         join(table, lexicon(tree=1))
-    with pytest.raises(InputError, match="how must be 'published' or 'corrected', not 'both'"):
-        join(table, lexicon(love=1), "both")
-
-
-# --- the published files themselves -------------------------------------------------------------------------------
+    with pytest.raises(InputError, match="unknown lexicon 'nrc'; choose one of afinn, bing"):
+        load("nrc")
 
 
 def fetched(name: str) -> Lexicon:
@@ -236,15 +189,9 @@ def fetched(name: str) -> Lexicon:
         pytest.skip(f"needs the published files: {error}")
 
 
-def test_the_published_bnc_list_is_read_whole():
+def test_the_published_lists_are_read_whole():
     bnc = fetched("bnc")
     assert len(bnc.published) == 4694 + 1973 + 2 - 2  # totals, single forms, two rows of lie; two are no number
-    frequency = words(bnc)
-    assert frequency["love"] == 148 + 86
-    assert frequency["lie"] == 9 + 41 + 2
-    assert frequency["the"] > 60_000
-
-
-def test_the_published_bing_list_is_read_whole():
+    assert words(bnc)["love"] == 148 + 86
     bing = fetched("bing")
     assert (len(bing.published), len(bing.corrected)) == (6786, 6786 - 2 * 3)

