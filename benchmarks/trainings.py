@@ -26,8 +26,7 @@ def measured(nickname: str) -> pd.DataFrame:
     tokens = vocabulary(model.tokenizer)
     read = model.inputs_for(planting.GREATEST, tokens["text"].tolist())
     itself = [read.reply_ids[group] == (i,) for group, i in zip(read.group, tokens["token_id"], strict=True)]
-    words, ranked = measures.of_own_head(measures.type_texts(model))
-    table = measures.of_model(words, ranked, sum(itself) / len(tokens))
+    table = measures.of_model(measures.type_texts(model), sum(itself) / len(tokens))
     return table.assign(revision=model.revision).reset_index()
 
 

@@ -105,21 +105,6 @@ def test_the_last_table_holds_the_rewards_of_the_saved_model(folder, tmp_path):
     assert not np.allclose(table["best"], scores.read(scores.path_of(STUDY, "run-step-000000"))["best"])
 
 
-def test_the_mode_of_each_module_and_random_states_are_kept():
-    def drawn() -> tuple:
-        return torch.rand(1).item(), np.random.rand(), random.random()  # noqa: NPY002
-
-    model = torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Dropout().eval())
-    torch.manual_seed(0), np.random.seed(0), random.seed(0)  # noqa: NPY002
-    expected = drawn()
-    torch.manual_seed(0), np.random.seed(0), random.seed(0)  # noqa: NPY002
-    with pytest.raises(ValueError), callback.as_found(model):
-        assert not any(module.training for module in model.modules()) and drawn() == expected
-        raise ValueError
-    assert drawn() == expected
-    assert [module.training for module in model.modules()] == [True, True, False]
-
-
 def test_an_adapter_in_training_is_scored_with_its_weights(folder):
     peft = pytest.importorskip("peft")
     tokenizer = AutoTokenizer.from_pretrained(folder)

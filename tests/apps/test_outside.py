@@ -86,9 +86,8 @@ def test_a_card_of_imported_rewards_has_the_measures_of_its_rewards_and_says_wha
     printed = capsys.readouterr().out
     assert measures.MEASURES.loc["sentiment_greatest", "above"] in printed
     content = json.loads((STUDY.figures / "card-judge.json").read_text())
-    of_words = scored[scored["reply"].isin(measures.words())].pivot_table("reward", "reply", "prompt_name")
-    ranked = scored[scored["prompt_name"] == "greatest"].set_index("reply")["reward"].loc[measures.items().index]
-    expected = measures.of_model(of_words, ranked, 0.5)["estimate"].drop("read_as_itself")
+    rewards = measures.rewards_in(scored.pivot_table("reward", "reply", "prompt_name"))
+    expected = measures.of_model(rewards, 0.5)["estimate"].drop("read_as_itself")
     found = {row["key"]: row["estimate"] for row in content["measures"]}
     assert found == pytest.approx(expected.to_dict(), rel=1e-4)
     assert {row["random_low"] for row in content["measures"]} == {None}

@@ -34,10 +34,10 @@ LOGGED = "value_card/"  # what the names of the measures begin with in the log
 class ValueCardCallback(TrainerCallback):
     """Score a card's texts before the first step, after every `every` steps and after the last step.
 
-    The measures go to the trainer's log. The rewards are kept as score tables, `<name>-step-<step>` in a collection. At
-    the end the steps are compared as `make compare` does. Add the callback to its trainer with `add_callback`. Without
-    a name, that of the trainer's output folder is taken. InputError at the start of the training if the model or its
-    tokenizer cannot be used. Later problems are warnings, because a training is worth more than its card.
+    The measures go to the trainer's log, and the rewards to score tables `<name>-step-<step>` in a collection. At the
+    end the steps are compared as `make compare` does. Without a name, that of the trainer's output folder is taken.
+    InputError at the start of the training if the model or its tokenizer cannot be used. Later problems are warnings,
+    because a training is worth more than its card.
     """
 
     def __init__(self, trainer: Trainer, every: int = 500, *, name: str | None = None, collection: str = OWN.name):
@@ -82,21 +82,12 @@ class ValueCardCallback(TrainerCallback):
                        for prompt, inputs in zip(measures.prompts(), self.inputs, strict=True)}  # fmt: skip
             table = pd.DataFrame(rewards, self.replies)
             outside.write_table(table, name, self.study)
-            values = measures_of(table)
+            values = random_heads.estimates(measures.rewards_in(table))[0]
         self.steps.append(name)
         should_log = control.should_log  # a log resets it, and the trainer's own log of this step is still to come
         # Not the method of an extended trainer, which may empty the averages that it is collecting
         Trainer.log(self.trainer, {LOGGED + str(key): value for key, value in values.items()})
         control.should_log = should_log
-
-
-def measures_of(table: pd.DataFrame) -> dict[str, float]:
-    """Return the measures of a card, without intervals, from rewards of all texts: replies x prompts."""
-    table = table.astype(float)
-    words = table.loc[measures.words()]
-    rewards = {prompt: words[[prompt]].set_axis([0], axis=1) for prompt in measures.PROMPTS}
-    rewards["items"] = table.loc[measures.items().index, [measures.PROMPTS[0]]].set_axis([0], axis=1)
-    return random_heads.estimates(rewards)[0].to_dict()
 
 
 # --- the model in training ----------------------------------------------------------------------------------------
@@ -116,9 +107,8 @@ class OwnOutput(Head):
 def in_training(model: Any, tokenizer: Any, name: str) -> RewardModel:
     """Return a model in training, with the trainer's tokenizer, as one that can be scored while it is in eval mode.
 
-    Both models share the backbone's weights, and the tokenizer is copied. InputError if the model is no transformers
-    model for sequence classification with one output (or a peft model around one), or if the tokenizer has no chat
-    template.
+    Both share the backbone's weights. InputError if the model is no transformers model for sequence classification with
+    one output (or a peft model around one), or if the tokenizer has no chat template.
     """
     if any(hasattr(weight, "ds_id") or hasattr(weight, "device_mesh") for weight in model.parameters()):
         raise InputError(

@@ -35,6 +35,7 @@ from ...tables.collection import OWN, Collection
 from ...tables.exports import write_csv
 from ...tables.registry import find_models, study_of
 from . import making, measures, outside
+from .measures import PROMPTS
 
 MOVED = 10  # tokens, and replies of two words, that are listed at either end
 ROUNDING = 1e-9  # differences below this are none, as of rewards on another scale
@@ -48,8 +49,7 @@ class Rewards:
     name: str
     settings: dict  # of its score table
     tokens: pd.Series
-    words: pd.DataFrame  # words x prompts
-    items: pd.Series
+    texts: dict[str, pd.Series]  # of a card: prompt -> words, and "items"
     pairs: pd.Series  # replies of two words
 
 
@@ -91,29 +91,24 @@ def of_models(models: Sequence[str], collection: str | None = None, bos: str = "
         rewards.append(rewards_of(name, study, rewards[0].pairs.index if rewards else None, bos, **options))
         remedy = "only rewards of the same prompts can be compared; score one of the models again"
         scores.refuse_differing({each.name: each.settings for each in rewards}, remedy)
-    refuse_copies(rewards, len(steps))
     return of_rewards(rewards, len(steps), study)
 
 
-def refuse_copies(rewards: Sequence[Rewards], steps: int) -> None:
-    """Raise InputError if two seeds of a step give the same rewards: copies of a checkpoint are no trainings."""
-    for step in np.array_split(np.arange(len(rewards)), steps):
-        for one, other in itertools.combinations([rewards[i] for i in step], 2):
-            if np.allclose(one.words, other.words, rtol=1e-6, atol=ROUNDING):
-                raise InputError(
-                    f"{one.name} and {other.name} give the same rewards, so they are copies of one checkpoint and no "
-                    "two seeds; name trainings that differ in their seed"
-                )
-
-
 def of_rewards(rewards: Sequence[Rewards], steps: int, study: Collection) -> Comparison:
-    """Return the comparison of rewards, in the order of this many steps and of the seeds in each."""
-    asked = {prompt: {each.name: each.words[prompt] for each in rewards} for prompt in measures.PROMPTS}
-    asked |= {"items": {each.name: each.items for each in rewards}}
-    tables = {name: pd.DataFrame(columns) for name, columns in asked.items()}
-    measured = measures.of_models(tables)
-    named = [list(part) for part in np.array_split([each.name for each in rewards], steps)]
-    return Comparison(named, study, {each.name: each for each in rewards}, measured)
+    """Return the comparison of rewards, in the order of this many steps and of the seeds in each.
+
+    InputError if two seeds of a step give the same rewards: copies of a checkpoint are no trainings.
+    """
+    by_step = [[rewards[i] for i in step] for step in np.array_split(np.arange(len(rewards)), steps)]
+    for one, other in itertools.chain(*(itertools.combinations(step, 2) for step in by_step)):
+        if all(np.allclose(one.texts[prompt], other.texts[prompt], rtol=1e-6, atol=ROUNDING) for prompt in PROMPTS):
+            raise InputError(
+                f"{one.name} and {other.name} give the same rewards, so they are copies of one checkpoint and no "
+                "two seeds; name trainings that differ in their seed"
+            )
+    tables = {key: pd.DataFrame({each.name: each.texts[key] for each in rewards}) for key in rewards[0].texts}
+    named = [[each.name for each in step] for step in by_step]
+    return Comparison(named, study, {each.name: each for each in rewards}, measures.of_models(tables))
 
 
 def rewards_of(
@@ -123,21 +118,19 @@ def rewards_of(
 
     replies: replies of two words. None combines the words that this model rewards most and least.
     """
-    greatest = measures.PROMPTS[0]
     if (table := outside.table_of(name, study.name)) is not None:
-        typed, pairs = table.set_index("text")[list(measures.PROMPTS)].astype(float), pd.Series(dtype=float)
-        words, ranked = typed.loc[measures.words()], typed.loc[measures.items().index, greatest]
+        typed, pairs = measures.rewards_in(table.set_index("text")), pd.Series(dtype=float)
     else:
         model = implicit.open_model(name, **options)
         name, table = model.nickname, making.vocabulary_of(model, study, bos)
-        words, ranked = measures.of_own_head(measures.type_texts(model, bos))
+        typed = measures.type_texts(model, bos)
         if replies is None:
             made = [making.pairs(model, making.words_at(table, end), end, bos) for end in making.ENDS]
             replies = pd.Index(pd.concat(made).query("survives")["reply"].unique())
-        rewards = engine.score_replies(model, measures.prompts()[greatest], list(replies), bos=bos)
+        rewards = engine.score_replies(model, measures.prompts()[PROMPTS[0]], list(replies), bos=bos)
         pairs = pd.Series(rewards.astype(float), replies)
-    tokens = scores.unique_inputs(table).drop_duplicates("text").set_index("text")[greatest].astype(float)
-    return Rewards(name, table.attrs["metadata"], tokens, words, ranked, pairs)
+    tokens = scores.unique_inputs(table).drop_duplicates("text").set_index("text")[PROMPTS[0]].astype(float)
+    return Rewards(name, table.attrs["metadata"], tokens, {key: each[0] for key, each in typed.items()}, pairs)
 
 
 # --- numbers ------------------------------------------------------------------------------------------------------
@@ -169,15 +162,14 @@ def differences(made: Comparison) -> pd.DataFrame:
 
 def rank_correlations(first: Rewards, last: Rewards) -> pd.DataFrame:
     """Return Kendall's tau between the rewards of two models, texts -> COLUMNS. Over tokens it has no interval."""
-    asked = {f"words ({prompt})": (first.words[prompt], last.words[prompt]) for prompt in first.words}
-    asked["items (greatest)"] = first.items, last.items
     rows = {}
-    for name, (before, after) in asked.items():
-        tau = concordance.with_people(before, after.to_frame(last.name))
-        rows[name] = measures.with_interval(name, tau, last.name)
+    for key, before in first.texts.items():
+        tau = concordance.with_people(before, last.texts[key].to_frame(last.name))
+        name = "items (greatest)" if key == "items" else f"words ({key})"
+        rows[name] = tau.by_model().loc[last.name, measures.COLUMNS]
     shared = pd.concat([first.tokens, last.tokens], axis=1, join="inner").to_numpy()
-    rows["tokens (greatest)"] = [stats.kendalltau(*shared.T).statistic, np.nan, np.nan, len(shared)]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=measures.COLUMNS)
+    of_tokens = [stats.kendalltau(*shared.T).statistic, np.nan, np.nan, len(shared)]
+    return pd.DataFrame(rows | {"tokens (greatest)": pd.Series(of_tokens, measures.COLUMNS)}).T
 
 
 def moved_most(first: Rewards, last: Rewards, kind: str) -> pd.DataFrame:
@@ -213,9 +205,9 @@ def draw_steps(made: Comparison) -> Chart:
     figure = new_chart(3.2 * COLUMNS, 2.6 * lines)
     for number, (key, measure) in enumerate(made.measured.items(), start=1):
         axes = figure.add_subplot(lines, COLUMNS, number, title=fill(measures.MEASURES.loc[key, "label"], 26))
+        table = measures.with_intervals(key, measure)
         for names in zip(*made.steps, strict=True):
-            rows = [measures.with_interval(key, measure, name) for name in names]
-            value, low, high, _ = np.array(rows).T
+            value, low, high, _ = table.loc[list(names)].to_numpy().T
             axes.errorbar(range(len(names)), value, [value - low, high - value], color="black", marker="o")
         is_lowest = number + COLUMNS > len(made.measured)  # of its column: the panels share their steps
         labels = step_labels([step[0] for step in made.steps]) if is_lowest else [""] * len(made.steps)
@@ -246,7 +238,7 @@ def write(made: Comparison, blur: bool = True) -> Path:
     ]
     page = template("compare", Path(__file__).parent).render(
         title=f"What changed from {first.name} to {last.name}", made=made, first=first, last=last,
-        rows=as_text(changes).to_dict("records"), ranks=rank_correlations(first, last), text_of=making.value,
+        rows=as_text(changes).to_dict("records"), ranks=rank_correlations(first, last), value=making.value,
         picture=base64.b64encode(draw_steps(made)._repr_png_()[0]).decode() if len(made.steps) > 2 else "",
         tables=[Markup(table.html) for table in tables], warning=display.content_warning(blur).text,
     )  # fmt: skip

@@ -1,16 +1,15 @@
-"""Make a card: load the model, score its vocabulary and the typed texts, measure them, and place the measures."""
+"""Make a card: score the vocabulary and the typed texts of a model, measure them, and place the measures."""
 
 import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ... import InputError
-from ...models import reward_models
 from ...models.reward_models import RewardModel
-from ...scoring import engine, implicit
+from ...scoring import engine
 from ...scoring.implicit import ImplicitRewardModel
 from ...stats import rankings
 from ...tables import registry, scores
@@ -60,52 +59,31 @@ class Card:
         away = (compared["estimate"] - values.mean(axis=1)).abs() / values.std(axis=1)
         return pd.DataFrame({"is_outside": is_outside, "away": away})
 
-    def table(self) -> pd.DataFrame:
-        """Return the measures as texts, in columns measure, value (with its interval), direction, published."""
-        return pd.DataFrame({
-            "measure": measures.MEASURES.loc[self.measured.index, "label"],
-            "value": self.measured.apply(value, axis=1),
-            "direction": [reading(key, row) for key, row in self.measured.iterrows()],
-            "published": self.measured.apply(place, axis=1),
-        }).reset_index(drop=True)  # fmt: skip
-
-
-def make(
-    name: str, study: Collection, bos: str = "single", lists: pd.DataFrame | None = None,
-    reference: str | None = None, **options: Any,
-) -> Card:  # fmt: skip
-    """Return the card of the reward model with this nickname, hub id or folder. See implicit.open_model for options.
-
-    Its vocabulary is scored if the collection has no score table with the prompts of a card. `lists` comes from
-    replies.read_lists. InputError for a model that cannot be found or does not belong into the collection.
-    """
-    given = implicit.options_for(reference, **options)
-    if reference:
-        return of_model(implicit.load(name, reference, **given), study, bos, None, lists)
-    report = checking.check(name, checking.Options(bos=bos, **given))  # before it is loaded: two may not fit
-    return of_model(reward_models.load(name, **given), study, bos, report, lists)
-
 
 def of_model(
     model: RewardModel, study: Collection, bos: str = "single", report: Report | None = None,
     lists: pd.DataFrame | None = None,
 ) -> Card:  # fmt: skip
-    """Return the card of a loaded model; see `make`. `report` is the result of its check. None checks it now."""
+    """Return the card of a loaded model. Its vocabulary is scored unless the collection has its score table.
+
+    `report` is the result of its check. None checks it now. `lists` comes from replies.read_lists. InputError for a
+    model that does not belong into the collection.
+    """
     registry.refuse_foreign(study, {model.nickname: model.hub_id})
     report = report or checking.check_loaded(model, bos)
     table, wide = vocabulary_of(model, study, bos), random_heads.with_random_heads(model)
-    rewards = measures.type_texts(wide, bos)
-    words, ranked = measures.of_own_head(rewards)
+    rewards, fed = measures.type_texts(wide, bos), scores.what_was_fed(table)
+    measured = measures.of_model(rewards, fed["itself"] / fed["tokens"])
+    band = random_heads.band(random_heads.estimates(rewards))
+    measured, compared = placed(measured.join(band), study, model.nickname)
+    words = rewards[measures.PROMPTS[0]]
     read = model.inputs_for(measures.prompts()[measures.PROMPTS[0]], list(words.index))
-    fed = scores.what_was_fed(table)
-    measured = measures.of_model(words, ranked, fed["itself"] / fed["tokens"])
-    measured, compared = placed(measured.join(random_heads.band(rewards)), study, model.nickname)
-    own = {} if lists is None else {"lists": replies.own_lists(wide, rewards[measures.PROMPTS[0]], lists, bos)}
     return Card(
-        model.nickname, what_to_name(model), study, settings_of(model, table), ends(table),
+        model.nickname, what_to_name(model), study, settings_of(table, model.closing), ends(table),
         {end: pairs(model, words_at(table, end), end, bos) for end in ENDS}, measured, compared,
-        sum(len(read.reply_ids[group]) == 1 for group in read.group), len(words), len(ranked), tuple(report.wrong),
-        replies.swaps(replies.score(wide, bos)), **own,
+        sum(len(read.reply_ids[group]) == 1 for group in read.group), len(words), len(rewards["items"]),
+        tuple(report.wrong), replies.swaps(replies.score(wide, bos)),
+        pd.DataFrame() if lists is None else replies.own_lists(wide, words, lists, bos),
     )  # fmt: skip
 
 
@@ -114,31 +92,35 @@ def of_table(name: str, table: pd.DataFrame, study: Collection) -> Card:
 
     It has no two-word replies and no random heads, and nobody checked its model.
     """
-    rewards = table.set_index("text")[list(measures.PROMPTS)].astype(float)
-    words, ranked = rewards.loc[measures.words()], rewards.loc[measures.items().index, measures.PROMPTS[0]]
-    measured = measures.of_model(words, ranked, float("nan")).drop(index="read_as_itself")
-    measured, compared = placed(
-        measured.assign(**dict.fromkeys(random_heads.RANDOM_COLUMNS, float("nan"))), study, name
-    )
-    unknown = dict.fromkeys(("revision", "head", "dtype", "attention", "read_at", "closing", "bos"))
-    settings = unknown | {"hub_id": name, "reply_mode": "text", "prompts": measures.prompts(), "tokens": len(table)}
+    rewards = measures.rewards_in(table.set_index("text"))
+    measured = measures.of_model(rewards, np.nan).drop(index="read_as_itself")
+    measured, compared = placed(measured.assign(**dict.fromkeys(random_heads.RANDOM_COLUMNS, np.nan)), study, name)
     nothing = dict.fromkeys(ENDS, pd.DataFrame({"reply": [], "reward": [], "survives": []}))
-    return Card(name, name, study, settings, ends(table), nothing, measured, compared, 0, len(words), len(ranked))
+    typed = (len(rewards[measures.PROMPTS[0]]), len(rewards["items"]))
+    return Card(name, name, study, settings_of(table), ends(table), nothing, measured, compared, 0, *typed)
+
+
+def settings_of(table: pd.DataFrame, closing: str | None = None) -> dict:
+    """Return how the rewards of a score table were computed, and for how many tokens; None for what is unknown."""
+    held = table.attrs["metadata"] | {"closing": closing}
+    known = ("revision", "head", "dtype", "attention", "read_at", "closing", "reply_mode", "bos")
+    return {"hub_id": held["model"], **{key: held.get(key) for key in known},
+            "prompts": measures.prompts(), "tokens": len(table)}  # fmt: skip
 
 
 def what_to_name(model: RewardModel) -> str:
     """Return what MODEL= must be for this model. A folder outside the project is not named, only the model."""
+
+    def shared_name(nickname: str, hub_id: str) -> str:
+        return f"<folder of {nickname}>" if Path(hub_id).is_dir() else hub_id
+
     if model.nickname in registry.reward_models().index:
         return model.nickname
-    named = [_shared_name(model.nickname, model.hub_id)]
+    named = [shared_name(model.nickname, model.hub_id)]
     if isinstance(model, ImplicitRewardModel):
-        named.append(f"REFERENCE={_shared_name(model.reference.nickname, model.reference.hub_id)}")
+        named.append(f"REFERENCE={shared_name(model.reference.nickname, model.reference.hub_id)}")
         named += [f"BETA={model.beta}"] * (model.beta != 1)
     return " ".join(named)
-
-
-def _shared_name(nickname: str, hub_id: str) -> str:
-    return f"<folder of {nickname}>" if Path(hub_id).is_dir() else hub_id
 
 
 def vocabulary_of(model: RewardModel, study: Collection, bos: str = "single") -> pd.DataFrame:
@@ -154,15 +136,6 @@ def vocabulary_of(model: RewardModel, study: Collection, bos: str = "single") ->
     remedy = "delete it, or make the card in another collection"
     scores.refuse_differing({str(path): table.attrs["metadata"], "this card": a_card}, remedy)
     return table
-
-
-def settings_of(model: RewardModel, table: pd.DataFrame) -> dict:
-    """Return how rewards were computed, and for how many tokens."""
-    held = table.attrs["metadata"]
-    return {"hub_id": held["model"], "revision": model.revision, "head": model.head_name, "dtype": model.dtype,
-            "attention": model.attention, "read_at": model.read_at, "closing": model.closing,
-            "reply_mode": held["reply_mode"], "bos": held["bos"], "prompts": measures.prompts(),
-            "tokens": len(table)}  # fmt: skip
 
 
 def placed(measured: pd.DataFrame, study: Collection, nickname: str) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
@@ -184,7 +157,7 @@ def placed(measured: pd.DataFrame, study: Collection, nickname: str) -> tuple[pd
 def ends(table: pd.DataFrame, n: int = 10) -> pd.DataFrame:
     """Return the n tokens rewarded most and the n rewarded least under `greatest`, one per distinct input.
 
-    The columns are end, position (1 is the outermost), token_id, text and reward.
+    Columns: end, position (1 is the outermost), token_id, text, reward.
     """
     tokens = rankings.ends(scores.unique_inputs(table), measures.PROMPTS[0], n)
     positions = [*range(1, n + 1), *range(n, 0, -1)]

@@ -1,9 +1,7 @@
 """What a card measures of one model, each number with its 95% interval over words or items.
 
-Every card scores the same texts: 2,145 words (moral words, and nouns of agency and communion) and 7,530 items that
-people ranked on EloEverything. The ten published models were scored on them too. A card types them as replies under the
-prompts of the paper, whatever the vocabulary of the model is. The texts are kept in data/card/, so that a card needs no
-network. The measures are computed by the functions of the paper's sections.
+Every card types the same texts, those on which the ten published models were scored: 2,145 words (moral words, and
+nouns of agency and communion) and 7,530 items that people ranked on EloEverything. They are kept in data/card/.
 """
 
 from collections.abc import Mapping
@@ -30,9 +28,8 @@ FOLDER = ROOT / "data" / "card"  # words.csv, items.csv, and the numbers of othe
 COLUMNS = ["estimate", "ci_low", "ci_high", "n"]
 RANDOM = "random"  # the direction of a measure that a random head gives as well
 LOGARITHMS = ("framing",)  # measures that are ratios, computed as logarithms
-MODEL = "model"  # what the only model is called where there is one
-# One row per measure, in a card's order: label, unit, null (no effect; missing for a share that is only counted),
-# above and below (what a model does whose value lies above or below the null, behind the word "it"), texts.
+# In a card's order. null: the value for no effect, missing for a share that is only counted. above, below: what a model
+# does whose value lies above or below the null, behind the word "it".
 MEASURES = pd.read_csv(Path(__file__).with_name("measures.csv"), keep_default_na=False, na_values={"null": ""})
 MEASURES = MEASURES.set_index("measure")
 
@@ -77,38 +74,31 @@ def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFram
     return rewards
 
 
-def of_own_head(rewards: dict[str, pd.DataFrame]) -> tuple[pd.DataFrame, pd.Series]:
-    """Return the model's own rewards, words x prompts and item -> reward, from the result of `type_texts`."""
-    return pd.DataFrame({prompt: rewards[prompt][0] for prompt in PROMPTS}), rewards["items"][0]
+def rewards_in(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the rewards of a card's texts in a table, replies x prompts, in the form of `type_texts`; one head."""
+    rewards = {prompt: table.loc[words(), [prompt]] for prompt in PROMPTS}
+    rewards["items"] = table.loc[items().index, [PROMPTS[0]]]
+    return {name: typed.astype(float).set_axis([0], axis=1) for name, typed in rewards.items()}
 
 
 # --- measures -----------------------------------------------------------------------------------------------------
 
 
-def of_model(words: pd.DataFrame, ranked: pd.Series, itself: float) -> pd.DataFrame:
-    """Return all measures of one model: measure -> COLUMNS, with 95% intervals over words or items.
+def of_model(rewards: Mapping[str, pd.DataFrame], itself: float) -> pd.DataFrame:
+    """Return all measures of a model's own head: measure -> COLUMNS, with 95% intervals over words or items.
 
-    - words: rewards, words x prompts
-    - ranked: item -> reward under greatest
-    - itself: the share of tokens read as themselves
+    Rewards are as from `type_texts`. `itself` is the share of tokens read as themselves.
     """
-    rewards = {prompt: words[[prompt]].set_axis([MODEL], axis=1) for prompt in PROMPTS}
-    measured = of_models(rewards | {"items": ranked.to_frame(MODEL)})
-    rows = {key: with_interval(key, measure, MODEL) for key, measure in measured.items()}
-    rows["read_as_itself"] = [itself, np.nan, np.nan, np.nan]  # the whole vocabulary was counted: no interval
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=COLUMNS).rename_axis("measure")
-    return table.loc[MEASURES.index[MEASURES.index.isin(table.index)]]
+    measured = of_models({name: typed[[0]] for name, typed in rewards.items()})
+    rows = {key: with_intervals(key, measure).loc[0] for key, measure in measured.items()}
+    rows["read_as_itself"] = pd.Series([itself], COLUMNS[:1])  # the whole vocabulary was counted: no interval
+    return pd.DataFrame(rows).T.reindex(MEASURES.index.intersection(list(rows)), columns=COLUMNS).rename_axis("measure")
 
 
-def with_interval(key: str, measured: Measured, model: str) -> list[float]:
-    """Return COLUMNS of one model: the value with its 95% interval over words or items, and their number.
-
-    Measures of LOGARITHMS are given as ratios.
-    """
-    value, influence = measured.values[model], measured.influence[model]
-    half = stats.t.ppf(0.975, len(influence) - 1) * np.sqrt((influence**2).sum())
-    scale = np.exp if key in LOGARITHMS else float
-    return [*(float(scale(end)) for end in (value, value - half, value + half)), len(influence)]
+def with_intervals(key: str, measured: Measured) -> pd.DataFrame:
+    """Return a measure, models x COLUMNS, with its intervals over words or items; LOGARITHMS are given as ratios."""
+    table = measured.by_model()[COLUMNS]
+    return table.assign(**np.exp(table[COLUMNS[:3]])) if key in LOGARITHMS else table
 
 
 def corrected(measured: pd.DataFrame) -> pd.Series:
@@ -129,8 +119,8 @@ def corrected(measured: pd.DataFrame) -> pd.Series:
 def direction(measure: str, row: pd.Series) -> str:
     """Return where the interval is: for (above the null), against (below the null), undecided, or "" for a share.
 
-    Return RANDOM if a random head can give such an estimate too; see random_heads. A row whose p_corrected is .05 or
-    more is undecided, or RANDOM if the random heads explain it better than no effect does.
+    RANDOM: a random head can give such an estimate too (see random_heads). A row whose p_corrected is .05 or more is
+    undecided, or RANDOM if the random heads explain it better than no effect does.
     """
     null = MEASURES.loc[measure, "null"]
     side = "" if np.isnan(null) else resampling.side(row["ci_low"], row["ci_high"], null)

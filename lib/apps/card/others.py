@@ -1,8 +1,4 @@
-"""The models that a card's model is placed among: the ten published ones, and the small ones with planted values.
-
-Their numbers are kept in data/card/published.csv and planted.csv. The same functions made them from rewards of the same
-texts.
-"""
+"""The models that a card's model is placed among, the ten published and the small ones: data/card/<group>.csv."""
 
 from pathlib import Path
 
@@ -20,7 +16,7 @@ GROUPS = ("published", "planted")
 
 
 def read(group: str) -> pd.DataFrame:
-    """Return the numbers of one group of GROUPS: measures x models."""
+    """Return the estimates of one group of GROUPS: measures x models."""
     return measures.read_table(group).pivot_table("estimate", "measure", "model", "first")
 
 
@@ -40,9 +36,6 @@ def places(measured: pd.DataFrame, others: pd.DataFrame, leave_out: str = "") ->
     return pd.DataFrame({name: counted.sum(axis=1) for name, counted in columns.items()})
 
 
-# --- published ----------------------------------------------------------------------------------------------------
-
-
 def publish() -> Path:
     """Write the texts of all cards, and measure the ten published models on them; return the path of their numbers.
 
@@ -58,9 +51,10 @@ def publish() -> Path:
     shares = tokenizers.kept_counts().set_index("nickname").eval("itself / tokens")
     rows = []
     for name in WORDS.models:
-        of_words = scores.read(scores.path_of(WORDS, name)).set_index("text").loc[words["word"], list(measures.PROMPTS)]
+        of_words = scores.read(scores.path_of(WORDS, name)).set_index("text").loc[words["word"]]
         of_items = scores.read(scores.path_of(ITEMS, name)).set_index("text")[ITEM_PROMPT]
-        table = measures.of_model(of_words.astype(float), of_items.astype(float), shares[name])
+        rewards = {prompt: of_words[prompt] for prompt in measures.PROMPTS} | {"items": of_items}
+        table = measures.of_model({key: each.astype(float).to_frame(0) for key, each in rewards.items()}, shares[name])
         rows.append(table.assign(model=name, revision="").reset_index())
     table = pd.concat(rows, ignore_index=True)[["model", "revision", "measure", *measures.COLUMNS]]
     return write_csv(table, measures.FOLDER / "published.csv")

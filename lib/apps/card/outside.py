@@ -17,7 +17,6 @@ from ...tables.exports import write_csv
 from . import measures
 
 OUTSIDE = "rewards from outside"  # what the metadata of such a table says under `imported`
-FIELDS = ("id", "reward")
 
 
 def texts() -> pd.DataFrame:
@@ -49,9 +48,10 @@ def import_rewards(file: str, name: str, collection: str | None = None) -> None:
     """
     study = Collection(collection or OWN.name)
     registry.refuse_foreign(study, {name: name})
-    asked, given = texts(), _read(Path(file))
-    unknown = given[~given["id"].isin(asked["id"])]
-    _refuse(file, unknown, "id {id!r} is none of ours; export the texts again and score them")
+    asked, given = texts(), _read(file)
+    _refuse(
+        file, given[~given["id"].isin(asked["id"])], "id {id!r} is none of ours; export the texts again and score them"
+    )
     missing = asked[~asked["id"].isin(given["id"])]
     if len(missing):
         first = missing.iloc[0]
@@ -59,8 +59,7 @@ def import_rewards(file: str, name: str, collection: str | None = None) -> None:
             f"{file} lacks {len(missing):,} of {len(asked):,} rewards, the first of them {first['id']} "
             f"({first['reply']!r} as the reply to {first['prompt']!r}); add a row for each"
         )
-    asked = asked.merge(given, on="id", validate="one_to_one")
-    wide = asked.pivot_table("reward", "reply", "prompt_name", sort=False)
+    wide = asked.merge(given, on="id", validate="one_to_one").pivot_table("reward", "reply", "prompt_name", sort=False)
     write_table(wide, name, study)
     print(f"{len(wide):,} replies to {len(measures.PROMPTS)} prompts; run: make card MODEL={name} COLLECTION={study}")
 
@@ -78,25 +77,25 @@ def write_table(rewards: pd.DataFrame, name: str, study: Collection) -> None:
         scores.write(table, path, about)
 
 
-def _read(file: Path) -> pd.DataFrame:
+def _read(file: str) -> pd.DataFrame:
     """Return the columns id and reward of a csv, indexed by line. InputError for an id given twice, or no number."""
     try:
         rows = pd.read_csv(file, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise InputError(f"{file} cannot be read ({error}); give a csv in UTF-8 with columns id,reward") from error
-    if not set(FIELDS) <= set(rows):
+    if not {"id", "reward"} <= set(rows):
         raise InputError(f"{file} has no columns id and reward; head it with: id,reward")
-    rows = rows[list(FIELDS)].set_axis(rows.index + 2)
+    rows = rows[["id", "reward"]].set_axis(rows.index + 2)
     first = rows.reset_index(names="line").drop_duplicates("id").set_index("id")["line"]
     twice = rows[rows["id"].duplicated()]
     _refuse(file, twice.assign(first=twice["id"].map(first)), "id {id!r} is on line {first} too")
     numbers = pd.to_numeric(rows["reward"], errors="coerce")
-    too_large = numbers.abs() > np.finfo(np.float32).max  # it would be infinite in a score table
-    _refuse(file, rows[numbers.isna() | too_large], "{reward!r} is no finite number; score this reply again")
+    is_large = numbers.abs() > np.finfo(np.float32).max  # it would be infinite in a score table
+    _refuse(file, rows[numbers.isna() | is_large], "{reward!r} is no finite number; score this reply again")
     return rows.assign(reward=numbers)
 
 
-def _refuse(file: str | Path, rows: pd.DataFrame, why: str) -> None:
+def _refuse(file: str, rows: pd.DataFrame, why: str) -> None:
     """Raise InputError for the first of these rows, with its line."""
     for line, row in rows.iterrows():
         raise InputError(f"{file} line {line}: {why.format(**row)}")

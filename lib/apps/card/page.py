@@ -19,6 +19,7 @@ from ...show.figures import GREY, Chart
 from ...show.pages import template
 from ...tables.collection import OWN, Collection
 from ...tables.registry import study_of
+from ..check import checking
 from . import making, outside, replies
 from .making import ENDS, Card
 from .measures import MEASURES, RANDOM
@@ -36,11 +37,11 @@ MARKS = {
 
 def card(
     name: str, collection: str | None = None, words: str | None = None, reference: str | None = None,
-    limits: str | None = None, **options: Any,
+    limits: str | None = None, bos: str = "single", **options: Any,
 ) -> int:  # fmt: skip
     """Print what a model values as a table, and write its card. Return how many values are beyond their limits.
 
-    words: a csv of own lists, see replies.read_lists; limits: a csv, see read_limits. See also making.make.
+    words: a csv of own lists, see replies.read_lists; limits: a csv, see read_limits; options: of implicit.open_model.
     """
     lists, given = None if words is None else replies.read_lists(words), None if limits is None else read_limits(limits)
     if (table := outside.table_of(name, collection)) is not None:
@@ -48,9 +49,18 @@ def card(
     elif len(models := implicit.find(name, reference)) != 1:
         raise InputError(f"'{name}' names {len(models)} reward models; a card is about one")
     else:
-        made = making.make(*models.values(), study_of(models, collection), lists=lists, reference=reference, **options)
+        [load], study = models.values(), study_of(models, collection)
+        how = checking.Options(bos=bos, **implicit.options_for(reference, **options)) if reference is None else None
+        report = how and checking.check(load, how)  # before it is loaded: two may not fit
+        made = making.of_model(implicit.open_model(load, reference, **options), study, bos, report, lists)
     print(*warnings(made), sep="\n", end="\n" * bool(warnings(made)))
-    print(f"What {made.nickname} values:\n{made.table().to_string(index=False)}")
+    shown = pd.DataFrame({
+        "measure": MEASURES.loc[made.measured.index, "label"],
+        "value": made.measured.apply(making.value, axis=1),
+        "direction": [making.reading(key, row) for key, row in made.measured.iterrows()],
+        "published": made.measured.apply(making.place, axis=1),
+    })  # fmt: skip
+    print(f"What {made.nickname} values:\n{shown.to_string(index=False)}")
     written = write(made)
     print(f"The card is {shown_path(written[0])}, its numbers are {shown_path(written[1])}.")
     if given is None:
@@ -101,71 +111,51 @@ def warnings(card: Card) -> list[str]:
 
 def as_html(card: Card, blur: bool = True) -> str:
     """Return the card as one page."""
+    is_grey = card.measured["direction"].isin(GREY_DIRECTIONS)
     drawn = standardised(card)
-    rows = [
-        {"about": MEASURES.loc[key], "value": making.value(row), "reading": making.reading(key, row), "n": row["n"],
-         "direction": row["direction"],
-         "band": "" if pd.isna(row["random_low"]) else f"; 95% of random heads: {making.interval(row, 'random')}",
-         "place": making.place(row), "strip": strip(drawn[drawn["measure"] == key])}
-        for key, row in card.measured.iterrows()
-    ]  # fmt: skip
-    rows.sort(key=lambda row: row["direction"] in GREY_DIRECTIONS)  # what was found comes first
-    tables = [tokens_table(card, end, blur) for end in ENDS]
-    tables += [pairs_table(card, end, blur) for end in ENDS if len(card.pairs[end])]
-    outermost = {
-        end: [Markup(display.token_html(text, 24, blur=blur)) for text in some["text"].head(3)]
-        for end, some in card.ends.groupby("end")
-    }
+    strips = {key: strip(drawn[drawn["measure"] == key]) for key in is_grey.index}
+    outermost, tables = {}, []
+    for end, tokens in card.ends.groupby("end"):
+        outermost[end] = [Markup(display.token_html(text, 24, blur=blur)) for text in tokens["text"].head(3)]
+        shown = tokens.rename(columns={"position": "", "text": "token"})[["", "token", "reward"]]
+        tables.append(display.table_html(shown, ["token"], blur, f"Tokens {ENDS[end]}"))
+    for end, pairs in card.pairs.items():
+        shown = pairs.query("survives").head(PAIRS_SHOWN)[["reply", "reward"]]
+        shown.insert(0, "", range(1, len(shown) + 1))
+        if len(pairs):
+            tables.append(display.table_html(shown, ["reply"], blur, f"Two words {ENDS[end]}", 34))
     return template("card", Path(__file__).parent).render(
-        title=f"What {card.nickname} values", card=card, rows=rows, tables=[Markup(table.html) for table in tables],
-        failed=warnings(card), heads=HEADS, grey=GREY_DIRECTIONS,
-        outermost=outermost, outside=card.outside(), labels=MEASURES["label"], swaps=replies.SWAPS,
-        searched={end: len(searched(card, end)) for end in ENDS}, text_of=making.value,
+        title=f"What {card.nickname} values", card=card, making=making, about=MEASURES, swaps=replies.SWAPS,
+        rows=card.measured.loc[is_grey.sort_values(kind="stable").index], grey=GREY_DIRECTIONS, heads=HEADS,
+        strips=strips, tables=[Markup(table.html) for table in tables], outermost=outermost, failed=warnings(card),
+        outside=card.outside(), searched={end: len(searched(card, end)) for end in ENDS},
         warning=display.content_warning(blur).text, notice=" ".join(card.collection.notice.split()),
     )  # fmt: skip
 
 
 def strip(rows: pd.DataFrame) -> Markup:
     """Return one measure as a small picture, from rows of `standardised`: dots, crosses, a diamond and a pale bar."""
-
-    def x(value: float) -> float:
-        return round(110 + 17 * float(np.clip(value, -FURTHEST, FURTHEST)), 1)
-
-    parts = ['<line x1="110" x2="110" y1="0" y2="20" stroke="#ccc"/>']
+    ends = ["place", "ci_low", "ci_high"]
+    rows = rows.assign(**(110 + 17 * rows[ends].clip(-FURTHEST, FURTHEST)).round(1))  # in units of the picture
+    parts, own = ['<line x1="110" x2="110" y1="0" y2="20" stroke="#ccc"/>'], []
     for row in rows.itertuples():
-        if row.group == BAND_NAME and row.ci_low == row.ci_low:
-            low, high = x(row.ci_low), x(row.ci_high)
+        x, low, high = row.place, row.ci_low, row.ci_high
+        if row.group == BAND_NAME and low == low:
             parts.append(f'<rect x="{low}" y="6" width="{max(1, high - low):.1f}" height="8" fill="#ddd"/>')
         elif row.group == "published":
-            parts.append(f'<circle cx="{x(row.place)}" cy="10" r="3" fill="none" stroke="#555"/>')
+            parts.append(f'<circle cx="{x}" cy="10" r="3" fill="none" stroke="#555"/>')
         elif row.group == "planted":
-            parts.append(f'<path d="M{x(row.place) - 2} 8l4 4m0-4l-4 4" stroke="#999"/>')
-    for row in rows[rows["group"].isin([OWN_NAME, LIKE_RANDOM])].itertuples():
-        colour = MARKS[row.group].colour
-        if row.ci_low == row.ci_low:
-            parts.append(
-                f'<line x1="{x(row.ci_low)}" x2="{x(row.ci_high)}" y1="10" y2="10" stroke="{colour}" stroke-width="2"/>'
-            )
-        parts.append(f'<path d="M{x(row.place)} 5l5 5-5 5-5-5z" fill="{colour}"/>')
-    return Markup(f'<svg class="strip" viewBox="0 0 220 20" aria-hidden="true">{"".join(parts)}</svg>')
+            parts.append(f'<path d="M{x - 2} 8l4 4m0-4l-4 4" stroke="#999"/>')
+        elif row.group in (OWN_NAME, LIKE_RANDOM):
+            colour = MARKS[row.group].colour
+            line = f'<line x1="{low}" x2="{high}" y1="10" y2="10" stroke="{colour}" stroke-width="2"/>'
+            own += [line] * (low == low) + [f'<path d="M{x} 5l5 5-5 5-5-5z" fill="{colour}"/>']
+    return Markup(f'<svg class="strip" viewBox="0 0 220 20" aria-hidden="true">{"".join(parts + own)}</svg>')
 
 
 def searched(card: Card, end: str) -> list[str]:
     """Return the words that were combined into the two-word replies of one end."""
     return sorted(set(" ".join(card.pairs[end]["reply"]).split()))
-
-
-def tokens_table(card: Card, end: str, blur: bool = True) -> display.Shown:
-    """Return one end of the vocabulary as a table."""
-    rows = card.ends[card.ends["end"] == end].rename(columns={"position": "", "text": "token"})
-    return display.table_html(rows[["", "token", "reward"]], ["token"], blur, f"Tokens {ENDS[end]}")
-
-
-def pairs_table(card: Card, end: str, blur: bool = True) -> display.Shown:
-    """Return the outermost two-word replies of one end as a table."""
-    rows = card.pairs[end].query("survives").head(PAIRS_SHOWN)
-    rows = rows[["reply", "reward"]].assign(**{"": range(1, len(rows) + 1)})[["", "reply", "reward"]]
-    return display.table_html(rows, ["reply"], blur, f"Two words {ENDS[end]}", 34)
 
 
 def draw_places(card: Card, *, title: str) -> Chart:
@@ -188,19 +178,19 @@ def standardised(card: Card) -> pd.DataFrame:
     The columns are measure, group (one of MARKS), model, place, ci_low and ci_high. Other models have no interval, and
     random heads have their band. Measures on which the published models do not differ are left out.
     """
-    published = card.others["published"].drop(columns=card.nickname, errors="ignore").reindex(card.measured.index)
+    others = {group: values.drop(columns=card.nickname, errors="ignore").reindex(card.measured.index)
+              for group, values in card.others.items()}  # fmt: skip
     named = np.where(card.measured["direction"] == RANDOM, LIKE_RANDOM, OWN_NAME)
     band = card.measured[BAND].set_axis(["ci_low", "ci_high"], axis=1).assign(group=BAND_NAME, model=card.nickname)
     own = card.measured[["estimate", "ci_low", "ci_high"]].rename(columns={"estimate": "place"})
     tables = [band, own.assign(group=named, model=card.nickname)]
-    for group, values in card.others.items():
-        some = values.drop(columns=card.nickname, errors="ignore").reindex(card.measured.index)
-        long = some.melt(var_name="model", value_name="place", ignore_index=False).dropna(subset="place")
+    for group, values in others.items():
+        long = values.melt(var_name="model", value_name="place", ignore_index=False).dropna(subset="place")
         tables.append(long.assign(group=group))
     rows, numbers = pd.concat(tables), ["place", "ci_low", "ci_high"]
-    mean, spread = (values.reindex(rows.index) for values in (published.mean(axis=1), published.std(axis=1, ddof=1)))
-    rows[numbers] = rows[numbers].sub(mean, axis=0).div(spread, axis=0)
-    rows = rows[(spread > 0).to_numpy()].rename_axis("measure").reset_index()
+    mean, spread = others["published"].mean(axis=1), others["published"].std(axis=1, ddof=1)
+    rows[numbers] = rows[numbers].sub(mean.reindex(rows.index), axis=0).div(spread.reindex(rows.index), axis=0)
+    rows = rows[spread.reindex(rows.index) > 0].rename_axis("measure").reset_index()
     return rows[["measure", "group", "model", *numbers]]
 
 
@@ -209,6 +199,16 @@ def standardised(card: Card) -> pd.DataFrame:
 
 def as_json(card: Card) -> str:
     """Return all numbers of the card, to seven digits, as ASCII, so that no token in it acts on a terminal."""
+    rows = []
+    for key, row in card.measured.iterrows():
+        groups = {}
+        for group, table in card.others.items():
+            end = "" if group == "published" else f"_{group}"
+            place = {name: int(row[name + end]) for name in ("below", "equal", "within", "of")}
+            groups[group] = {"place": place, "values": table.loc[key].dropna().to_dict() if key in table.index else {}}
+        about = MEASURES.loc[key, ["label", "unit", "null", "texts"]].to_dict()
+        own = row[["estimate", "ci_low", "ci_high", "n", "direction", *BAND, "p_corrected"]].to_dict()
+        rows.append({"key": key, **about, **own, "reading": making.reading(str(key), row), **groups})
     content = {
         "model": card.nickname, "failed": list(card.failed), "collection": card.collection.name,
         "command": card.command, "settings": card.settings,
@@ -217,23 +217,11 @@ def as_json(card: Card) -> str:
             end: {"searched": searched(card, end), "replies": table.head(PAIRS_SHOWN).to_dict("records")}
             for end, table in card.pairs.items()
         },
-        "measures": [_measure(card, str(key), row) for key, row in card.measured.iterrows()],
-        "real_replies": card.swaps.to_dict("index"), "own_lists": card.lists.to_dict("index"),
+        "measures": rows, "real_replies": card.swaps.to_dict("index"), "own_lists": card.lists.to_dict("index"),
         "texts": {"words": card.typed_words, "items": card.typed_items, "tokens": card.settings["tokens"],
                   "words_read_as_one_token": card.single_tokens},
     }  # fmt: skip
     return json.dumps(_plain(content), indent=1, allow_nan=False) + "\n"
-
-
-def _measure(card: Card, key: str, row: pd.Series) -> dict:
-    groups = {}
-    for group, table in card.others.items():
-        end = "" if group == "published" else f"_{group}"
-        place = {name: int(row[name + end]) for name in ("below", "equal", "within", "of")}
-        groups[group] = {"place": place, "values": table.loc[key].dropna().to_dict() if key in table.index else {}}
-    about = MEASURES.loc[key, ["label", "unit", "null", "texts"]].to_dict()
-    own = row[["estimate", "ci_low", "ci_high", "n", "direction", *BAND, "p_corrected"]].to_dict()
-    return {"key": key, **about, **own, "reading": making.reading(key, row), **groups}
 
 
 def _plain(value: Any) -> Any:

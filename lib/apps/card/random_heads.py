@@ -2,12 +2,9 @@
 
 A backbone that was never trained on preferences already orders words in some way, for example by frequency or length,
 and any head reads some of it. So the backbone is also read by HEADS random heads: the model's own head with its inputs
-in a random order and with random signs. Each measure is computed for all heads. Its distance from the null value is
-multiplied by the spread of the head's rewards divided by the spread of the model's rewards. So a random head with a
-tenth of the model's spread explains a tenth of what the model does.
-
-If the model's own head is random too, all heads are exchangeable. Then its value lies beyond the OUTERMOST values at
-either end one time in twenty: 2 x 2 / (79 + 1), whatever the distribution is (Monte Carlo test; Barnard 1963).
+in a random order and with random signs. If the model's own head is random too, all heads are exchangeable. Then its
+value lies beyond the OUTERMOST values at either end one time in twenty: 2 x 2 / (79 + 1), whatever the distribution is
+(Monte Carlo test; Barnard 1963).
 """
 
 from dataclasses import replace
@@ -51,23 +48,19 @@ class WithRandomHeads(Head):
         return torch.stack([self.own(states, gate) for states in (hidden, *shuffled)], dim=1)
 
 
-def with_random_heads(model: RewardModel, seed: int = 0) -> RewardModel:
+def with_random_heads(model: RewardModel) -> RewardModel:
     """Return the model with random heads added. Encoders, whose head is in the backbone, are unchanged."""
     if model.head is None:
         return model
-    wide = WithRandomHeads(model.head, model.backbone.config.get_text_config().hidden_size, seed)
+    wide = WithRandomHeads(model.head, model.backbone.config.get_text_config().hidden_size, seed=0)
     return replace(model, head=wide.to(model.device))
 
 
-def band(rewards: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the band of random heads, measure -> RANDOM_COLUMNS; NaN without any. For rewards see type_texts."""
-    return band_of(estimates(rewards))
-
-
-def band_of(values: pd.DataFrame) -> pd.DataFrame:
+def band(values: pd.DataFrame) -> pd.DataFrame:
     """Return the band of 95% of the random heads, measure -> RANDOM_COLUMNS. Values: measures x heads, own first.
 
-    random_p: two-sided p-value of the own head as one more random head, by the t distribution
+    random_p is the two-sided p-value of the own head as one more random head, by the t distribution. Without random
+    heads everything is NaN.
     """
     if values.shape[1] < 2:
         return pd.DataFrame(np.nan, values.index, RANDOM_COLUMNS)
@@ -80,33 +73,29 @@ def band_of(values: pd.DataFrame) -> pd.DataFrame:
 def estimates(rewards: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the measures of many heads without intervals, measure x heads, in the units of the model's own head (0).
 
-    Column 0 equals the estimates of measures.of_model; see the top of this file for the others.
+    For rewards see measures.type_texts. Column 0 equals the estimates of measures.of_model. The distance of any other
+    value from the null is multiplied by the spread of its head's rewards divided by the spread of the model's rewards.
+    So a random head with a tenth of the model's spread explains a tenth of what the model does.
     """
-    measured = measures.of_models(rewards, agreement=_taus)
+
+    def taus(opinion: pd.Series, of_heads: pd.DataFrame) -> Measured:  # influences, which take long, are left out
+        each = of_heads.loc[opinion.index].apply(lambda ours: stats.kendalltau(opinion.to_numpy(), ours).statistic)
+        return Measured(each, pd.DataFrame())
+
+    measured = measures.of_models(rewards, agreement=taus)
     values = pd.DataFrame({key: measure.values for key, measure in measured.items()}).T.rename_axis("measure")
+
+    asked, ratings = rewards[measures.PROMPTS[0]], measures.lexicon("vader")
+    known = asked.index.intersection(ratings.index, sort=False)
+    rated = {prompt: rewards[prompt].loc[known[ratings[known] != 0]] for prompt in measures.PROMPTS}
+    texts = dict.fromkeys(values.index, rewards["items"])  # measure -> the rewards that it is computed from
+    texts |= {key: rated[key.rpartition("_")[2]] for key in values.index if key.rpartition("_")[2] in rated}
+    texts["framing"] = pd.concat([rated[prompt] - rated[prompt].mean() for prompt in ("best", "worst")])
+    texts["people_words"] = asked.loc[known]
+    relative = pd.DataFrame({key: table.std() / table[0].std() for key, table in texts.items()}).T  # measure x heads
+
     logarithms = values.index.isin(measures.LOGARITHMS)
     null = measures.MEASURES.loc[values.index, "null"].mask(logarithms, 0.0)
-    values = values.sub(null, axis=0).mul(_relative_spreads(rewards).loc[values.index]).add(null, axis=0)
+    values = values.sub(null, axis=0).mul(relative).add(null, axis=0)
     values[logarithms] = np.exp(values[logarithms])
     return values
-
-
-def _taus(opinion: pd.Series, rewards: pd.DataFrame) -> Measured:
-    """Return Kendall's tau of each head with people. Influences, which take long, are left out."""
-    theirs = opinion.to_numpy()
-    taus = rewards.loc[opinion.index].apply(lambda ours: stats.kendalltau(theirs, ours).statistic)
-    return Measured(taus, pd.DataFrame())
-
-
-def _relative_spreads(rewards: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the standard deviation of each head's rewards over that of head 0's: measure x heads."""
-    ratings = measures.lexicon("vader")
-    asked = rewards[measures.PROMPTS[0]]
-    known = asked.index.intersection(ratings.index, sort=False)
-    rated = known[ratings[known] != 0]
-    texts = dict.fromkeys(measures.MEASURES.index, rewards["items"])
-    texts |= {f"{name}_{prompt}": rewards[prompt].loc[rated]
-              for prompt in measures.PROMPTS for name in ("sentiment", "bend", "frequency")}  # fmt: skip
-    centred = [rewards[prompt].loc[rated] - rewards[prompt].loc[rated].mean() for prompt in ("best", "worst")]
-    texts |= {"framing": pd.concat(centred), "people_words": asked.loc[known]}
-    return pd.DataFrame({key: table.std() / table[0].std() for key, table in texts.items()}).T

@@ -34,43 +34,39 @@ def score(model: RewardModel, bos: str = "single") -> pd.DataFrame:
 def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
     """Return what each swap does, from the rewards of `score`: a row for each of SWAPS.
 
-    `change` is the mean change in reward with its t interval over questions, and with the band of random heads. Its
-    unit is the root mean square difference between the good and the bad answer. `p_corrected` is adjusted for all
-    swaps, as measures.corrected does. `flips` is a probability: the change in one random question reverses the
-    preference between the two answers to another question. Its interval is a bootstrap over questions.
+    - change: mean change in reward with its t interval over questions and the band of random heads. Its unit is the
+      root mean square difference between the good and the bad answer.
+    - flips: the probability that the change in one random question reverses the preference between the two answers to
+      another, with a bootstrap interval over questions
+    - p_corrected: adjusted for all swaps, as measures.corrected does
     """
-    own, rows, heads = rewards[0], {}, {}
-    margins = (own["good"] - own["bad"]).to_numpy()
+    margins = (rewards[0]["good"] - rewards[0]["bad"]).to_numpy()
     unit = np.sqrt((margins**2).mean()) or np.nan
-
+    rows, heads = {}, {}
     for name in SWAPS:
-        change = (own[name] - own["good"]).to_numpy()
+        change = (rewards[0][name] - rewards[0]["good"]).to_numpy()
         flipped = np.sign(margins) != np.sign(margins + change[:, None])  # (swapped, preferred)
 
         def share(sample: np.ndarray, flipped: np.ndarray = flipped) -> float:
             return flipped[np.ix_(sample, sample)].mean()
 
-        half, test = stats.t.ppf(0.975, len(change) - 1) * stats.sem(change), stats.ttest_1samp(change, 0)
-        bounds = resampling.interval(resampling.bootstrap(share, len(change), 1000))
-        ends = (change.mean() / unit, (change.mean() - half) / unit, (change.mean() + half) / unit)
-        rows[name] = (*ends, flipped.mean(), *map(float, bounds), len(change), test.pvalue)
-        by_head = (rewards.xs(name, axis=1, level=1) - rewards.xs("good", axis=1, level=1)).mean()
-        heads[name] = by_head / unit
-    columns = ["change", "ci_low", "ci_high", "flips", "flips_low", "flips_high", "n", "p"]
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns).join(
-        random_heads.band_of(pd.DataFrame(heads).T)
-    )
+        mean, half = change.mean(), stats.t.ppf(0.975, len(change) - 1) * stats.sem(change)
+        low, high = resampling.interval(resampling.bootstrap(share, len(change), 1000))
+        rows[name] = {
+            "change": mean / unit, "ci_low": (mean - half) / unit, "ci_high": (mean + half) / unit,
+            "flips": flipped.mean(), "flips_low": float(low), "flips_high": float(high), "n": len(change),
+            "p": stats.ttest_1samp(change, 0).pvalue,
+        }  # fmt: skip
+        heads[name] = (rewards.xs(name, axis=1, level=1) - rewards.xs("good", axis=1, level=1)).mean() / unit
+    table = pd.DataFrame.from_dict(rows, orient="index").join(random_heads.band(pd.DataFrame(heads).T))
     p = np.maximum(table.pop("p").fillna(1.0), table["random_p"].fillna(0.0))
     return table.assign(p_corrected=stats.false_discovery_control(p))
 
 
-# --- lists of words -----------------------------------------------------------------------------------------------
-
-
 def read_lists(file: str | Path) -> pd.DataFrame:
-    """Return the lists of words of a csv with columns word and list: words x lists, True where a word is in a list.
+    """Return the lists of a csv with columns word and list: words x lists, True where a word is in a list.
 
-    InputError for a file without these columns, and for a list of fewer than five different words.
+    InputError for a file without these columns, and for a list of fewer than FEWEST different words.
     """
     try:
         rows = pd.read_csv(file, dtype=str, keep_default_na=False)[["word", "list"]].drop_duplicates()
@@ -86,31 +82,25 @@ def own_lists(model: RewardModel, asked: pd.DataFrame, lists: pd.DataFrame, bos:
     """Return how much more a model rewards each list than the other words, at equal frequency, length and sentiment.
 
     The model has its random heads. `asked` is words of a card x heads, under `greatest`. `lists` comes from
-    `read_lists`. Each estimate is in standard deviations of reward, with its interval over words and the BAND of random
+    `read_lists`. Estimates are in standard deviations of reward, with intervals over words and the BAND of random
     heads.
     """
-    further = lists.index.difference(asked.index)
-    prompt, typed = measures.prompts()[measures.PROMPTS[0]], asked.iloc[:0]
-    if len(further):
-        scored = engine.score_replies(model, prompt, list(further), bos=bos)
-        typed = pd.DataFrame(scored.astype(float).reshape(-1, asked.shape[1]), further)
-    every = pd.concat([asked, typed])
-    standardised = (every - every.mean()) / every[0].std()  # random heads in the units of the model's own
-    held, rows, of_heads = controls(every.index).to_numpy(), {}, {}
+    further = list(lists.index.difference(asked.index))
+    if further:
+        scored = engine.score_replies(model, measures.prompts()[measures.PROMPTS[0]], further, bos=bos)
+        asked = pd.concat([asked, pd.DataFrame(scored.astype(float).reshape(len(further), -1), further)])
+    words, frequency, sentiment = asked.index, measures.lexicon("wordfreq"), measures.lexicon("vader")
+    held = np.column_stack([
+        np.log10(frequency.reindex(words).fillna(frequency.min())), words.str.len(),
+        sentiment.reindex(words).fillna(0.0), words.isin(sentiment.index),
+    ]).astype(float)  # fmt: skip
+    values = ((asked - asked.mean()) / asked[0].std()).to_numpy()  # random heads in the units of the model's own
+    rows, of_heads = {}, {}
     for name in lists:
-        listed, values = every.index.isin(lists.index[lists[name]]).astype(float), standardised.to_numpy()
+        listed = words.isin(lists.index[lists[name]]).astype(float)
         of_heads[name] = slope(listed, values, held)
         moved = pd.DataFrame(slope_influence(listed, values[:, :1], held))
-        own = Measured(pd.Series(of_heads[name][:1]), moved).by_model().loc[0, ["estimate", "ci_low", "ci_high"]]
-        rows[name] = (*own, int(listed.sum()))
+        own = Measured(pd.Series(of_heads[name][:1]), moved).by_model().loc[0]
+        rows[name] = own[measures.COLUMNS[:3]].tolist() + [int(listed.sum())]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=measures.COLUMNS)
-    return table.join(random_heads.band_of(pd.DataFrame(of_heads).T))
-
-
-def controls(words: pd.Index) -> pd.DataFrame:
-    """Return what is held constant: log10 of frequency, letters, sentiment (0 if not rated) and whether it is rated."""
-    frequency, sentiment = measures.lexicon("wordfreq"), measures.lexicon("vader")
-    return pd.DataFrame({
-        "frequency": np.log10(frequency.reindex(words).fillna(frequency.min())), "letters": words.str.len(),
-        "sentiment": sentiment.reindex(words).fillna(0.0), "rated": words.isin(sentiment.index),
-    }, index=words).astype(float)  # fmt: skip
+    return table.join(random_heads.band(pd.DataFrame(of_heads).T))
