@@ -1,9 +1,7 @@
-"""Chat templates: programs that come with a checkpoint, rendered on one fixed day and within limits.
+"""Chat templates: programs of strangers, rendered by a child process in the sandbox of transformers.
 
-A template is written by strangers. The sandbox of transformers keeps it from files and from Python. Here a child
-process renders it. This process knows one day only, has nothing random, and is ended if it takes too much time or
-memory. A template cannot print an object (a function, an iterator), whose text would hold an address that is another
-one in each process. Every failure becomes one line. `python -m lib.models.templates` is that child.
+The child, `python -m lib.models.templates`, knows one day only and no chance, and ends if it takes too much time or
+memory. Every failure becomes one line.
 """
 
 import contextlib
@@ -16,12 +14,10 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import jinja2
-from jinja2.runtime import Macro, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import chat_template_utils
@@ -40,8 +36,8 @@ Turns = list[dict[str, str]]
 def confine(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
     """Return the same tokenizer. Its apply_chat_template then renders to text only, on one fixed day and within limits.
 
-    The text is the one that transformers gives. Raises InputError, in one line, if the template fails, takes more than
-    SECONDS, writes more than LONGEST characters around a conversation, draws at random, or prints an object.
+    InputError if the template fails, draws at random, takes more than SECONDS, or writes more than LONGEST characters
+    around a conversation.
     """
     tokenizer.apply_chat_template = functools.partial(_apply, tokenizer)
     return tokenizer
@@ -67,8 +63,8 @@ def _problem(error: Exception) -> str:
     if isinstance(error, InputError):
         return str(error)
     message = " ".join(str(error).split())[:150]
-    is_said = isinstance(error, jinja2.TemplateError) and message
-    return f"fails ({message})" if is_said else f"fails ({type(error).__name__}: {message})"
+    is_clear = isinstance(error, jinja2.TemplateError) and message
+    return f"fails ({message})" if is_clear else f"fails ({type(error).__name__}: {message})"
 
 
 # --- the child process ----------------------------------------------------------------------------------------------
@@ -139,108 +135,46 @@ def _child() -> Child:
 # --- in the child -----------------------------------------------------------------------------------------------------
 
 
-class _Object:
-    """A function, an iterator or another object in a template, which has no text of its own."""
-
-    def __init__(self, held: Any):
-        self.held = held
-
-    def __repr__(self) -> str:
-        raise InputError("prints an object, whose text is another one in each process")
-
-
-class _Function(_Object):
-    def __call__(self, *given: Any, **named: Any) -> Any:
-        return _without_text(self.held(*given, **named))
-
-
-class _Iterator(_Object):
-    def __iter__(self) -> "_Iterator":
-        return self
-
-    def __next__(self) -> Any:
-        return next(self.held)
-
-
-def _without_text(value: Any) -> Any:
-    """Return a value of a template, wrapped if Python would print its address; data and macros stay as they are."""
-    if isinstance(value, _Object | Macro | Undefined):
-        return value
-    if callable(value):
-        return _Function(value)
-    if isinstance(value, Iterator):
-        return _Iterator(value)
-    return _Object(value) if type(value).__repr__ is object.__repr__ else value
-
-
-def _held(value: Any) -> Any:
-    return value.held if isinstance(value, _Object) else value
-
-
 class _Environment(ImmutableSandboxedEnvironment):
-    """The sandbox of transformers, on the day DAY, without chance, in which objects have no text."""
+    """The sandbox of transformers, on the day DAY and without chance."""
 
-    def from_string(self, source: Any, *given: Any, **named: Any) -> Any:
-        def without_text(function: Callable) -> Callable:
-            return functools.wraps(function)(lambda *given, **named: _without_text(function(*given, **named)))
-
+    def from_string(self, *given: Any, **named: Any) -> Any:
         for name in RANDOM:
             self.globals.pop(name, None)
             self.filters.pop(name, None)
         self.globals |= {"strftime_now": DAY.strftime}
-        self.globals = {name: _without_text(value) for name, value in self.globals.items()}
-        self.filters = {name: without_text(function) for name, function in self.filters.items()}
-        return super().from_string(source, *given, **named)
-
-    def getattr(self, obj: Any, attribute: str) -> Any:
-        return _without_text(super().getattr(_held(obj), attribute))
-
-    def getitem(self, obj: Any, argument: Any) -> Any:
-        return _without_text(super().getitem(_held(obj), argument))
-
-    def call(__self, __context: Any, __obj: Any, *given: Any, **named: Any) -> Any:  # noqa: N805  # as in jinja2
-        return _without_text(super().call(__context, _held(__obj), *given, **named))
+        return super().from_string(*given, **named)
 
 
 def _serve() -> None:
     """Render what each line of JSON on standard input asks for, until standard input ends."""
     answers, sys.stdout = sys.stdout, sys.stderr
     chat_template_utils.ImmutableSandboxedEnvironment = _Environment
-    _limit_memory()
+    set_alarm = getattr(signal, "alarm", lambda _: None)  # Windows has none
+    with contextlib.suppress(ImportError, OSError, ValueError):  # where the system can limit memory
+        import resource
+
+        held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, held + MEMORY))
     for line in sys.stdin:
         answer: dict = {}
         if request := json.loads(line):
-            _set_alarm(request["seconds"] + 1)  # ends this process in the midst of anything, even if its parent is gone
+            set_alarm(request["seconds"] + 1)  # ends this process in the midst of anything, even if its parent is gone
             try:
                 answer["texts"] = _render(request["template"], request["conversations"], request["variables"])
             except Exception as error:  # a template can raise anything
                 answer["problem"] = _problem(error)
-            _set_alarm(0)
+            set_alarm(0)
         print(json.dumps(answer), file=answers, flush=True)
 
 
 def _render(template: str, conversations: list[Turns], variables: dict) -> list[str]:
-    """Return the conversations as text, as transformers renders them. InputError for a text that is too long."""
     texts = list(chat_template_utils.render_jinja_template(conversations, chat_template=template, **variables)[0])
     for turns, text in zip(conversations, texts, strict=True):
         characters = sum(len(part) for turn in turns for part in turn.values())
         if len(text) > characters + LONGEST:
             raise InputError(f"writes {len(text):,} characters around a conversation of {characters:,}")
     return texts
-
-
-def _set_alarm(seconds: int) -> None:
-    if hasattr(signal, "alarm"):  # Windows has none
-        signal.alarm(seconds)
-
-
-def _limit_memory() -> None:
-    """Limit this process to MEMORY on top of what it holds now, where the system can do that."""
-    with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource
-
-        held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, held + MEMORY))
 
 
 if __name__ == "__main__":

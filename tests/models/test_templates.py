@@ -18,7 +18,6 @@ from lib.scoring import engine
 
 TURNS = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "love"}]
 LLAMA = tiny.TEMPLATES["llama3"]
-PROMPT = "What, in one word, is the greatest thing ever?"
 
 
 def tokenizer(template: str, **options):
@@ -64,16 +63,6 @@ def test_every_template_is_told_the_same_day():
     assert render("{% if strftime_now is defined %}{{ strftime_now('%A') }}{% endif %}") == "Friday"
 
 
-def test_rewards_of_a_template_that_asks_the_day_do_not_change_with_it(tmp_path, monkeypatch):
-    source = tiny.TEMPLATES["llama31"].replace("+ date_string +", "+ strftime_now('%d %b %Y') +")
-    assert source != tiny.TEMPLATES["llama31"]
-    model = load(str(tiny.make_checkpoint(tmp_path, "linear_llama", template=source)), device="cpu")
-    assert "Today Date: 26 Jul 2024" in model.conversation(PROMPT).before
-    rewards = engine.score_replies(model, PROMPT, ["love", "war"])
-    fixed = tiny.make_checkpoint(tmp_path / "fixed", "linear_llama", template="llama31")
-    assert engine.score_replies(load(str(fixed), device="cpu"), PROMPT, ["love", "war"]).tolist() == rewards.tolist()
-
-
 def test_a_table_of_another_day_is_refused(tmp_path, monkeypatch):
     model = load(str(tiny.make_checkpoint(tmp_path / "m", "linear_llama")), device="cpu")
     given_ = {"token_ids": [5, 6], "progress": False}
@@ -87,14 +76,7 @@ def test_a_table_of_another_day_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "template",
-    [
-        "{{ 'a' * 10 ** 10 }}",
-        "{{ 'a'|center(10 ** 10) }}",
-        "{{ 'a' * 200000 }}",
-        "{% set a = 'a' %}" + "{% set a = a + a %}" * 40 + "{{ a }}",
-        "{{ '%999999999d' % 1 }}",
-    ],
+    "template", ["{{ 'a' * 10 ** 10 }}", "{% set a = 'a' %}" + "{% set a = a + a %}" * 40 + "{{ a }}"]
 )
 def test_templates_that_fill_the_memory_are_one_line(template):
     refused(template)
@@ -148,99 +130,33 @@ def test_ctrl_c_ends_a_template_and_its_child():
         os.kill(child, 0)
 
 
-# --- the same text in every process -------------------------------------------------------------------------------
-
-TAIL = "message['content'] | trim"
-UNSTEADY = {
-    "address of a function": "raise_exception",
-    "address of a method": "message['content'].upper",
-    "address, cut out of its text": "(strftime_now | string)[-9:]",
-    "address of a generator": "(messages | selectattr('role'))",
-    "address of a cycler": "cycler('a', 'b')",
-    "address of a joiner": "joiner()",
-    "lazy map": "(messages | map('upper'))",
-    "random": "([1, 2, 3] | random)",
-    "rarely random": "('' if range(10000) | random else 'x')",
-    "lipsum": "lipsum(n=1)",
-    "lipsum, its length": "(lipsum(n=1) | length)",
-    "random in a macro": None,
-    "one bit of an address": "('x' if (strftime_now | string)[-5] in '02468ace' else 'y')",
-    "one bit of an address, by format": "('x' if ('%s' % range)[-4] in '02468ace' else 'y')",
-    "one bit, computed from constants": "('x' if ('abc'.upper ~ '')[-3] in '02468ace' else 'y')",
-    "a subscript that is a method": "message['content']['upper']",
-    "a method in a list": "([message.keys] | string | length)",
-    "an iterator": "([1, 2] | reverse)",
-}
-STEADY = {
-    "the word random": "' random lipsum '",
-    "an address in words": "' at 0x '",
-    "a list of what was selected": "(messages | selectattr('role') | list | length)",
-    "a namespace": "namespace(a=1).a",
-    "a fixed choice": "([3, 1, 2] | sort | first)",
-    "the day": "strftime_now('%Y')[:2]",
-    "a cycler's turn": "cycler('a', 'b').next()",
-    "what loops and macros print": "loop ~ self",
-    "methods that are called": "message.items() | list ~ '{}'.format(range(3)) ~ dict(a=1) ~ dict.fromkeys('a')",
-    "a test": "(strftime_now is callable)",
-}
+# --- chance -------------------------------------------------------------------------------------------------------
 
 
-def with_addition(expression):
-    """The usual template, which writes this expression before each turn's end as well."""
-    if expression is None:
-        return "{% macro f() %}{{ ['a', 'b'] | random }}{% endmacro %}{{ f() }}" + LLAMA
-    return LLAMA.replace(TAIL, f"{TAIL} ~ {expression}")
-
-
-@pytest.mark.drill
-@pytest.mark.parametrize("name", UNSTEADY)
-def test_a_template_that_writes_something_else_in_each_process_is_refused(tmp_path, name):
-    source = with_addition(UNSTEADY[name])
-    refused(source)
-    with pytest.raises(InputError, match="the chat template of .*(in each process|random|lipsum)"):
-        load(str(tiny.make_checkpoint(tmp_path, "linear_llama", template=source)), device="cpu")
-
-
-@pytest.mark.drill
-@pytest.mark.parametrize("name", STEADY)
-def test_a_template_that_only_looks_like_one_is_rendered(name):
-    source = with_addition(STEADY[name])
-    assert render(source) == tiny.make_tokenizer("llama", template=source).apply_chat_template(TURNS, tokenize=False)
-
-
-@pytest.mark.drill
-def test_an_address_that_is_written_for_one_reply_only_is_refused():
-    source = LLAMA.replace(TAIL, f"{TAIL} ~ (raise_exception if message['content'] == 'war' else '')")
-    confined = tokenizer(source)
-    confined.apply_chat_template([TURNS], tokenize=False)
-    with pytest.raises(InputError, match="prints an object"):
-        confined.apply_chat_template([[TURNS[0], {"role": "assistant", "content": "war"}]], tokenize=False)
-    quoted = [[TURNS[0], {"role": "assistant", "content": "<f at 0x7f0455aa>"}]]
-    assert "at 0x7f0455aa" in confined.apply_chat_template(quoted, tokenize=False)[0]  # the reply's own text
+@pytest.mark.parametrize(
+    "expression", ["([1, 2, 3] | random)", "('' if range(10000) | random else 'x')", "lipsum(n=1)"]
+)
+def test_a_template_that_writes_something_else_in_each_process_is_refused(expression):
+    refused(LLAMA.replace("message['content'] | trim", f"message['content'] | trim ~ {expression}"), "fails")
 
 
 # --- one clear line -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "template, words",
+    "template, word",
     [
-        ("{{ 1 / 0 }}", ["ZeroDivisionError"]),
-        ("{{ 'a' + 1 }}", ["TypeError"]),
-        ("{{ messages[0].x.y }}", ["no attribute 'x'"]),
-        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", ["RecursionError"]),
-        ("{% for i in range(10 ** 9) %}{% endfor %}", ["OverflowError"]),
-        ("{% include 'x' %}", ["fails"]),
-        ("{% extends 'x' %}", ["fails"]),
-        ("{{ torn", ["fails"]),
-        ("{{ raise_exception('only\n\ntools') }}", ["fails (only tools)"]),
-        ("{{ ().__class__.__mro__ }}", ["__class__"]),
-        ("(" * 3 + "{{ " + "(" * 5000, ["fails"]),
+        ("{{ 1 / 0 }}", "ZeroDivisionError"),
+        ("{{ messages[0].x.y }}", "no attribute 'x'"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "RecursionError"),
+        ("{% include 'x' %}", "fails"),
+        ("{{ torn", "fails"),
+        ("{{ raise_exception('only\n\ntools') }}", "fails (only tools)"),
+        ("{{ ().__class__.__mro__ }}", "__class__"),
     ],
-    ids=lambda value: value[:25] if isinstance(value, str) else "",
 )
-def test_whatever_a_template_raises_is_one_line(template, words):
-    refused(template, *words)
+def test_whatever_a_template_raises_is_one_line(template, word):
+    refused(template, word)
 
 
 def test_several_templates_of_which_none_is_the_usual_one_are_one_line():
