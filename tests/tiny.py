@@ -691,7 +691,7 @@ _TWO = {"weight": (None, None), "bias": (None,)}, {"weight": (1, None), "bias": 
 _SCORE_MLP = {
     f"score.{i}.{name}": shape for i, layer in zip((0, 2), _TWO, strict=True) for name, shape in layer.items()
 }
-# Where the names and formulas are from: the rows of lib.models.heads.FAMILIES.
+# Where the names and formulas are from: the rows of lib.models.heads.LAYOUTS.
 FAMILIES = {
     "no architecture": Stored(None, {"score.weight": (1, None)}, lambda t, h: t["score.weight"] @ h),
     "INF-ORM": Stored("INFORMForSequenceClassification", _SCORE_MLP, _mlp("score.0", "score.2")),

@@ -1,13 +1,12 @@
 """The heads of reward models: from the backbone's output at the last position to one reward, in fp32.
 
-Heads that live in remote code at their source are written here from their published formulas. Their parameters carry
-the names of the released checkpoints, so that loading is by key. Every head has two steps. `gate(gate_hidden)` runs
-once per prompt, on the hidden state where the user's turn ends. `forward(hidden, gate)` runs for each reply.
+Their formulas are written here from their publications, their parameters named as in the released checkpoints.
 """
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,11 +15,12 @@ import torch
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedConfig
 
-from .. import InputError
-
 
 class Head(nn.Module):
-    """Map hidden states at the last position, (n, d) float32, to rewards on the model's own scale, (n,) float32."""
+    """Map hidden states at the last position, (n, d) float32, to rewards on the model's own scale, (n,) float32.
+
+    `gate` runs once per prompt, on the state where the user's turn ends; `forward(hidden, gate)` for each reply.
+    """
 
     def gate(self, gate_hidden: Tensor) -> Tensor | None:
         """Return the objectives' weights, (objectives,), from the state where the user's turn ends, (d,); or None."""
@@ -30,34 +30,29 @@ class Head(nn.Module):
 class LinearHead(Head):
     """Linear layers with ReLU between them. Most reward models have a single one, one direction: r = w . h.
 
-    `widths` holds the outputs of all layers except the last, which has one. `bias` says whether layers have a bias. If
-    the configuration says so, rewards are normalised: (r - mean) / std.
+    `shapes` gives the shapes of its tensors, by name; None means a single layer without bias. If the configuration says
+    so, rewards are normalised: (r - mean) / std. OpenRLHF stores mean and std with normalize_reward. Beaver stores mean
+    and var with do_normalize, and its cost models are only divided.
     """
 
-    def __init__(self, config: PreTrainedConfig, widths: Sequence[int] = (), bias: bool = False):
+    def __init__(self, config: PreTrainedConfig, shapes: Mapping[str, Sequence[int]] | None = None):
         super().__init__()
-        sizes = [config.hidden_size, *widths, 1]
-        layers = [nn.Linear(before, after, bias) for before, after in pairwise(sizes)]
+        own = {key: shape for key, shape in (shapes or {}).items() if key.startswith("score.")}
+        weights = sorted((key for key in own if key.endswith(".weight")), key=lambda key: (len(key), key))
+        sizes = [config.hidden_size, *(own[key][0] for key in weights[:-1]), 1]
+        has_bias = any(key.endswith(".bias") for key in own)
+        layers = [nn.Linear(before, after, has_bias) for before, after in pairwise(sizes)]
         hidden = [part for layer in layers[:-1] for part in (layer, nn.ReLU())]
         self.score = nn.Sequential(*hidden, layers[-1]) if hidden else layers[-1]
-        self.mean, self.std = _normalisation(config)
+        self.mean, self.std = 0.0, 1.0
+        if getattr(config, "normalize_reward", False) and hasattr(config, "mean"):
+            self.mean, self.std = float(config.mean), float(config.std)
+        elif getattr(config, "do_normalize", False) and hasattr(config, "var"):
+            is_cost = getattr(config, "score_type", "reward") == "cost"
+            self.mean, self.std = 0.0 if is_cost else float(config.mean[0]), math.sqrt(config.var[0]) + 1e-8
 
     def forward(self, hidden: Tensor, gate: None = None) -> Tensor:
         return (self.score(hidden).squeeze(-1) - self.mean) / self.std  # (n, d) -> (n,)
-
-
-def _normalisation(config: PreTrainedConfig) -> tuple[float, float]:
-    """Return the mean and the standard deviation by which a reward is normalised; 0 and 1 where it is not.
-
-    OpenRLHF stores mean and std with the setting normalize_reward. Beaver stores mean and var with do_normalize, and
-    its cost models are only divided. FAMILIES names the sources.
-    """
-    if getattr(config, "normalize_reward", False) and hasattr(config, "mean"):
-        return float(config.mean), float(config.std)
-    if getattr(config, "do_normalize", False) and hasattr(config, "var"):
-        is_cost = getattr(config, "score_type", "reward") == "cost"
-        return 0.0 if is_cost else float(config.mean[0]), math.sqrt(config.var[0]) + 1e-8
-    return 0.0, 1.0
 
 
 class ArmoHead(Head):
@@ -163,44 +158,65 @@ class Gate(nn.Module):
 # --- which head a checkpoint holds ---------------------------------------------------------------------------------
 
 
-class Family(NamedTuple):
-    """Reward models whose head is linear layers: under what name they store it, and where they read a conversation.
+class Layout(NamedTuple):
+    """How a checkpoint stores a head, and where the head reads a conversation.
 
-    - tensors: the start of the names of the head's tensors
     - architecture: a pattern for config.architectures[0]
-    - reads: one of reward_models.READ_AT
+    - tensors: how the name of one of its tensors begins
+    - make: returns the head for a configuration; None for an encoder, which is a whole model
+    - reads: "pooled" or one of READ_AT
+    - gated: whether a gate reads the end of the user's turn
     - adds: the token that is put after each conversation
-    - source: where this is documented
     """
 
-    tensors: str
     architecture: str
-    reads: str
-    used_by: str
-    source: str
+    tensors: str
+    make: Callable[..., Head] | None = LinearHead
+    reads: str = "last"
+    gated: bool = False
     adds: str = ""
 
+    @property
+    def is_linear(self) -> bool:
+        """Return whether the head is linear layers, which checkpoints store under several names."""
+        return self.make is LinearHead
 
-_BENCH = "github.com/allenai/reward-bench, rewardbench/models/"
+
+READ_AT = ("last", "last_not_pad")
 _ANY = r"(?!.*Critic).*"  # a critic has the same tensors, but values states in training
-# By name of the head; the first that fits is taken.
-FAMILIES = {
-    "linear": Family("score", r"none|.*ForSequenceClassification", "last_not_pad", "transformers, TRL, INF-ORM",
-                     f"transformers, modeling_layers.py; {_BENCH}inform.py"),
-    "qwen2_rm": Family("score", "Qwen2ForRewardModel", "last_not_pad", "Qwen2.5-Math-RM, WorldPM",
-                       "github.com/sgl-project/sglang, srt/models/qwen2_rm.py"),
-    "token": Family("score", r".*ForTokenClassification", "last", "verl, AReaL",
-                    "transformers, modeling_layers.py; github.com/volcengine/verl, workers/fsdp_workers.py"),
-    "openrlhf": Family("score", _ANY, "last", "OpenRLHF", "github.com/OpenRLHF/OpenRLHF, openrlhf/models/model.py"),
-    "value_head": Family("value_head", _ANY, "last", "OpenRLHF", "as openrlhf; the older name"),
-    "athene": Family("v_head", r"Athene.*|CustomAutoModel.*", "last", "Athene", f"{_BENCH}athene.py", "cls_token"),
-    "v_head": Family("v_head.summary", _ANY, "last", "LLaMA-Factory, TRL's value heads, GRM-sftreg",
-                     f"github.com/hiyouga/LLaMA-Factory, train/callbacks.py; {_BENCH}grm.py"),
-    "regression_head": Family("regression_head", _ANY, "last", "Eurus, UltraRM", f"{_BENCH}openbmb.py"),
-    "score_head": Family("score_head", _ANY, "last", "beaver", f"{_BENCH}beaver.py"),
-    "reward_head": Family("reward_head", _ANY, "last", "", "the same shape under another name"),
-}  # fmt: skip
-_LAYER = re.compile(r"((?:\.\d+)?)\.(weight|bias)")
+_qrm_llama = partial(QuantileHead, objectives=19, transform=True, gate="norm", temperature=5.0)
+_qrm_gemma = partial(QuantileHead, objectives=5, transform=False, gate="norm_dropout", temperature=1.0)
+# By name of the head; the first that fits a checkpoint is taken.
+# Sources in reward-bench: github.com/allenai/reward-bench, rewardbench/models/
+LAYOUTS = {
+    "qrm_llama": Layout("LlamaForRewardModelWithGating", "gating.layers.2.running_mean", _qrm_llama, gated=True),
+    "armorm": Layout("LlamaForRewardModelWithGating", "", ArmoHead, gated=True),
+    "qrm_gemma": Layout("Gemma2ForQuantileSequenceClassification", "", _qrm_gemma, gated=True),
+    "urm": Layout("LlamaForSequenceClassificationWithNormal_Weights", "", UncertaintyHead),
+    "urm_helpfulness": Layout("LlamaForSequenceClassificationWithNormal_Weights", "", HelpfulnessHead),
+    # Encoders (BERT, DeBERTa) have a pooler and a `classifier`.
+    "classifier": Layout(r".*ForSequenceClassification", "classifier.", None, "pooled"),
+    # transformers, TRL: transformers, modeling_layers.py; INF-ORM: reward-bench, inform.py
+    "linear": Layout(r"none|.*ForSequenceClassification", "score.", reads="last_not_pad"),
+    # Qwen2.5-Math-RM, WorldPM: github.com/sgl-project/sglang, srt/models/qwen2_rm.py
+    "qwen2_rm": Layout("Qwen2ForRewardModel", "score.", reads="last_not_pad"),
+    # verl, AReaL: transformers, modeling_layers.py; github.com/volcengine/verl, workers/fsdp_workers.py
+    "token": Layout(r".*ForTokenClassification", "score."),
+    # github.com/OpenRLHF/OpenRLHF, openrlhf/models/model.py, where value_head is the older name
+    "openrlhf": Layout(_ANY, "score."),
+    "value_head": Layout(_ANY, "value_head."),
+    # reward-bench, athene.py
+    "athene": Layout(r"Athene.*|CustomAutoModel.*", "v_head.", adds="cls_token"),
+    # LLaMA-Factory, TRL's value heads: github.com/hiyouga/LLaMA-Factory, train/callbacks.py; GRM-sftreg: reward-bench,
+    # grm.py
+    "v_head": Layout(_ANY, "v_head.summary."),
+    # Eurus, UltraRM: reward-bench, openbmb.py
+    "regression_head": Layout(_ANY, "regression_head."),
+    # reward-bench, beaver.py
+    "score_head": Layout(_ANY, "score_head."),
+    # The same shape under another name
+    "reward_head": Layout(_ANY, "reward_head."),
+}
 
 
 def tensors_of_head(config: PreTrainedConfig, keys: Mapping[str, Path]) -> dict[str, Path]:
@@ -210,42 +226,27 @@ def tensors_of_head(config: PreTrainedConfig, keys: Mapping[str, Path]) -> dict[
     return {key: path for key, path in keys.items() if not key.startswith(others)}
 
 
-def family_of(architecture: str, keys: Iterable[str]) -> str | None:
-    """Return the name in FAMILIES of a checkpoint with these tensors; None if its head has other than linear layers."""
+def layout_of(architecture: str, keys: Iterable[str]) -> str | None:
+    """Return the name in LAYOUTS of the head of a checkpoint with these tensors; None if there is none."""
     keys = list(keys)
-    for name, family in FAMILIES.items():
-        is_named = re.fullmatch(family.architecture, architecture)
-        if is_named and any(_LAYER.fullmatch(key.removeprefix(family.tensors)) for key in keys):
+    for name, layout in LAYOUTS.items():
+        if re.fullmatch(layout.architecture, architecture) and any(key.startswith(layout.tensors) for key in keys):
             return name
-    return None
+    # It then says what it lacks.
+    return "linear" if architecture.endswith("ForSequenceClassification") else None
 
 
 def own_name(head_name: str, key: str) -> str:
     """Return what a tensor of the checkpoint is called in the head here."""
-    tensors = FAMILIES[head_name].tensors if head_name in FAMILIES else "score"
-    rest = key.removeprefix(tensors)
-    return f"score{rest}" if rest != key and _LAYER.fullmatch(rest) else key
+    layout = LAYOUTS[head_name]
+    return key.replace(layout.tensors, "score.", 1) if layout.is_linear and key.startswith(layout.tensors) else key
 
 
 def new_head(head_name: str, config: PreTrainedConfig, shapes: Mapping[str, Sequence[int]] | None = None) -> Head:
-    """Return a freshly initialised head of the given name, shaped for the config, in fp32 and eval mode.
+    """Return a freshly initialised head, one of LAYOUTS, shaped for the config, in fp32 and eval mode.
 
-    `head_name` is a name in FAMILIES (such as linear), armorm, qrm_llama, qrm_gemma, urm or urm_helpfulness. InputError
-    for any other name. `shapes` gives the shapes of a linear head's tensors, by name; None means a single layer without
-    bias.
+    `shapes`: see LinearHead.
     """
-    makers = {
-        "armorm": ArmoHead,
-        "qrm_llama": lambda c: QuantileHead(c, objectives=19, transform=True, gate="norm", temperature=5.0),
-        "qrm_gemma": lambda c: QuantileHead(c, objectives=5, transform=False, gate="norm_dropout", temperature=1.0),
-        "urm": UncertaintyHead,
-        "urm_helpfulness": HelpfulnessHead,
-    }
-    if head_name in FAMILIES:
-        own = {key: shape for key, shape in (shapes or {}).items() if key.startswith("score.")}
-        layers = sorted((key for key in own if key.endswith(".weight")), key=lambda key: (len(key), key))
-        widths = [own[key][0] for key in layers[:-1]]
-        return LinearHead(config, widths, bias=any(key.endswith(".bias") for key in own)).float().eval()
-    if head_name not in makers:
-        raise InputError(f"unknown head '{head_name}'; known heads: {', '.join([*FAMILIES, *makers])}, classifier")
-    return makers[head_name](config).float().eval()
+    layout = LAYOUTS[head_name]
+    assert layout.make is not None
+    return (layout.make(config, shapes) if layout.is_linear else layout.make(config)).float().eval()

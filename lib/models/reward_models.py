@@ -1,7 +1,6 @@
-"""Reward models: loading and saving.
+"""Reward models, loaded and saved: a transformers backbone and a head (lib/models/heads.py).
 
-A reward model here is a transformers backbone and a head (lib/models/heads.py). Weights come from safetensors only, by
-key, and no remote code ever runs. Facts about the ten models of the paper are in data/reward_models.csv.
+Weights come from safetensors, by key. Facts about the ten models of the paper are in data/reward_models.csv.
 """
 
 import contextlib
@@ -28,18 +27,8 @@ from ..tables import registry
 from . import checkpoints, conversations, layers, tokenizers
 from .conversations import Conversation, Inputs, OpenedTurn
 from .files import Files, read_tensor, refusing, tensor_files
-from .heads import FAMILIES, Head, UncertaintyHead, family_of, new_head, own_name, tensors_of_head
+from .heads import LAYOUTS, READ_AT, Head, UncertaintyHead, layout_of, new_head, own_name, tensors_of_head
 from .layers import Layers
-
-GATED = ("armorm", "qrm_llama", "qrm_gemma")  # heads whose gate reads the end of the user's turn
-ARCHITECTURES = {  # config.architectures[0] of the checkpoints whose head is not one linear layer
-    "armorm": "LlamaForRewardModelWithGating",
-    "qrm_llama": "LlamaForRewardModelWithGating",
-    "qrm_gemma": "Gemma2ForQuantileSequenceClassification",
-    "urm": "LlamaForSequenceClassificationWithNormal_Weights",
-}
-READ_AT = ("last", "last_not_pad")
-
 
 # --- conversations ------------------------------------------------------------------------------------------------
 
@@ -92,7 +81,7 @@ class RewardModel:
     @property
     def gated(self) -> bool:
         """Return whether the head has a gate, which reads where the user's turn ends."""
-        return self.head_name in GATED
+        return LAYOUTS[self.head_name].gated
 
     def conversation(self, prompt: str, bos: str = "single") -> Conversation:
         """Return the prompt rendered with a gap for the reply, as conversations.open_conversation does."""
@@ -183,7 +172,7 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
     attention = checkpoints.set_attention(config, options.attention)
     read_at = read_at_for(head_name, config, options.read_at)
     tokenizer, opened = tokenizer_for(folder, head_name, options.template)
-    closing = conversations.check_closing(options.closing, opened, head_name in GATED)
+    closing = conversations.check_closing(options.closing, opened, LAYOUTS[head_name].gated)
     used = replace(options, device=device, dtype=dtype, attention=attention, head=head_name)
     backbone, head, in_files = _load_weights(files, config, keys, used)
     tokenizers.refuse_larger_tokenizer(folder, tokenizer, len(backbone.get_input_embeddings().weight))
@@ -207,17 +196,8 @@ def find(name: str) -> dict:
 def head_name_of(config: PreTrainedConfig, keys: set[str]) -> str:
     """Return the name of the head that a checkpoint holds, from its config's architecture and its tensors' keys."""
     architecture = checkpoints.architecture_of(config)
-    if architecture == ARCHITECTURES["armorm"]:
-        return "qrm_llama" if hasattr(config, "num_quantiles") else "armorm"
-    for head_name in ("qrm_gemma", "urm"):
-        if architecture == ARCHITECTURES[head_name]:
-            return head_name
-    # Encoders (BERT, DeBERTa) have a pooler and a `classifier`; decoders have a head of linear layers.
-    if architecture.endswith("ForSequenceClassification") and any(key.startswith("classifier.") for key in keys):
-        return "classifier"
-    family = family_of(architecture, keys)
-    if family or architecture.endswith("ForSequenceClassification"):
-        return family or "linear"  # which then says what it lacks
+    if head_name := layout_of(architecture, keys):
+        return head_name
     way = "give one with a head that docs/own-models.md lists, score texts elsewhere (python -m lib.run export)"
     what = "no reward model that is known here"
     if architecture.endswith("ForCausalLM"):
@@ -228,12 +208,14 @@ def head_name_of(config: PreTrainedConfig, keys: set[str]) -> str:
 def check_head_name(name: str, head_name: str, expected: str, config: PreTrainedConfig) -> None:
     """Raise InputError unless the head is the expected one ("" accepts any) or a supported alternative reading."""
     architecture = checkpoints.architecture_of(config)
+    if head_name not in LAYOUTS:
+        raise InputError(f"unknown head '{head_name}'; known heads: {', '.join(LAYOUTS)}")
     if expected and head_name not in (expected, "urm_helpfulness"):
         raise InputError(
             f"{name}: the checkpoint is a {architecture} with head {head_name}, but data/reward_models.csv "
             f"says {expected}; correct the row or the revision"
         )
-    if head_name == "urm_helpfulness" and architecture != ARCHITECTURES["urm"]:
+    if head_name == "urm_helpfulness" and architecture != LAYOUTS["urm"].architecture:
         raise InputError(f"{name}: head 'urm_helpfulness' reads URM only; leave head out")
 
 
@@ -255,10 +237,9 @@ def read_at_for(head_name: str, config: PreTrainedConfig, wanted: str | None = N
     if wanted is not None or head_name == "classifier":
         return wanted or "pooled"
     # transformers' classes for decoders with one linear head take the rightmost token that is not pad, in padded and
-    # in unpadded input alike. FAMILIES says where other linear heads are read. The code of gated heads takes the token
-    # before the first pad; where the conversation itself holds a pad token, it would not see the reply at all.
-    rule = FAMILIES[head_name].reads if head_name in FAMILIES else "last"
-    return rule if pad_token_id(config) is not None else "last"
+    # in unpadded input alike. The code of gated heads takes the token before the first pad; where the conversation
+    # itself holds a pad token, it would not see the reply at all.
+    return LAYOUTS[head_name].reads if pad_token_id(config) is not None else "last"
 
 
 def tokenizer_for(
@@ -284,7 +265,7 @@ def tokenizer_for(
     if head_name == "classifier":
         return tokenizer, None
     opened = conversations.leave_out_opened_turn(tokenizer)
-    if head_name in FAMILIES and (name := FAMILIES[head_name].adds):
+    if name := LAYOUTS[head_name].adds:
         if getattr(tokenizer, name) is None:
             raise InputError(
                 f"{folder}: the tokenizer names no {name}, at which rewards are read; save the model's own"
@@ -368,7 +349,7 @@ def load_head(
     with checkpoints.built_from(folder):
         head = new_head(head_name, config, {name: tensor.shape for name, tensor in tensors.items()})
     expected = {k: v for k, v in head.state_dict().items() if not k.endswith("num_batches_tracked")}
-    if head_name in FAMILIES:
+    if LAYOUTS[head_name].is_linear:
         last = list(expected)[-1].rpartition(".")[0]  # the last layer, which alone may have several rows
         for name in [f"{last}.weight", f"{last}.bias"]:
             if name in tensors and name in expected and tensors[name].shape[1:] == expected[name].shape[1:]:
@@ -401,9 +382,10 @@ def save(
         folder / "model.safetensors",
         metadata={"format": "pt"},
     )
-    family = type(backbone).__name__.removesuffix("Model")
+    own = f"{type(backbone).__name__.removesuffix('Model')}ForSequenceClassification"
+    architecture = own if LAYOUTS[head_name].is_linear else LAYOUTS[head_name].architecture
     config = copy.deepcopy(backbone.config)
     config.num_labels = len(head.score.weight) if isinstance(head, UncertaintyHead) else 1
-    fields = config.to_dict() | {"architectures": [ARCHITECTURES.get(head_name, f"{family}ForSequenceClassification")]}
+    fields = config.to_dict() | {"architectures": [architecture]}
     (folder / "config.json").write_text(json.dumps(fields, indent=2, sort_keys=True, default=str) + "\n")
     tokenizer.save_pretrained(folder)

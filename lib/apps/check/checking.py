@@ -6,7 +6,8 @@ from typing import Any
 
 from ... import InputError
 from ...models import checkpoints, conversations, hardware, language_models, reward_models
-from ...models.reward_models import GATED, RewardModel
+from ...models.heads import LAYOUTS
+from ...models.reward_models import RewardModel
 from ...scoring import implicit
 from ...scoring.implicit import ImplicitRewardModel
 from ...tables.prompts import read_prompts
@@ -124,7 +125,7 @@ def _about_files(files: Files, entry: dict, options: Options) -> list[Row]:
         attempt("precision", lambda: weights.precision(files, device_and_dtype()[1])),
         attempt("memory", lambda: weights.memory(files, *device_and_dtype())),
     ]
-    prompt, gated = next(iter(read_prompts(None).values())), files.head_name in GATED
+    prompt, gated = next(iter(read_prompts(None).values())), LAYOUTS[files.head_name].gated
     try:
         plain = conversations.open_conversation(tokenizer, prompt, options.bos, gated=gated)
         closing = conversations.check_closing(options.closing, files.opened, gated)

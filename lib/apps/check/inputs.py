@@ -8,8 +8,8 @@ from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from ...models import conversations
 from ...models.conversations import DATE, Conversation, OpenedTurn
-from ...models.heads import FAMILIES
-from ...models.reward_models import GATED, pad_token_id, read_at_for
+from ...models.heads import LAYOUTS
+from ...models.reward_models import pad_token_id, read_at_for
 from .report import Row, note, ok, shown, wrong
 from .weights import Files
 
@@ -107,10 +107,10 @@ def read_at(files: Files, wanted: str | None, about: Conversation) -> Row:
     if rule == "last_not_pad" and pads:
         found = f"{at}: what closes a reply, {last}, is the pad token, and transformers reads the last that is no pad"
         return note(found, "if it was trained to be read at its closing token, say --read-at last")
-    if pads and files.head_name in FAMILIES and FAMILIES[files.head_name].reads == "last_not_pad":
+    if pads and LAYOUTS[files.head_name].reads == "last_not_pad":
         found = f"{last}, as asked for; transformers reads at {at}, since {last} is the pad token"
         return note(found, "leave --read-at out to read where transformers does")
-    if files.head_name in GATED and pad in about.prefix_ids:
+    if LAYOUTS[files.head_name].gated and pad in about.prefix_ids:
         why = "the pad token stands in the prompt too, and the code that this head was released with reads before"
         return note(f"{last}; {why} the first pad")
     return ok(f"{last}, the last token" if closing else "the reply's own last token: nothing closes it")

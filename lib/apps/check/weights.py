@@ -14,7 +14,7 @@ from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 from ... import InputError
 from ...models import checkpoints, hardware, layers, reward_models
 from ...models.conversations import Conversation, OpenedTurn
-from ...models.heads import FAMILIES, Head, tensors_of_head
+from ...models.heads import LAYOUTS, Head, tensors_of_head
 from .report import Row, note, ok, wrong
 
 CAP = 50.0  # of Gemma-2's attention, in all models that were published
@@ -84,7 +84,7 @@ def configuration(folder: Path, config: PreTrainedConfig, head_name: str) -> Row
     found = f"{checkpoints.architecture_of(config)}, {text.num_hidden_layers} layers of width {text.hidden_size}"
     if "auto_map" in json.loads((folder / "config.json").read_text(encoding="utf-8")):
         formula = "its head is read by its tensors' names and shapes"
-        if head_name in reward_models.ARCHITECTURES:
+        if head_name != "classifier" and not LAYOUTS[head_name].is_linear:
             formula = "its head is written in lib/models/heads.py from its formula"
         return note(f"{found}; the code in its repository is not run: {formula}",
                     "elsewhere say trust_remote_code=True, or another class is loaded without a word")  # fmt: skip
@@ -110,11 +110,11 @@ def head(files: Files, about: Conversation | None, label: int | None) -> Row:
     found = f"{head_name}: {_sound(module)}" + (f", output {label}" if label is not None else "")
     if getattr(module, "std", 1.0) != 1.0 or getattr(module, "mean", 0.0) != 0.0:
         found += f", less {module.mean:g} and divided by {module.std:g}, as config.json says"
-    if head_name in reward_models.GATED and about is not None:
+    if LAYOUTS[head_name].gated and about is not None:
         found += f"; its gate reads position {about.gate_position}, where the user's turn ends"
     if head_name == "urm_helpfulness":
         return note(f"{found}; helpfulness alone, as the paper's code read it, is not the reward", "leave --head out")
-    if head_name in FAMILIES and config.num_labels != 1 and label is None:
+    if LAYOUTS[head_name].is_linear and config.num_labels != 1 and label is None:
         return note(f"{found}; config.json says {config.num_labels} labels, the head has one",
                     "elsewhere load with num_labels=1, or the head is drawn at random")  # fmt: skip
     return ok(found)
