@@ -1,13 +1,11 @@
-"""Conversations: render a prompt and its replies as a model reads them, to text and then to token ids.
+"""Conversations: a prompt and its replies as a model reads them, rendered to text and then to token ids.
 
-Everything here takes a tokenizer, not a model. A reward model reads whole conversations: `open_conversation` renders
-the prompt with a gap for the reply, `encode` fills the gap with texts, and `inputs_for` merges identical inputs. A
-language model reads the prompt up to where the assistant is about to speak: `frame`, and its ids, `frame_ids`.
+A reward model reads whole conversations; a language model reads up to where the assistant is about to speak (`frame`).
 """
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -75,7 +73,8 @@ def open_conversation(
     _refuse_empty(prompt)
     before, after, header = _text_around_reply(tokenizer, prompt)
     inputs = _tokenise(tokenizer, prompt, STAND_INS, bos)
-    prefix_ids, closing_ids = _common_prefix(inputs), _common_prefix([ids[::-1] for ids in inputs])[::-1]
+    prefix_ids = tuple(os.path.commonprefix(inputs))
+    closing_ids = tuple(os.path.commonprefix([ids[::-1] for ids in inputs])[::-1])
     conversation = Conversation(prompt, bos, before, after, prefix_ids, closing_ids)
     if not gated:
         return conversation
@@ -89,8 +88,7 @@ def encode(
 ) -> list[list[int]]:  # fmt: skip
     """Return the whole model input for each reply as text: chat template, then tokenisation of the whole (section 2).
 
-    `between` belongs to this conversation and halves the time. InputError for a reply that opens another turn if the
-    head has a gate, because the gate would read there.
+    `between` halves the time. InputError for a reply that opens another turn in which a gate would read.
     """
     inputs = between.inputs(tokenizer, render(tokenizer, conversation.prompt, replies)) if between else None
     if inputs is None:
@@ -116,7 +114,9 @@ def _from_template(
             conversations, tokenize=False, date_string=DATE, add_generation_prompt=add_generation_prompt
         )
     except jinja2.TemplateError as error:
-        raise InputError(f"{_template_of(tokenizer)} fails ({first_line(error)}); give another one") from error
+        raise InputError(
+            f"the chat template of {tokenizer.name_or_path} fails ({first_line(error)}); give another one"
+        ) from error
 
 
 def _tokenise(tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence[str], bos: str) -> list[list[int]]:
@@ -131,7 +131,7 @@ def _tokenise(tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence
 
 
 def _adds_bos(tokenizer: PreTrainedTokenizerBase, text: str) -> bool:
-    """Return whether the tokenizer puts a bos of its own, and nothing else, before text that starts with one."""
+    """Return whether the tokenizer puts a bos of its own before text that starts with one."""
     bos, start = tokenizer.bos_token, [tokenizer.bos_token_id]
     if not bos or not text.startswith(bos):
         return False
@@ -147,21 +147,21 @@ def _text_around_reply(tokenizer: PreTrainedTokenizerBase, prompt: str) -> tuple
     header, _, after = render(tokenizer, asked, [replied])[0].partition(asked)[2].rpartition(replied)
     if render(tokenizer, asked, [other])[0].count(other) != 1 or not header:
         raise InputError(
-            f"{_template_of(tokenizer)} leaves no place for the reply, or more than one; give a checkpoint whose "
-            "template prints the assistant's turn once, as it is"
+            f"the chat template of {tokenizer.name_or_path} leaves no place for the reply, or more than one; "
+            "give a checkpoint whose template prints the assistant's turn once, as it is"
         )
     # White space alone between prompt and reply opens no turn that one could find again.
     if TURN.search(after) or header.strip() and header.strip() in after:
-        raise InputError(f"{_template_of(tokenizer)} opens another turn after the reply; give another one")
+        raise InputError(
+            f"the chat template of {tokenizer.name_or_path} opens another turn after the reply; give another one"
+        )
     whole = render(tokenizer, prompt, [replied])[0]
     before = whole[: len(whole) - len(replied + after)]
     if not before.endswith((prompt + header, prompt.strip() + header)):
-        raise InputError(f"{_template_of(tokenizer)} drops or alters the prompt {prompt!r}; word it otherwise")
+        raise InputError(
+            f"the chat template of {tokenizer.name_or_path} drops or alters the prompt {prompt!r}; word it otherwise"
+        )
     return before, after, header
-
-
-def _template_of(tokenizer: PreTrainedTokenizerBase) -> str:
-    return f"the chat template of {tokenizer.name_or_path}"
 
 
 def _only_position(pattern: Ids, ids: Ids, where: str) -> int:
@@ -177,10 +177,6 @@ def _only_position(pattern: Ids, ids: Ids, where: str) -> int:
 def _refuse_empty(prompt: str) -> None:
     if not prompt.strip():
         raise InputError("the prompt is empty; give a question, for example one of data/prompts.csv")
-
-
-def _common_prefix(inputs: list[list[int]]) -> Ids:
-    return tuple(os.path.commonprefix([list(ids) for ids in inputs]))
 
 
 # --- the part of a conversation that is read by itself -------------------------------------------------------------
@@ -202,7 +198,6 @@ class Between:
     opening_ids: Ids
 
     def of(self, rendered: str) -> str:
-        """Return this part of a rendered conversation."""
         return rendered[len(self.before) : len(rendered) - len(self.after)]
 
     def inputs(self, tokenizer: PreTrainedTokenizerBase, rendered: list[str]) -> list[list[int]] | None:
@@ -266,32 +261,37 @@ def inputs_for(
     """Return the model inputs for these replies to the prompt, identical ones merged.
 
     - reply_mode "text": each reply is a string, which is put into the chat template and tokenised with it (section 2)
-    - reply_mode "ids": each reply is a sequence of token ids, which is inserted unchanged between prefix and closing
-      ids
+    - reply_mode "ids": each reply is a sequence of token ids, inserted unchanged between prefix and closing ids
     - bos, gated: see `open_conversation`, also for its InputError
 
     InputError also for another mode, for a single string, and for no reply.
     """
-    if reply_mode not in ("text", "ids"):
-        raise InputError(f"reply_mode must be 'text' or 'ids', not {reply_mode!r}")
     replies = _listed(replies, reply_mode)
     conversation = open_conversation(tokenizer, prompt, bos, gated=gated)
+    prefix, closing = conversation.prefix_ids, conversation.closing_ids
     distinct = list(dict.fromkeys(replies))
+    if reply_mode == "ids":
+        tails = [(len(prefix), ids + closing) for ids in distinct]
+    else:
+        tails, between = [], between_control_tokens(tokenizer, conversation)
+        for start in range(0, len(distinct), TEXTS_AT_ONCE):
+            texts = distinct[start : start + TEXTS_AT_ONCE]
+            tails += [_after_prefix(tuple(ids), prefix) for ids in encode(tokenizer, conversation, texts, between)]
     # (shared, tail) says how many prefix ids the input starts with, and the ids that follow them.
-    tails = list(_tails(tokenizer, conversation, distinct, reply_mode))
     number_of_tail = {tail: number for number, tail in enumerate(dict.fromkeys(tails))}
     number_of_reply = {reply: number_of_tail[tail] for reply, tail in zip(distinct, tails, strict=True)}
     group = np.array([number_of_reply[reply] for reply in replies], dtype=np.int32)
-    prefix = conversation.prefix_ids
     # An input that ends with the prefix must keep a token of its own to be scored at.
     shared = min((start if tail else start - 1 for start, tail in number_of_tail), default=len(prefix))
     suffixes = [prefix[shared:start] + tail for start, tail in number_of_tail]
-    reply_ids = [_without_closing(tail, conversation.closing_ids) for _, tail in number_of_tail]
+    reply_ids = [_without_closing(tail, closing) for _, tail in number_of_tail]
     return Inputs(conversation, prefix[:shared], suffixes, reply_ids, group)
 
 
 def _listed(replies: Iterable, reply_mode: str) -> list:
     """Return the replies as a list of strings, or of tuples of ids. InputError for a single string and for no reply."""
+    if reply_mode not in ("text", "ids"):
+        raise InputError(f"reply_mode must be 'text' or 'ids', not {reply_mode!r}")
     given = [] if isinstance(replies, str | bytes) else list(replies)
     texts = [isinstance(reply, str) for reply in given]
     if reply_mode == "text" and given and all(texts):
@@ -300,19 +300,6 @@ def _listed(replies: Iterable, reply_mode: str) -> list:
         return [tuple(ids) for ids in given]
     each = "strings" if reply_mode == "text" else "sequences of token ids"
     raise InputError(f"replies must be a list of {each}, with one or more in it, not {str(replies)[:40]!r}")
-
-
-def _tails(
-    tokenizer: PreTrainedTokenizerBase, conversation: Conversation, replies: list, reply_mode: str
-) -> Iterator[tuple[int, Ids]]:
-    prefix = conversation.prefix_ids
-    if reply_mode == "ids":
-        yield from ((len(prefix), ids + conversation.closing_ids) for ids in replies)
-        return
-    between = between_control_tokens(tokenizer, conversation)
-    for start in range(0, len(replies), TEXTS_AT_ONCE):
-        for ids in encode(tokenizer, conversation, replies[start : start + TEXTS_AT_ONCE], between):
-            yield _after_prefix(tuple(ids), prefix)
 
 
 def _after_prefix(ids: Ids, prefix: Ids) -> tuple[int, Ids]:
@@ -332,8 +319,7 @@ def _without_closing(tail: Ids, closing: Ids) -> Ids:
 # --- what follows the reply ---------------------------------------------------------------------------------------
 
 # A chat template may open another turn after the reply, as the original one of Llama 3 does. The turn can be kept
-# ("rendered": the model reads what its template gives) or left out ("trim": the conversation ends with the reply).
-# All of the above is given the trimmed rendering; the model that reads it puts back what was left out.
+# ("rendered") or left out ("trim"). All of the above is given the trimmed rendering; `complete` puts back the turn.
 
 
 @dataclass(frozen=True)
@@ -353,47 +339,36 @@ def leave_out_opened_turn(tokenizer: PreTrainedTokenizerBase) -> OpenedTurn | No
     asked, replied = STAND_INS[:2]
     whole = render(tokenizer, asked, [replied])[0]
     header, place, after = whole.partition(asked)[2].rpartition(replied)
-    text = _opened_in(tokenizer, after) if place else ""
+    role = TURN.search(after) if place else None
+    until_role = after[: role.start() + 1] if role else ""
+    control = [token for token in tokenizer.get_added_vocab() if token and until_role.endswith(token)]
+    text = after[len(until_role) - max(map(len, control)) :] if control else ""
     if not text or not header.endswith(text):
         return None
     ids = tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
     if tokenizer(whole)["input_ids"] != tokenizer(whole.removesuffix(text))["input_ids"] + list(ids):
         return None
-    tokenizer.apply_chat_template = partial(_apply, tokenizer.apply_chat_template, text)
+    change_rendered(tokenizer, lambda rendered: rendered.removesuffix(text))
     return OpenedTurn(text, ids)
 
 
-def _opened_in(tokenizer: PreTrainedTokenizerBase, after: str) -> str:
-    """Return what follows the reply, from the control token before a role's name on; "" if there is none."""
-    role = TURN.search(after)
-    upto = after[: role.start() + 1] if role else ""
-    control = [token for token in tokenizer.get_added_vocab() if token and upto.endswith(token)]
-    return after[len(upto) - max(map(len, control)) :] if control else ""
+def change_rendered(tokenizer: PreTrainedTokenizerBase, change: Callable[[str], str]) -> None:
+    """Make the tokenizer's apply_chat_template change each conversation that does not end with a generation prompt."""
+    tokenizer.apply_chat_template = partial(_apply, tokenizer.apply_chat_template, change)
 
 
-def _apply(apply_template: Callable, opened: str, conversation: list, **options: object) -> str | list[str]:
+def _apply(apply_template: Callable, change: Callable, conversation: list, **options: object) -> str | list[str]:
     texts = apply_template(conversation, **options)
     if options.get("add_generation_prompt"):
         return texts
-    return texts.removesuffix(opened) if isinstance(texts, str) else [text.removesuffix(opened) for text in texts]
-
-
-def end_with(tokenizer: PreTrainedTokenizerBase, token: str) -> None:
-    """Make the tokenizer's apply_chat_template put this token after each conversation, where rewards are read."""
-    tokenizer.apply_chat_template = partial(_append, tokenizer.apply_chat_template, token)
-
-
-def _append(apply_template: Callable, token: str, conversation: list, **options: object) -> str | list[str]:
-    texts = apply_template(conversation, **options)
-    return texts + token if isinstance(texts, str) else [text + token for text in texts]
+    return change(texts) if isinstance(texts, str) else list(map(change, texts))
 
 
 def check_closing(closing: str | None, opened: OpenedTurn | None, gated: bool) -> str:
     """Return how a model's conversations end, one of CLOSINGS: as wanted, or for None as rendered.
 
-    InputError for another word, and for "trim" if the template opens no turn. "rendered" is refused for a head with a
-    gate if the template opens a turn. The released code of such heads reads at the last header, which then follows the
-    reply.
+    InputError for "trim" if the template opens no turn, and for "rendered" if it opens one and the head has a gate: the
+    released code of such heads reads at the last header, which then follows the reply.
     """
     if closing not in (None, *CLOSINGS):
         raise InputError(f"closing must be 'rendered' or 'trim', not {closing!r}")

@@ -7,7 +7,7 @@ import contextlib
 import copy
 import json
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -65,22 +65,20 @@ class RewardModel:
 
     @property
     def after_reply(self) -> OpenedTurn | None:
-        """Return the turn that is opened after each reply, as the model reads it; None if there is none."""
+        """Return the turn that is opened after each reply, if the model reads it."""
         return self.opened if self.closing == "rendered" else None
 
     @property
     def pad_token_id(self) -> int | None:
-        """Return the id of the token that the checkpoint's configuration calls padding; None if it names none."""
         return pad_token_id(self.backbone.config)
 
     @property
     def causal(self) -> bool:
-        """Return whether the states of a prefix do not depend on later tokens, so that they can be computed once."""
+        """Return whether the states of a prefix do not depend on later tokens."""
         return self.head is not None
 
     @property
     def gated(self) -> bool:
-        """Return whether the head has a gate, which reads where the user's turn ends."""
         return LAYOUTS[self.head_name].gated
 
     def conversation(self, prompt: str, bos: str = "single") -> Conversation:
@@ -104,7 +102,7 @@ class RewardModel:
         return sentences
 
     def encode(self, conversation: Conversation, replies: Sequence[str]) -> list[list[int]]:
-        """Return the whole model input for each reply as text: chat template, then tokenisation of the whole."""
+        """Return the whole model input for each reply, as conversations.encode does."""
         after = self.after_reply.ids if self.after_reply else ()
         return [[*ids, *after] for ids in conversations.encode(self.tokenizer, conversation, replies)]
 
@@ -132,14 +130,13 @@ class Options:
     - attention: None takes "eager" for Gemma-2, because "sdpa" drops its soft-capping, and "sdpa" for all others.
       "uncapped" runs Gemma-2 without soft-capping, as the authors' code did.
     - head: None reads it from the checkpoint. "urm_helpfulness" reads URM as the paper's code did.
-    - read_at: "last" token or "last_not_pad". None takes the rule of the checkpoint's own class, see read_at_for.
+    - read_at: "last" token or "last_not_pad". None takes the rule of the checkpoint's own class.
     - closing: "rendered" (as None) or "trim", if the template opens another turn after the reply
     - label: which output of a classifier is the reward, from 0. None if it has one output.
-    - template: a file with the chat template to use. None takes the checkpoint's own.
-    - revision: the revision on the hub. None takes the registry's, then the newest.
+    - template: a file with another chat template
+    - revision: on the hub. None takes the registry's, then the newest.
     - stream: True leaves the weights in their files and reads them layer by layer, once for all replies that are scored
-      together. None does so if the weights do not fit into the free memory of device or host. If one card is too small,
-      None first tries all cards of the machine.
+      together. None does so if they fit neither into device and host nor on all cards of the machine.
     """
 
     device: str | None = None
@@ -167,8 +164,7 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
     config, keys = checkpoints.config_of(folder), tensor_files(folder)
     device = checkpoints.device_for(options.device)
     dtype = checkpoints.dtype_for(options.dtype or entry["dtype"], device, config)
-    head_name = options.head or head_name_of(config, set(keys))
-    check_head_name(name, head_name, entry["head"], config)
+    head_name = head_name_of(name, config, keys, options.head, entry["head"])
     attention = checkpoints.set_attention(config, options.attention)
     read_at = read_at_for(head_name, config, options.read_at)
     tokenizer, opened = tokenizer_for(folder, head_name, options.template)
@@ -193,21 +189,19 @@ def find(name: str) -> dict:
     return registry.find_in(registry.reward_models(), name, "reward model")
 
 
-def head_name_of(config: PreTrainedConfig, keys: set[str]) -> str:
-    """Return the name of the head that a checkpoint holds, from its config's architecture and its tensors' keys."""
-    architecture = checkpoints.architecture_of(config)
-    if head_name := layout_of(architecture, keys):
-        return head_name
-    way = "give one with a head that docs/own-models.md lists, score texts elsewhere (python -m lib.run export)"
-    what = "no reward model that is known here"
-    if architecture.endswith("ForCausalLM"):
-        what, way = "a language model", f"{way}, or score its implicit rewards with --reference MODEL"
-    raise InputError(f"architecture {architecture} without a head of one reward is {what}; {way}")
+def head_name_of(name: str, config: PreTrainedConfig, keys: Iterable[str], wanted: str | None, expected: str) -> str:
+    """Return the name in LAYOUTS of the head of a checkpoint with these tensors, or the supported other reading.
 
-
-def check_head_name(name: str, head_name: str, expected: str, config: PreTrainedConfig) -> None:
-    """Raise InputError unless the head is the expected one ("" accepts any) or a supported alternative reading."""
+    wanted: None takes the checkpoint's own. expected: the registry's, "" for any. InputError if they do not fit.
+    """
     architecture = checkpoints.architecture_of(config)
+    head_name = wanted or layout_of(architecture, keys)
+    if head_name is None:
+        way = "give one with a head that docs/own-models.md lists, score texts elsewhere (python -m lib.run export)"
+        what = "no reward model that is known here"
+        if architecture.endswith("ForCausalLM"):
+            what, way = "a language model", f"{way}, or score its implicit rewards with --reference MODEL"
+        raise InputError(f"architecture {architecture} without a head of one reward is {what}; {way}")
     if head_name not in LAYOUTS:
         raise InputError(f"unknown head '{head_name}'; known heads: {', '.join(LAYOUTS)}")
     if expected and head_name not in (expected, "urm_helpfulness"):
@@ -217,6 +211,7 @@ def check_head_name(name: str, head_name: str, expected: str, config: PreTrained
         )
     if head_name == "urm_helpfulness" and architecture != LAYOUTS["urm"].architecture:
         raise InputError(f"{name}: head 'urm_helpfulness' reads URM only; leave head out")
+    return head_name
 
 
 def pad_token_id(config: PreTrainedConfig) -> int | None:
@@ -255,22 +250,23 @@ def tokenizer_for(
         unread = f"the chat template {template} cannot be read"
         with refusing(unread, "give a text file (jinja)", (OSError, ValueError)):
             tokenizer.chat_template = read_template(Path(template))
-    if head_name == "classifier" and tokenizer.pad_token_id is None:
-        raise InputError(f"{folder}: the tokenizer has no pad token, which an encoder needs; name one in its config")
-    if head_name != "classifier" and not tokenizer.chat_template:
+    if head_name == "classifier":
+        if tokenizer.pad_token_id is None:
+            raise InputError(f"{folder}: the tokenizer has no pad token, which an encoder needs; name one there")
+        return tokenizer, None
+    if not tokenizer.chat_template:
         raise InputError(
             f"{folder}: the tokenizer has no chat template; name a file with the one that the reward model was trained "
             "with: TEMPLATE=file, or save it beside as chat_template.jinja"
         )
-    if head_name == "classifier":
-        return tokenizer, None
     opened = conversations.leave_out_opened_turn(tokenizer)
     if name := LAYOUTS[head_name].adds:
-        if getattr(tokenizer, name) is None:
+        token = getattr(tokenizer, name)
+        if token is None:
             raise InputError(
                 f"{folder}: the tokenizer names no {name}, at which rewards are read; save the model's own"
             )
-        conversations.end_with(tokenizer, getattr(tokenizer, name))
+        conversations.change_rendered(tokenizer, lambda text: text + token)
     return tokenizer, opened
 
 
@@ -294,13 +290,20 @@ def _load_weights(
 
     The options are those given to `load`, with device, dtype, attention and head decided.
     """
-    folder = files.folder
+    folder, label = files.folder, options.label
     head_name, dtype, attention, device = options.head, options.dtype, options.attention, options.device
     assert head_name and dtype and attention and device
     if head_name == "classifier":
         layers.are_wanted(options.stream, folder, config, head_name, dtype, device)  # refuses to stream an encoder
-        return checkpoints.ready(_load_encoder(folder, config, dtype, options.label), device), None, None
-    head = load_head(folder, tensors_of_head(config, keys), config, head_name, options.label)
+        row = _row_of(config.num_labels, label, "its classifier")
+        model, report = checkpoints.from_safetensors(AutoModelForSequenceClassification, folder, config, dtype, None)
+        checkpoints.refuse_unloaded(folder, report, report["unexpected_keys"])
+        linear = [part for part in model.modules() if isinstance(part, nn.Linear)]
+        last = [part for part in linear if part.out_features == config.num_labels][-1]  # it gets one output
+        last.weight = nn.Parameter(last.weight[row])
+        last.bias = None if last.bias is None else nn.Parameter(last.bias[row])
+        return checkpoints.ready(model, device), None, None
+    head = load_head(folder, tensors_of_head(config, keys), config, head_name, label)
     free = {} if options.stream else layers.free_on_cards(device)
     layout = layers.layout(folder, config, head_name, dtype, free)
     if not layout and layers.are_wanted(options.stream, folder, config, head_name, dtype, device):
@@ -310,18 +313,6 @@ def _load_weights(
     prefix = f"{backbone.base_model_prefix}."  # what has none is the head's, and is checked there
     checkpoints.refuse_unloaded(folder, report, {key for key in report["unexpected_keys"] if key.startswith(prefix)})
     return backbone.eval() if layout else checkpoints.ready(backbone, device), head, None
-
-
-def _load_encoder(folder: Path, config: PreTrainedConfig, dtype: str, label: int | None) -> PreTrainedModel:
-    """Return an encoder with its classifier, reduced to one output."""
-    labels = config.num_labels
-    row = _row_of(labels, label, "its classifier")
-    model, report = checkpoints.from_safetensors(AutoModelForSequenceClassification, folder, config, dtype, None)
-    checkpoints.refuse_unloaded(folder, report, report["unexpected_keys"])
-    last = [part for part in model.modules() if isinstance(part, nn.Linear) and part.out_features == labels][-1]
-    last.weight = nn.Parameter(last.weight[row])
-    last.bias = None if last.bias is None else nn.Parameter(last.bias[row])
-    return model
 
 
 def _row_of(outputs: int, label: int | None, what: str) -> slice:

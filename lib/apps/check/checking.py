@@ -100,8 +100,8 @@ def _open(folder: Path, entry: dict, options: Options, rows: list[Row]) -> Files
         step = "weights"
         tensors = weights.read_headers(folder)
         step = "head"
-        head_name = options.head or reward_models.head_name_of(config, set(tensors.shapes))
-        reward_models.check_head_name(entry["nickname"], head_name, entry["head"], config)
+        given = options.head, entry["head"]
+        head_name = reward_models.head_name_of(entry["nickname"], config, tensors.shapes, *given)
         rows.append(attempt("configuration", weights.configuration, folder, config, head_name))
         rows.append(attempt("weights", weights.weights, tensors))
         step = "template"
