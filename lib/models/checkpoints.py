@@ -1,4 +1,4 @@
-"""Checkpoints: opened as transformers' own classes, and checked. Weights come from safetensors; no remote code runs."""
+"""Checkpoints: opened as transformers' own classes, from safetensors and without remote code, and checked."""
 
 import contextlib
 import copy
@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -64,7 +63,7 @@ def _as_transformers_writes(folder: Path) -> Path:
     The copy is named for the bytes that it was made of and for the code that made it.
     """
     files, base, made_by = [], None, [hash_of_code([Path(formats.__file__)]), formats.NAMES.read_text(encoding="utf-8")]
-    if formats.is_adapter(folder):
+    if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
         adapter = formats.adapter_of(folder)
         name = adapter["base_model_name_or_path"]
         base = open_files(name, "" if Path(name).is_dir() else adapter.get("revision") or "")
@@ -115,10 +114,7 @@ def dtype_for(wanted: str, device: str, config: PreTrainedConfig) -> str:
 
 
 def config_of(folder: Path) -> PreTrainedConfig:
-    """Return the checkpoint's configuration.
-
-    Raises InputError if there is none, if transformers cannot read it, or if `_problem_of` finds a problem.
-    """
+    """Return the checkpoint's configuration. InputError if there is none, or if it cannot be read or supported."""
     place = folder / "config.json"
     if not place.is_file():
         if any(folder.glob("*.gguf")):
@@ -163,7 +159,7 @@ def _problem_of(config: PreTrainedConfig) -> str:
 
 
 def architecture_of(config: PreTrainedConfig) -> str:
-    """Return the name of the class that the checkpoint was saved from; "none" if its configuration does not say."""
+    """Return the name of the class that the checkpoint was saved from, or "none"."""
     named = config.architectures
     return str(named[0]) if isinstance(named, list) and named else "none"
 
@@ -194,8 +190,7 @@ def from_safetensors(
 ) -> tuple[PreTrainedModel, dict]:  # fmt: skip
     """Return the checkpoint as a model of this Auto class, without remote code, and the report of its loading.
 
-    With `attention` None, the architecture decides; other values come from set_attention. `layout` comes from
-    layers.layout.
+    `attention` comes from set_attention, or is None where the architecture decides. `layout`: see layers.layout.
     """
     how = {"dtype": getattr(torch, dtype), "attn_implementation": "eager" if attention == "uncapped" else attention}
     with quiet_transformers(), built_from(folder):
@@ -207,43 +202,38 @@ def from_safetensors(
             None, config=config, state_dict=tensors, output_loading_info=True, ignore_mismatched_sizes=True, **how,
             **({"device_map": layout} if layout else {}),
         )  # fmt: skip
-    if limit := position_limit(model):
-        model.base_model.register_forward_pre_hook(_refuse_longer(folder, limit), with_kwargs=True)
+    _limit_positions(model, folder)
     return read_each_length_anew(model), report
 
 
-def position_limit(model: PreTrainedModel) -> int | None:
-    """Return how many tokens a model reads whose positions are rows of a table (GPT-2, OPT, BERT); else None."""
+def _limit_positions(model: PreTrainedModel, folder: Path) -> None:
+    """Let a model whose positions are rows of a table (GPT-2, OPT, BERT) refuse longer inputs before it reads them."""
     tables = [part for name, part in model.named_modules() if name.rpartition(".")[2] in POSITIONS]
-    # OPT begins at row 2, and RoBERTa behind the row of the padding token
+    # OPT begins at row 2, and RoBERTa behind the row of the padding token.
     limits = [
         table.num_embeddings - getattr(table, "offset", 0 if table.padding_idx is None else table.padding_idx + 1)
         for table in tables
         if isinstance(table, nn.Embedding)
     ]
-    return min(limits, default=None)
-
-
-def _refuse_longer(folder: Path, limit: int) -> Any:
-    """Return a hook that refuses longer inputs before the model reads them."""
 
     def check(_: nn.Module, given: tuple, named: dict) -> None:
         read = next((named[name] for name in ("input_ids", "inputs_embeds") if named.get(name) is not None), *given[:1])
         positions = named.get("position_ids")
         length = read.shape[1] if positions is None else int(positions.max()) + 1
-        if length > limit:
+        if length > min(limits):
             raise InputError(
-                f"{folder} reads at most {limit:,} tokens, not {length:,}; shorten the prompt, or leave the reply out"
+                f"{folder} reads at most {min(limits):,} tokens, not {length:,}; shorten the prompt, or leave the "
+                "reply out"
             )
 
-    return check
+    if limits:
+        model.base_model.register_forward_pre_hook(check, with_kwargs=True)
 
 
 def length_limit(config: PreTrainedConfig) -> int | None:
     """Return how many tokens a conversation may have before its length changes all positions; None: no limit.
 
-    Rotary embeddings of the kinds `dynamic` and `longrope` choose other frequencies for longer conversations, also at
-    their beginning.
+    Rotary embeddings of the kinds `dynamic` and `longrope` choose other frequencies for longer conversations.
     """
     rope = getattr(config, "rope_parameters", None) or {}
     ropes = [rope, *(value for value in rope.values() if isinstance(value, dict))]  # one, or one per kind of layer
@@ -253,10 +243,7 @@ def length_limit(config: PreTrainedConfig) -> int | None:
 
 
 def read_each_length_anew(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the same model. What it computes no longer depends on the longest conversation that it has read before.
-
-    transformers keeps the frequencies of the longest one until a conversation comes that is shorter than the limit.
-    """
+    """Return the same model, which forgets before each input the frequencies of the longest conversation so far."""
 
     def forget(*_: object) -> None:
         for module in model.modules():
@@ -282,7 +269,6 @@ def built_from(folder: Path) -> Iterator[None]:
         f"{folder} does not fit into memory: its weights take {gigabytes:.1f} GB on disk, and twice that in float32 if "
         "they are kept in half precision; use a GPU or a machine with more"
     )
-    # What a configuration may say wrong fails in as many ways as there are fields.
     wrong = f"{folder}: no model can be built from config.json"
     with refusing(wrong, "correct it, or download the checkpoint again"), enough_memory(line=memory):
         yield

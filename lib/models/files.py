@@ -4,12 +4,11 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import huggingface_hub
-import torch
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError
 from safetensors import SafetensorError, safe_open
 from tqdm import tqdm
@@ -63,8 +62,7 @@ def enough_memory(what: str = "", line: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Keep transformers from printing reports and progress bars."""
-    # It reports head tensors as unexpected in a backbone; what was loaded is checked here, and more strictly.
+    """Keep transformers from printing reports and progress bars; what was loaded is checked here, more strictly."""
     verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
@@ -91,29 +89,16 @@ def read_json(path: Path, remedy: str = "download it again") -> dict:
 
 
 def open_tensors(path: Path) -> safe_open:
-    """Return a safetensors file, open to be read.
-
-    It is not mapped into memory, since a mapped file that is cut short while it is in use ends the process.
-    """
+    """Return a safetensors file, open to be read."""
     if not path.is_file():
         raise FileNotFoundError("there is no such file")
-    return safe_open(path, "pt", backend="pread")
-
-
-def read_tensor(path: Path, key: str, rows: Iterable[int] | None = None) -> torch.Tensor:
-    """Return the tensor of that name in a safetensors file, or only these rows of it, in the file's dtype."""
-    with open_tensors(path) as tensors:
-        if rows is None:
-            return tensors.get_tensor(key)
-        table = tensors.get_slice(key)
-        return torch.cat([table[row : row + 1] for row in rows])
+    return safe_open(path, "pt", backend="pread")  # not mapped: one that is cut short in use would end the process
 
 
 def tensor_files(folder: Path) -> dict[str, Path]:
-    """Return which safetensors file holds each tensor, of the files that transformers reads.
+    """Return which safetensors file holds each tensor, of the files that transformers reads; print which are not read.
 
-    A printed line names files with weights that are not read. Raises InputError if a file is missing or cut short, or
-    if two hold a tensor of one name.
+    InputError if a file is missing or cut short, or if two hold a tensor of one name.
     """
     files = weight_files(folder)
     beside = {path.name for pattern in ("*.safetensors", "pytorch_model*.bin") for path in folder.glob(pattern)}
@@ -165,8 +150,8 @@ def weight_files(folder: Path) -> list[Path]:
 class Files:
     """The files of a checkpoint that can change a reward.
 
-    - revision: the commit on the hub and a hash of the files. For a local folder it is the hash alone.
-    - states: for each file, the result of io.state_of before the file was hashed, and the SHA-256 of its content
+    - revision: the commit, if it came from the hub, and a hash of the files
+    - states: for each file its io.state_of before it was hashed, and the SHA-256 of its content
     """
 
     folder: Path
@@ -206,21 +191,18 @@ def fetch(hub_id: str, revision: str, patterns: tuple[str, ...] = READ) -> tuple
         if patterns is READ and not any(Path(place).glob("*.safetensors")):
             huggingface_hub.snapshot_download(hub_id, revision=Path(place).name, allow_patterns=list(PICKLED))
     except Exception as error:  # the network fails in many ways; each becomes one line
-        raise InputError(_why_not_fetched(hub_id, error)) from error
+        why = f"the model hub cannot be reached for {hub_id}; connect, unset HF_HUB_OFFLINE, or give a local folder"
+        if isinstance(error, HFValidationError):
+            why = f"'{hub_id}' is neither a folder nor a hub id (owner/name); check the name"
+        elif isinstance(error, GatedRepoError):
+            why = f"{hub_id} is gated: accept its terms on its model page while logged in, then run: hf auth login"
+        elif isinstance(error, HfHubHTTPError):
+            status = getattr(error.response, "status_code", "an error")
+            why = f"the model hub answered {status} for {hub_id}; check the name, or log in with: hf auth login"
+        elif isinstance(error, OSError) and error.errno is not None:
+            why = f"{hub_id} cannot be stored: {error.strerror}; make room or set HF_HOME to another folder"
+        raise InputError(why) from error
     return Path(place), Path(place).name
-
-
-def _why_not_fetched(hub_id: str, error: Exception) -> str:
-    if isinstance(error, HFValidationError):
-        return f"'{hub_id}' is neither a folder nor a hub id (owner/name); check the name"
-    if isinstance(error, GatedRepoError):
-        return f"{hub_id} is gated: accept its terms on its model page while logged in, then run: hf auth login"
-    if isinstance(error, HfHubHTTPError):
-        status = getattr(error.response, "status_code", "an error")
-        return f"the model hub answered {status} for {hub_id}; check the name, or log in with: hf auth login"
-    if isinstance(error, OSError) and error.errno is not None:
-        return f"{hub_id} cannot be stored: {error.strerror}; make room or set HF_HOME to another folder"
-    return f"the model hub cannot be reached for {hub_id}; connect, unset HF_HUB_OFFLINE, or give a local folder"
 
 
 def hashed(folder: Path, *patterns: str) -> tuple[str, dict[Path, tuple[list[int], str]]]:

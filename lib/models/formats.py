@@ -1,8 +1,6 @@
 """Weights in other formats (pickles, adapters, other tensor names), written once as ordinary checkpoints.
 
-What is written is an ordinary checkpoint in safetensors, so that all that reads one (streaming, the check, hashes)
-reads these too. No code runs: torch reads pickled weights with weights_only, and peft merges adapters. Which family
-calls a tensor by which name, and where that is written, is in data/tensor_names.csv.
+No code runs: torch reads pickles with weights_only, and peft merges adapters. data/tensor_names.csv has the names.
 """
 
 import json
@@ -34,6 +32,7 @@ NAMES = ROOT / "data" / "tensor_names.csv"
 # Model type of a checkpoint -> the model type and the class of transformers that it is written for.
 CLASSIFIERS = {"internlm2": ("llama", "LlamaForSequenceClassification"),
                "gemma3": ("gemma3_text", "Gemma3TextForSequenceClassification")}  # fmt: skip
+NOT_WRITTEN = ("auto_map", "text_config", "vision_config")  # fields of such a checkpoint
 HEADS = ("score.weight", "classifier.weight", "classifier.out_proj.weight")  # of transformers' classifiers
 TASKS = {"SEQ_CLS": AutoModelForSequenceClassification, "TOKEN_CLS": AutoModelForTokenClassification}
 START_VALUES = (None, True, False, "gaussian", "orthogonal")  # other kinds, such as PiSSA, change the base too
@@ -70,18 +69,16 @@ def convert(folder: Path, files: list[Path], target: Path) -> None:
         parts = {part: tensor for name in tensors for part, tensor in _apart(name, tensors[name], config).items()}
         return {new: tensor for name, tensor in parts.items() if (new := _ordinary_name(name, kind))}
 
-    written = config
-    if family in CLASSIFIERS:
-        model_type, architecture = CLASSIFIERS[family]
-        written = config | config.get("text_config", {})
-        written |= {"model_type": model_type, "num_labels": 1, "architectures": [architecture]}
-        for name in ("auto_map", "text_config", "vision_config"):
-            written.pop(name, None)
     with refusing(f"{folder} cannot be written under transformers' own names", "download it again"):
         _write(target, (renamed(read_tensors(path)) for path in files), [folder])
         if family == "internlm2":
             _end_with_token(target, config["reward_token_id"])
-    _write_json(target / "config.json", written)
+    if family in CLASSIFIERS:
+        model_type, architecture = CLASSIFIERS[family]
+        config |= config.get("text_config", {})
+        config |= {"model_type": model_type, "num_labels": 1, "architectures": [architecture]}
+        config = {name: value for name, value in config.items() if name not in NOT_WRITTEN}
+    _write_json(target / "config.json", config)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -99,8 +96,8 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 def _write(target: Path, parts: Iterable[dict[str, Tensor]], sources: list[Path]) -> None:
     """Write tensors into the folder `target`, one part in memory at once. The first of two with one name counts.
 
-    The tokenizer and the templates are copied from the folders `sources`; the last one counts. The caller writes
-    config.json last, so that it shows that the checkpoint is complete.
+    Tokenizer and templates are copied from `sources`; the last one counts. The caller writes config.json at the end,
+    which shows that the checkpoint is complete.
     """
     weight_map: dict[str, str] = {}
     for number, part in enumerate(parts):
@@ -175,11 +172,6 @@ def _end_with_token(folder: Path, token_id: int) -> None:
 
 
 # --- adapters -----------------------------------------------------------------------------------------------------
-
-
-def is_adapter(folder: Path) -> bool:
-    """Return whether the folder holds an adapter (peft) and no whole checkpoint."""
-    return (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file()
 
 
 def adapter_of(folder: Path) -> dict:

@@ -19,21 +19,18 @@ def free(device: str = "cpu") -> int:
     """Return the bytes that this process can take on the device: free, and within its container and its limits."""
     if torch.device(device).type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return max(0, min([psutil.virtual_memory().available, *_left_by_limits()]))
-
-
-def _left_by_limits() -> Iterator[int]:
     used = psutil.Process().memory_info()
+    left = [psutil.virtual_memory().available]
     for file in _container_limits():
         with contextlib.suppress(OSError, ValueError):  # not there, or "max"
-            yield int(file.read_text()) - used.rss
+            left.append(int(file.read_text()) - used.rss)
     with contextlib.suppress(ImportError, AttributeError):  # Windows has none, and macOS not all
         import resource
 
-        for limit, taken in ((resource.RLIMIT_AS, used.vms), (resource.RLIMIT_DATA, used.data)):
-            most = resource.getrlimit(limit)[0]
-            if most != resource.RLIM_INFINITY:
-                yield most - taken
+        limits = ((resource.RLIMIT_AS, used.vms), (resource.RLIMIT_DATA, used.data))
+        most = [(resource.getrlimit(limit)[0], taken) for limit, taken in limits]
+        left += [limit - taken for limit, taken in most if limit != resource.RLIM_INFINITY]
+    return max(0, min(left))
 
 
 def _container_limits() -> Iterator[Path]:
@@ -52,8 +49,7 @@ def _container_limits() -> Iterator[Path]:
 def one_thread(wanted: bool = True) -> Iterator[None]:
     """Let torch compute on one thread while this lasts, if that is wanted.
 
-    Sums are then in one order on every number of cores. Threads that share short sums also mostly wait for each other,
-    which made searches on small models fifty times slower where other cores were busy.
+    Sums are then in one order on every number of cores. Threads that share short sums also mostly wait for each other.
     """
     usual = torch.get_num_threads()
     torch.set_num_threads(1 if wanted else usual)
@@ -66,8 +62,7 @@ def one_thread(wanted: bool = True) -> Iterator[None]:
 def each(function: Callable, jobs: list, processes: int) -> Iterator:
     """Yield what the function makes of each job, in order; so many at once, each in a process with one thread.
 
-    The function must be importable by name. With one job or one process, here and on this process's threads. The
-    processes end with this one, however it ends.
+    The function must be importable by name. With one job or one process, it runs here.
     """
     if len(jobs) < 2 or processes < 2:
         yield from map(function, jobs)
@@ -80,15 +75,14 @@ def each(function: Callable, jobs: list, processes: int) -> Iterator:
 
 def _begin() -> None:
     """Give torch one thread in a new process, and end this process when the one that started it ends."""
+
+    def end_with_parent() -> None:  # else it would wait for work for ever when the process that gives it is killed
+        if parent := multiprocessing.parent_process():
+            parent.join()
+            os._exit(1)
+
     torch.set_num_threads(1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    # A pool's processes would otherwise wait for work for ever when the process that gives it is killed.
-    if parent := multiprocessing.parent_process():
-        parent.join()
-        os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def release() -> None:

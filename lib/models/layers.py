@@ -1,7 +1,6 @@
 """Layers read one by one: the weights of a decoder stay in their files, and one layer at a time is in memory.
 
-transformers' own classes do the arithmetic. Each layer runs in a model with this layer only, and otherwise the
-checkpoint's configuration. It gets the states that the layer before it returned.
+Each runs in a model of transformers with this layer only, on the states that the layer before it returned.
 """
 
 import copy
@@ -54,7 +53,6 @@ class Layers:
 
     @property
     def count(self) -> int:
-        """Return how many layers there are."""
         return self.config.num_hidden_layers
 
     @property
@@ -64,7 +62,6 @@ class Layers:
 
     @property
     def largest(self) -> int:
-        """Return the bytes of the largest layer."""
         return max(self.bytes_of(number) for number in range(self.count))
 
     def bytes_of(self, number: int) -> int:
@@ -111,21 +108,9 @@ class Layers:
         return [name for name in self.sizes if name.startswith(f"layers.{number}.")] + of_norm
 
     def _tensors(self, number: int) -> dict[str, Tensor]:
-        """Return the tensors of a layer on the device, by their names in the backbone."""
-        if torch.device(self.device).type != "cuda":
-            return {name: self._read(name).to(self.device) for name in self._names(number)}
-        # By a stream of its own from pinned memory, so that the device computes meanwhile. (Not measured yet.)
-        stream = torch.cuda.Stream(self.device)
-        with torch.cuda.stream(stream):
-            tensors = {name: self._read(name).pin_memory() for name in self._names(number)}
-            tensors = {name: tensor.to(self.device, non_blocking=True) for name, tensor in tensors.items()}
-            stream.synchronize()
-        for tensor in tensors.values():
-            tensor.record_stream(torch.cuda.default_stream(self.device))  # until that has computed with it
-        return tensors
+        return {name: self._read(name).to(self.device) for name in self._names(number)}
 
     def _with(self, number: int, tensors: dict[str, Tensor]) -> PreTrainedModel:
-        """Return a backbone of this layer alone, with these tensors."""
         model = self._one_layer(number)
         start = f"layers.{number}."
         of_layer = {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
@@ -139,7 +124,7 @@ class Layers:
         return checkpoints.read_each_length_anew(model)
 
     def _one_layer(self, number: int) -> PreTrainedModel:
-        """Return a backbone of one layer without weights, with all that the configuration alone determines."""
+        """Return a backbone of one layer without weights."""
         config = copy.deepcopy(self.config)
         config.num_hidden_layers = config.vocab_size = 1
         config.pad_token_id = config.bos_token_id = config.eos_token_id = None
@@ -182,7 +167,7 @@ def are_wanted(
 ) -> bool:
     """Return whether to read layers one by one; for `stream` None, whether the weights do not fit into memory.
 
-    InputError if `stream` is True for an encoder, or for an architecture that is not in ARCHITECTURES.
+    InputError if `stream` is True for a model whose layers cannot be read so.
     """
     can = can_be_read_singly(config, head_name)
     if stream and not can:
@@ -193,21 +178,15 @@ def are_wanted(
     if stream is not None or not can:
         return bool(stream)
     needed = skeleton_of(folder, config, dtype).num_parameters() * getattr(torch, dtype).itemsize
-    # They come to a device by way of the host.
-    left = {place: hardware.free(place) - WORKING_MEMORY for place in dict.fromkeys((device, "cpu"))}
-    small = [place for place in left if needed > max(left[place], WORKING_MEMORY)]  # below that, little is saved
-    if small:
-        tqdm.write(
-            f"{folder}: the weights take {needed / 1e9:.1f} GB, and {max(0, left[small[0]]) / 1e9:.1f} GB are free for "
-            f"them on {small[0]}; so they are read layer by layer, once for all replies"
-        )
-    return bool(small)
-
-
-def shape_of(path: Path, key: str) -> tuple[int, ...]:
-    """Return the shape of the tensor of that name in a safetensors file."""
-    with open_tensors(path) as tensors:
-        return tuple(tensors.get_slice(key).get_shape())
+    for place in dict.fromkeys((device, "cpu")):  # weights come to a device by way of the host
+        left = hardware.free(place) - WORKING_MEMORY
+        if needed > max(left, WORKING_MEMORY):  # below that, little is saved
+            tqdm.write(
+                f"{folder}: the weights take {needed / 1e9:.1f} GB, and {max(0, left) / 1e9:.1f} GB are free for "
+                f"them on {place}; so they are read layer by layer, once for all replies"
+            )
+            return True
+    return False
 
 
 def open_layers(
@@ -222,10 +201,11 @@ def open_layers(
     prefix = f"{skeleton.base_model_prefix}."
     expected = {name: tuple(tensor.shape) for name, tensor in skeleton.state_dict().items()}
     places = {key.removeprefix(prefix): (path, key) for key, path in keys.items() if key.startswith(prefix)}
-    shapes = {name: shape_of(*places[name]) for name in expected.keys() & places.keys()}
+    both = {name: places[name] for name in expected.keys() & places.keys()}
+    shapes = {name: open_tensors(path).get_slice(key).get_shape() for name, (path, key) in both.items()}
     report = {
         "missing_keys": expected.keys() - places.keys(),
-        "mismatched_keys": [name for name in shapes if shapes[name] != expected[name]],
+        "mismatched_keys": [name for name in both if tuple(shapes[name]) != expected[name]],
     }
     checkpoints.refuse_unloaded(files.folder, report, places.keys() - expected.keys())
     itemsize = getattr(torch, dtype).itemsize

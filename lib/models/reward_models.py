@@ -26,7 +26,7 @@ from .. import InputError
 from ..tables import registry
 from . import checkpoints, conversations, layers, tokenizers
 from .conversations import Conversation, Inputs, OpenedTurn
-from .files import Files, read_tensor, refusing, tensor_files
+from .files import Files, open_tensors, refusing, tensor_files
 from .heads import LAYOUTS, READ_AT, Head, UncertaintyHead, layout_of, new_head, own_name, tensors_of_head
 from .layers import Layers
 
@@ -336,7 +336,7 @@ def load_head(
     label: which output of a linear head with several is the reward.
     """
     names = {own_name(head_name, key): key for key in keys if not key.endswith("num_batches_tracked")}
-    tensors = {name: read_tensor(keys[key], key).float() for name, key in names.items()}
+    tensors = {name: open_tensors(keys[key]).get_tensor(key).float() for name, key in names.items()}
     with checkpoints.built_from(folder):
         head = new_head(head_name, config, {name: tensor.shape for name, tensor in tensors.items()})
     expected = {k: v for k, v in head.state_dict().items() if not k.endswith("num_batches_tracked")}

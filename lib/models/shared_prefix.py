@@ -1,7 +1,6 @@
 """The shared prefix: a backbone reads a prompt once, and every reply costs only its own tokens and the closing ones.
 
-Replies of one length form a batch without padding. Each reply attends to itself and to the prompt's keys and values,
-which are never copied. All functions work on a whole backbone and on one of its layers alone (lib/models/layers.py).
+Each reply attends to itself and to the prompt's keys and values, which are never copied.
 """
 
 import contextlib
@@ -67,7 +66,7 @@ def states_and_keys(backbone: PreTrainedModel, ids: Tensor, length: int) -> tupl
     """Return the output at every position, (prefix, d), and the keys and values per layer at the first `length`.
 
     The ids are (1, prefix), or embeddings or states between two layers, (1, prefix, d). The backbone has all layers or
-    some. InputError if the backbone cannot compute; a failure shows here, because this is its first input.
+    some. InputError if it cannot compute: this is its first input.
     """
     cache = DynamicCache()  # without the config, so that sliding-window layers keep every key
     remedy = "config.json or tokenizer.json is not what it was trained with: download them again"

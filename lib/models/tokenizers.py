@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import json
-import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,60 +61,53 @@ def _refuse_growing_texts(file: Path) -> None:
     for part, growth in growths.items():
         if growth > MOST_GROWTH:
             raise InputError(
-                f"{file}: its {part} may make a text {min(growth, 10**9):,} times as long; save the tokenizer that the "
-                "model was trained with"
+                f"{file}: its {part} may make a text {min(growth, 10**9):,.0f} times as long; save the tokenizer that "
+                "the model was trained with"
             )
 
 
-def _steps(part: dict | list | None) -> Iterator[dict]:
-    """Yield the steps of a normalizer or decoder, in order, out of sequences of any depth."""
-    for step in part if isinstance(part, list) else [part or {}]:
-        inside = [value for name, value in step.items() if name in ("normalizers", "decoders")]
-        if inside:
-            yield from _steps(inside[0])
-        elif step:
-            yield step
+def _steps(part: dict | None) -> Iterator[tuple[dict, str, int]]:
+    """Yield the steps of a normalizer or decoder, in order, out of sequences of any depth.
+
+    Each comes with the text that it writes, the longest if there are several, and how many characters it replaces.
+    """
+    step = part or {"type": "Sequence"}
+    if step["type"] == "Sequence":
+        for inside in step.get("normalizers", step.get("decoders", [])):
+            yield from _steps(inside)
+    elif step["type"] == "Replace":
+        yield step, step["content"], max(1, len(step["pattern"].get("String", "")))
+    elif step["type"] == "Prepend":
+        yield step, step["prepend"], 1
+    elif step["type"] == "Precompiled":  # a trie, and the texts that it leads to, each ended by a zero
+        table = base64.b64decode(step["precompiled_charsmap"] or "")
+        texts = table[4 + int.from_bytes(table[:4], "little") :].split(b"\0")
+        yield step, max(texts, key=len).decode(errors="replace"), 1
+    else:
+        yield step, "", 1
 
 
-def _growth(steps: list[dict]) -> int:
+def _growth(steps: list[tuple[dict, str, int]]) -> float:
     """Return a bound on how many characters these steps make of one.
 
     A character stays until a step writes another text for it. What the later steps make of this text is computed, on
     two copies of it, so that a step that matches across the two also counts. The bound is the sum over all steps, as a
     step that matches no characters can write its text beside any other.
     """
-    growth = 1
-    for number, step in enumerate(steps):
-        written, matched = _written(step)
+    alone = max([len(written) / matched for _, written, matched in steps], default=0)
+    if alone > MOST_GROWTH:
+        return alone
+    growth = 1.0
+    for number, (_, written, matched) in enumerate(steps):
         text = 2 * written
-        for later in steps[number + 1 :]:
-            if len(text) > 2 * MOST_GROWTH * matched or len(_written(later)[0]) > MOST_GROWTH * _written(later)[1]:
-                break  # either is too much
-            text = _normalised(later, text)
-        growth += math.ceil(len(text) / (2 * matched))
+        for later, _, _ in steps[number + 1 :]:
+            if len(text) > 2 * MOST_GROWTH * matched:
+                break
+            state = json.loads(Tokenizer(models.BPE()).to_str()) | {"normalizer": later}
+            with contextlib.suppress(Exception):  # it is damaged, which is told when the tokenizer is opened
+                text = Tokenizer.from_str(json.dumps(state)).normalizer.normalize_str(text)
+        growth += len(text) / (2 * matched)
     return growth
-
-
-def _written(step: dict) -> tuple[str, int]:
-    """Return the text that a step writes, the longest if there are several, and how many characters it replaces."""
-    if step["type"] == "Replace":
-        return step["content"], max(1, len(step["pattern"].get("String", "")))
-    if step["type"] == "Prepend":
-        return step["prepend"], 1
-    if step["type"] == "Precompiled":  # a trie, and the texts that it leads to, each ended by a zero
-        table = base64.b64decode(step["precompiled_charsmap"] or "")
-        texts = table[4 + int.from_bytes(table[:4], "little") :].split(b"\0")
-        return max(texts, key=len).decode(errors="replace"), 1
-    return "", 1
-
-
-def _normalised(step: dict, text: str) -> str:
-    """Return the text as a step makes it. A step of a decoder that replaces is the same; others change no text here."""
-    state = json.loads(Tokenizer(models.BPE()).to_str()) | {"normalizer": step}
-    try:
-        return Tokenizer.from_str(json.dumps(state)).normalizer.normalize_str(text)
-    except Exception:  # it is a step of decoders only, or damaged, which is told when the tokenizer is opened
-        return text
 
 
 def refuse_larger_tokenizer(folder: Path, tokenizer: PreTrainedTokenizerBase, rows: int) -> None:
