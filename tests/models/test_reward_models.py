@@ -412,14 +412,6 @@ def test_helpfulness_is_the_first_row_of_urm(checkpoint):
     assert np.abs(read - engine.score_replies(official, PROMPT, WORDS)).max() > 0.1
 
 
-def test_a_prompt_only_gate_is_computed_once_per_prompt(checkpoint, monkeypatch):
-    model = cpu(checkpoint("qrm_llama"))
-    calls, gate = [], type(model.head).gate
-    monkeypatch.setattr(type(model.head), "gate", lambda self, hidden: calls.append(1) or gate(self, hidden))
-    engine.score_replies(model, PROMPT, [[i] for i in range(100)], reply_mode="ids", tokens_per_batch=20)
-    assert len(calls) == 1
-
-
 # ------------------------------------------------------------------------------------------ saving
 
 
