@@ -1,8 +1,6 @@
-"""Rewards by layer: the reward of a reply as if the model ended after each layer, in one pass over the weights.
+"""Rewards by layer: the final norm and the head read the states after each layer, as if the model ended there.
 
-The final norm and the head read the output states of a layer, as the logit lens reads next tokens from them
-(nostalgebraist 2020; Belrose et al. 2023, arXiv 2303.08112). The head was not trained on these states. So an early
-layer may hold information that the head cannot read.
+As in the logit lens (nostalgebraist 2020; Belrose et al. 2023, arXiv 2303.08112); no head was trained on such states.
 """
 
 from collections.abc import Sequence

@@ -59,9 +59,8 @@ def score_vocabulary(
 
     `prompts` maps column names to prompts. `token_ids` restricts the tokens. `how` holds reply_mode and bos, see
     score_replies. Finished shards are kept next to `path`, so a killed run continues and ends with the same table.
-    Prompts that a table of the same settings already holds are not scored again. InputError for rewards that are not
-    finite, for a model that does not belong into the path's collection, and, without `overwrite`, for a table of other
-    settings.
+    Prompts of a table of the same settings are not scored again. InputError for rewards that are not finite, for a
+    model that does not belong into the path's collection, and, without `overwrite`, for a table of other settings.
     """
     path, started = Path(path), time.time()
     for name in prompts:
@@ -89,10 +88,7 @@ def score_vocabulary(
 def _with_rewards(
     table: pd.DataFrame, model: RewardModel, prompts: dict[str, str], folder: Path, bar: tqdm, how: dict[str, str]
 ) -> pd.DataFrame:
-    """Return the table with what is fed for each token, and a column of rewards for each prompt.
-
-    Finished shards in the folder are read, not scored.
-    """
+    """Return the table with what is fed for each token, and rewards for each prompt; finished shards are only read."""
     rewards: dict[str, np.ndarray] = {}  # of each prompt, (inputs,) float32
 
     def unscored() -> Iterator[Block]:
@@ -114,7 +110,7 @@ def _with_rewards(
                     rewards[prompt][block.shard] = finished
                     bar.update(len(finished))
 
-    for block, of_block in stages.score(model, unscored(), bar=bar, report=not bar.disable):
+    for block, of_block in stages.score(model, unscored(), bar=bar):
         assert block.file is not None
         shards.write(block.file, of_block)
         rewards[block.inputs.conversation.prompt][block.shard] = of_block
@@ -125,19 +121,20 @@ def _with_rewards(
 def _read_table(
     path: Path, settings: dict, prompts: dict[str, str], overwrite: bool
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return the table at `path` and its prompts, name -> prompt. Both are empty if there is none or it is overwritten.
+    """Return the table at `path` and its prompts, name -> prompt; both are empty if it is not there or overwritten.
 
     InputError if the table is damaged or has other settings, unless `overwrite`.
     """
+    none: tuple[pd.DataFrame, dict[str, str]] = pd.DataFrame(), {}
+    if not path.exists():
+        return none
     try:
-        table = scores.read(path) if path.exists() else None
+        table = scores.read(path)
     except InputError as error:
         if not overwrite:
             raise
         tqdm.write(f"scored again, because {error}")
-        table = None
-    if table is None:
-        return pd.DataFrame(), {}
+        return none
     metadata = table.attrs["metadata"]
     scored = metadata.get("prompts", {})
     differ = [key for key, value in settings.items() if metadata.get(key) != value]
@@ -147,7 +144,7 @@ def _read_table(
         raise InputError(
             f"{path} holds scores of other settings ({', '.join(differ)}); score into another collection, or delete it"
         )
-    return (pd.DataFrame(), {}) if differ else (table, scored)
+    return none if differ else (table, scored)
 
 
 def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
@@ -173,10 +170,7 @@ def tokens_of(model: RewardModel, token_ids: Sequence[int] | None = None) -> pd.
 
 
 def sample(model: RewardModel, tokens: int, seed: int = 0) -> list[int]:
-    """Return the token ids of a random sample of the vocabulary, in order; the whole vocabulary if it has no more.
-
-    InputError unless at least two are asked for.
-    """
+    """Return the token ids of a random sample of two or more of the vocabulary, in order; all if it has no more."""
     if tokens < 2:
         raise InputError(f"a sample has 2 tokens or more, not {tokens}; leave it out for the whole vocabulary")
     vocabulary = pd.Series(sorted(set(model.tokenizer.get_vocab().values())))
@@ -222,7 +216,6 @@ def about_run(model: RewardModel) -> dict:
 
 
 def _hash_of(value: object) -> str:
-    """Return a hash of a value of plain types, twelve hex digits."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
 
 

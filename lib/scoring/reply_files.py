@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,24 +32,22 @@ Turns = list[dict[str, str]]
 def score(model: RewardModel, prompt: str, replies: list[str], bos: str = "single") -> pd.DataFrame:
     """Return the reward of each reply to the prompt: columns reply, reward (the model's own scale), read.
 
-    read: the tokens of the reply that the model read, with blanks between them. They may differ from the reply, since a
-    chat template trims it. InputError for an empty list, or for replies that are not texts.
+    read: the tokens of the reply that the model read, with blanks between them; a chat template trims replies.
+    `attrs["input"]` holds the whole texts that were read. InputError for an empty list, or if a reply is no text.
     """
     inputs = model.inputs_for(prompt, replies, bos=bos)
     tokens = [model.tokenizer.convert_ids_to_tokens(list(inputs.reply_ids[group])) for group in inputs.group]
-    rewards, read = score_inputs(model, inputs), [" ".join(some) for some in tokens]
-    table = pd.DataFrame({"reply": list(replies), "reward": rewards, "read": read})
-    table.attrs["input"] = model.tokenizer.batch_decode(
-        [inputs.prefix_ids + inputs.suffixes[group] for group in inputs.group]
-    )
+    read = [" ".join(some) for some in tokens]
+    table = pd.DataFrame({"reply": list(replies), "reward": score_inputs(model, inputs), "read": read})
+    whole = [inputs.prefix_ids + inputs.suffixes[group] for group in inputs.group]
+    table.attrs["input"] = model.tokenizer.batch_decode(whole)
     return table
 
 
 def within(model: RewardModel, turns: Turns) -> RewardModel:
     """Return the model as it reads a prompt and a reply that come after these turns (system, user, assistant).
 
-    InputError for an encoder, which reads only a prompt and a reply. InputError also for turns of user or assistant if
-    the head has a gate, because the gate reads where the user's turn ends.
+    InputError for an encoder, which reads only a prompt and a reply, and for turns of user or assistant before a gate.
     """
     if not turns:
         return model
@@ -61,9 +60,7 @@ def within(model: RewardModel, turns: Turns) -> RewardModel:
     return replace(model, tokenizer=tokenizer)
 
 
-def _after(apply_template: Callable, turns: Turns, conversations: list, **options: object) -> str | list[str]:
-    if isinstance(conversations[0], dict):
-        return apply_template([*turns, *conversations], **options)
+def _after(apply_template: Callable, turns: Turns, conversations: list[Turns], **options: object) -> list[str]:
     return apply_template([[*turns, *conversation] for conversation in conversations], **options)
 
 
@@ -73,10 +70,8 @@ def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str 
     The output has the columns of the file, and these. A column of the file with such a name gets `_given` behind it.
     - reward
     - margin: the reward minus the reward of the best other reply to the same prompt; empty if there is none
-    - preferred: the probability that this reply is preferred to another one to the same prompt, by the Bradley-Terry
-      model, which is the mean of sigmoid(reward - other reward); empty if there is none
-    - read: the tokens of the reply that the model read
-    - input: the whole text that the model read
+    - preferred: the probability that this reply is preferred to another one to the same prompt (see `preferred`)
+    - read, input: the tokens of the reply, and the whole text, that the model read
     """
     target = Path(out) if out else file.with_name(f"{file.stem}.{model.nickname}.csv")
     if target.suffix.lower() not in (".csv", ".parquet"):
@@ -87,8 +82,10 @@ def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str 
     for context, rows in given.groupby("context", sort=False):
         *turns, asked = json.loads(str(context))
         scored = score(within(model, turns), asked["content"], rows["reply"].tolist(), bos)
-        rewards = scored["reward"].to_numpy(float)
-        scored.insert(2, "margin", rewards - _best_other(scored["reward"]).to_numpy(float))
+        rewards = scored["reward"].to_numpy(float)  # (replies,)
+        second, first = np.sort(rewards)[-2:] if len(rewards) > 1 else (np.nan, np.nan)
+        others = np.where(np.arange(len(rewards)) == rewards.argmax(), second, first)  # the best of the others
+        scored.insert(2, "margin", rewards - others)
         scored.insert(3, "preferred", preferred(rewards))
         parts.append(scored.assign(input=scored.attrs.pop("input")).set_index(rows.index))
     table = given.drop(columns=["context", "reply"]).join(pd.concat(parts), suffixes=("_given", None))
@@ -99,16 +96,10 @@ def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str 
     return len(table), target
 
 
-def _best_other(rewards: pd.Series) -> pd.Series:
-    """Return for each reward the largest of the others; NaN where there is no other."""
-    first, second = (rewards.nlargest(2).tolist() + [float("nan")] * 2)[:2]
-    return pd.Series(first, rewards.index).where(rewards.index != rewards.idxmax(), second)
-
-
 def preferred(rewards: np.ndarray) -> np.ndarray:
-    """Return the mean Bradley-Terry probability that each reply is preferred to another one; NaN without another.
+    """Return the mean of sigmoid(reward - other reward) for each reply, (replies,); NaN without another.
 
-    The probability is sigmoid(reward - other reward) (Bradley and Terry 1952). rewards: (replies,).
+    It is the probability that this reply is preferred to another one (Bradley and Terry 1952).
     """
     wins = expit(rewards[:, None] - rewards)  # (replies, others)
     return (wins.sum(1) - 0.5) / (len(rewards) - 1) if len(rewards) > 1 else np.full(len(rewards), np.nan)
@@ -126,15 +117,11 @@ def _for_parquet(column: pd.Series) -> pd.Series:
     return column if is_text else column.map(lambda value: value if isinstance(value, str) else json.dumps(value))
 
 
-# --- what a file holds --------------------------------------------------------------------------------------------
-
-
 def read_replies(file: Path) -> pd.DataFrame:
     """Return a file's rows and columns, with `reply`, and with `context` (the turns before the reply, as JSON).
 
-    A csv has columns prompt and reply. A row of jsonl has these fields or `messages`, a list of turns with role and
-    content. The last turn must be the assistant's reply, and the turn before it the user's. InputError names the first
-    row that is not understood: nothing of it is left out or guessed.
+    A csv has columns prompt and reply. A row of jsonl has these fields, or `messages` that end with a turn of the user
+    and one of the assistant. InputError names the first row that is not understood: nothing is left out or guessed.
     """
     if not file.is_file():
         raise InputError(f"{file} is no file; give a csv with columns prompt,reply or a jsonl")
@@ -151,20 +138,20 @@ def read_replies(file: Path) -> pd.DataFrame:
     if not rows:
         raise InputError(f"{file} holds no rows; give a csv with columns prompt,reply or a jsonl with messages")
     table = []
-    for number, (row, as_it_stood) in enumerate(rows, start=1):
+    for number, row in enumerate(rows, start=1):
         try:
             turns = _turns_of(row)
         except ValueError as error:
             raise InputError(f"{file}, row {number} {error}; correct it") from error
-        others = {name: value for name, value in as_it_stood.items() if name not in ("messages", "reply")}
+        others = {name: value for name, value in row.items() if name not in ("messages", "reply")}
         others = {"context_given" if name == "context" else name: value for name, value in others.items()}
         others.setdefault("prompt", turns[-2]["content"])
         table.append(others | {"context": json.dumps(turns[:-1]), "reply": turns[-1]["content"]})
     return pd.DataFrame(table, dtype=object)
 
 
-def _csv_rows(text: str) -> Iterator[tuple[dict, dict]]:
-    """Yield each row of a csv, twice, by the names in its first line. ValueError for rows of another length."""
+def _csv_rows(text: str) -> Iterator[dict]:
+    """Yield each row of a csv by the names in its first line. ValueError for rows of another length."""
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     lines = filter(None, csv.reader(io.StringIO(text, newline=""), strict=True))
     names = next(lines, [])
@@ -173,22 +160,20 @@ def _csv_rows(text: str) -> Iterator[tuple[dict, dict]]:
     for number, cells in enumerate(lines, start=1):
         if len(cells) != len(names):
             raise ValueError(f"row {number} has {len(cells)} fields and the first line {len(names)}; quote its commas")
-        row = dict(zip(names, cells, strict=True))
-        yield row, row
+        yield dict(zip(names, cells, strict=True))
 
 
-def _jsonl_rows(text: str) -> Iterator[tuple[object, dict]]:
-    """Yield each row of a jsonl, and the row with its numbers as they stood. ValueError if a field occurs twice."""
+def _jsonl_rows(text: str) -> Iterator[Any]:
+    """Yield each row of a jsonl, with its numbers as they stood. ValueError if a field occurs twice."""
+
+    def without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError(f"a field occurs twice among {', '.join(name for name, _ in pairs)}")
+        return dict(pairs)
+
     for line in text.split("\n"):  # not splitlines, which also cuts at characters that may stand in a JSON string
         if line.strip():
-            row = json.loads(line, object_pairs_hook=_without_duplicates)
-            yield row, json.loads(line, parse_int=Number, parse_float=Number) if isinstance(row, dict) else {}
-
-
-def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError(f"a field occurs twice among {', '.join(name for name, _ in pairs)}")
-    return dict(pairs)
+            yield json.loads(line, parse_int=Number, parse_float=Number, object_pairs_hook=without_duplicates)
 
 
 def _turns_of(row: object) -> Turns:
@@ -206,7 +191,7 @@ def _turns_of(row: object) -> Turns:
         if unread := [name for name, value in turn.items() if name not in ("role", "content") and value]:
             raise ValueError(f"has a turn with {unread[0]!r}, which a chat template may print; move it into content")
     turns = [{"role": turn.get("role"), "content": turn.get("content")} for turn in turns]
-    known = all(turn["role"] in ROLES and isinstance(turn["content"], str) for turn in turns)
+    known = all(turn["role"] in ROLES and type(turn["content"]) is str for turn in turns)
     if not known or [turn["role"] for turn in turns[-2:]] != ["user", "assistant"]:
         raise ValueError(NO_TEXTS)
     for name, turn in (("prompt", turns[-2]), ("reply", turns[-1])):

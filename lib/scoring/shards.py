@@ -8,15 +8,13 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from .. import InputError
 from ..io import replacing
 
 
 def split(suffixes: Sequence[tuple[int, ...]], most: int) -> list[list[np.ndarray]]:
     """Return shards of at most that many replies, each in pieces of one length: their indices.
 
-    suffixes: the ids that are scored for each reply. Replies that begin alike stand together, and flat trees come
-    first.
+    suffixes: the ids that are scored for each reply. Replies that begin alike stand together, flat trees first.
     """
     longest: dict[int, int] = {}
     for suffix in suffixes:
@@ -40,19 +38,10 @@ def write(file: Path, rewards: np.ndarray) -> None:
 
 
 def read(file: Path, count: int) -> np.ndarray | None:
-    """Return the rewards, (count,) float32, that an earlier run wrote; None if they are not there or not whole.
-
-    If the file is damaged, print a line. InputError if it cannot be read, for example if it is a folder.
-    """
-    try:
-        content = file.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
+    """Return the rewards, (count,) float32, that an earlier run wrote; None if they are not there or are damaged."""
+    if not file.is_file():
         return None
-    except OSError as error:
-        raise InputError(
-            f"{file} cannot be read ({error.strerror}), where a run keeps what it has scored; remove it and run the "
-            "same command again"
-        ) from error
+    content = file.read_bytes()
     kept, digest = content[: count * 4], content[count * 4 :]
     if len(kept) == count * 4 and _digest_of(file, kept) == digest:
         return np.frombuffer(kept, dtype=np.float32)
@@ -61,15 +50,12 @@ def read(file: Path, count: int) -> np.ndarray | None:
 
 
 def _digest_of(file: Path, content: bytes) -> bytes:
-    """Return the digest of a shard's content and of the names of its file and folder.
-
-    These names stand for settings, prompt and number, so a renamed file is not accepted.
-    """
+    """Return the digest of a shard's content and of its file's and folder's names, which stand for what was scored."""
     return hashlib.sha256(f"{file.parent.name}/{file.name}\0".encode() + content).digest()
 
 
 def remove(folder: Path, prompts: Iterable[str]) -> None:
-    """Remove the shards of these prompts and unfinished files of a killed run. Remove the folder once it is empty."""
+    """Remove the shards of these prompts, whole or not, and the folder once it is empty."""
     done = {_prompt_hash(prompt) for prompt in prompts}
     for file in list(folder.iterdir()) if folder.is_dir() else []:  # once, however many prompts
         if file.name.removeprefix(".").partition("-")[0] in done:

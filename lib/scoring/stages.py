@@ -297,12 +297,7 @@ class Block:
     @property
     def longest(self) -> int:
         """The number of tokens in the longest whole conversation."""
-        return len(self.inputs.prefix_ids) + max(len(self.inputs.suffixes[piece[0]]) for piece in self.pieces)
-
-    @property
-    def tokens(self) -> int:
-        """The number of tokens after the prefix in all replies."""
-        return sum(len(piece) * len(self.inputs.suffixes[piece[0]]) for piece in self.pieces)
+        return len(self.inputs.prefix_ids) + max(ids.shape[1] for ids in self.ids())
 
     def ids(self) -> list[Tensor]:
         """Return the ids after the prefix, (replies, length), of each piece."""
@@ -315,16 +310,15 @@ def reader_of(model: RewardModel) -> type[Scorer]:
 
 
 def score(
-    model: RewardModel, blocks: Iterable[Block], tokens_per_batch: int | None = None, bar: tqdm | None = None,
-    report: bool = False,
-) -> Iterator[tuple[Block, np.ndarray]]:  # fmt: skip
+    model: RewardModel, blocks: Iterable[Block], tokens_per_batch: int | None = None, bar: tqdm | None = None
+) -> Iterator[tuple[Block, np.ndarray]]:
     """Yield each block with its rewards, (replies,) float32, when it has passed the last stage.
 
-    Blocks of one prompt follow each other. `report` says whether to print how the conversations are read, if this is
-    unusual. InputError as for after_layers, for rewards that are not finite, and if a file of the model has changed.
+    Blocks of one prompt follow each other. With a bar, print how the conversations are read, if this is unusual.
+    InputError as for after_layers, for rewards that are not finite, and if a file of the model has changed.
     """
-    bar = bar if bar is not None else tqdm(disable=True)
-    for block, rewards in (_by_layers if model.layers else _at_once)(model, blocks, tokens_per_batch, bar, report):
+    ways, bar = _by_layers if model.layers else _at_once, bar if bar is not None else tqdm(disable=True)
+    for block, rewards in ways(model, blocks, tokens_per_batch, bar):
         if model.files:
             model.files.refuse_changed()
         _refuse_not_finite(model, block, rewards)
@@ -347,7 +341,7 @@ def _refuse_not_finite(model: RewardModel, block: Block, rewards: np.ndarray) ->
 
 
 def _at_once(
-    model: RewardModel, blocks: Iterable[Block], tokens_per_batch: int | None, bar: tqdm, report: bool
+    model: RewardModel, blocks: Iterable[Block], tokens_per_batch: int | None, bar: tqdm
 ) -> Iterator[tuple[Block, np.ndarray]]:
     """Yield the blocks with their rewards by the whole backbone."""
     scorer = None
@@ -355,35 +349,33 @@ def _at_once(
         if scorer is None or scorer.inputs is not block.inputs:
             is_first, size = scorer is None, scorer.tokens_per_batch if scorer else tokens_per_batch
             scorer = reader_of(model)(model, block.inputs, size)
-            if report and is_first:
+            if is_first and not bar.disable:
                 _report_reading(model, block.inputs, scorer.shares_prefix)
         yield block, scorer.of_pieces(block.ids())
         bar.update(len(block.shard))
 
 
 def _by_layers(
-    model: RewardModel, blocks: Iterable[Block], tokens_per_batch: int | None, bar: tqdm, report: bool
+    model: RewardModel, blocks: Iterable[Block], tokens_per_batch: int | None, bar: tqdm
 ) -> Iterator[tuple[Block, np.ndarray]]:
     """Yield the blocks with their rewards by layers, whose weights are read once for TOKENS_PER_PASS tokens."""
     layers, most = model.layers, TOKENS_PER_PASS.get(torch.device(model.device).type, 2**15)
     assert layers is not None
-    for together in _passes(blocks, most):
-        if report:
+    for number_of_pass, together in enumerate(_passes(blocks, most)):
+        if number_of_pass == 0 and not bar.disable:
             tqdm.write(
                 f"{model.nickname}: {layers.bytes / 1e9:.2g} GB of weights are read once for every {most:,} tokens of "
                 f"replies; two layers take {2 * layers.largest / 1e9:.2g} GB of memory"
             )
             _report_reading(model, together[0].inputs, can_share_prefix(model, together[0].longest))
-            report = False
         for number, block, scorer in after_layers(model, together, tokens_per_batch, bar):
             if number == layers.count - 1:
                 yield block, scorer.read_off(block)
 
 
 def _report_reading(model: RewardModel, inputs: Inputs, shares_prefix: bool) -> None:
-    if not shares_prefix:
-        tqdm.write(f"{model.nickname}: every conversation is read whole, which is exact but slower")
-    for line in model.readings(inputs.conversation):
+    whole = [] if shares_prefix else ["every conversation is read whole, which is exact but slower"]
+    for line in [*whole, *model.readings(inputs.conversation)]:
         tqdm.write(f"{model.nickname}: {line}")
 
 
@@ -391,7 +383,7 @@ def _passes(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
     """Yield the blocks in lists of at most that many tokens, and at least one block."""
     together: list[Block] = []
     for block in blocks:
-        if together and sum(each.tokens for each in (*together, block)) > most:
+        if together and sum(ids.numel() for each in (*together, block) for ids in each.ids()) > most:
             yield together
             together = []
         together.append(block)

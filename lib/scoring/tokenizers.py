@@ -1,7 +1,4 @@
-"""What the paper's models read for each token, as the true tokenizers of their bases cut it; no weights are needed.
-
-`python -m benchmarks.tokenizers` counted it and wrote data/tokenizers, which this module reads.
-"""
+"""What the paper's models read for each token, as counted by `python -m benchmarks.tokenizers` in data/tokenizers."""
 
 import pandas as pd
 

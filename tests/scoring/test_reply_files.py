@@ -61,13 +61,6 @@ def test_conversations_are_scored_as_the_template_renders_them_whole(folder, tmp
     assert ["Be kind" in text for text in table["input"]] == [False, True, True, True]
 
 
-def test_a_margin_is_the_distance_to_the_best_other_reply():
-    rewards = pd.Series([1.0, 4.0, 2.5])
-    assert (rewards - reply_files._best_other(rewards)).tolist() == [-3.0, 1.5, -1.5]
-    tied = pd.Series([2.0, 2.0])
-    assert (tied - reply_files._best_other(tied)).tolist() == [0.0, 0.0]
-
-
 def test_columns_of_prompt_and_reply_are_read_from_csv_and_jsonl_alike(folder, tmp_path):
     rows = pd.DataFrame({"prompt": [PROMPT, PROMPT, "Why?"], "reply": ["love", "", "war, or 1,5"], "reward": [1, 2, 3]})
     rows.to_csv(tmp_path / "mine.csv", index=False)

@@ -186,7 +186,6 @@ def test_blocks_go_through_the_weights_together_as_far_as_their_tokens_allow():
     conversation = conversations.Conversation("Why?", "single", "", "", (1,), (2,))
     inputs = conversations.Inputs(conversation, (1,), [(5, 2)] * 9, [], np.zeros(9))
     blocks = [stages.Block(inputs, pieces(size)) for size in (3, 4, 5)]
-    assert [block.tokens for block in blocks] == [6, 8, 10]  # two tokens each
     for most, expected in {24: [3], 23: [2, 1], 14: [2, 1], 13: [1, 1, 1], 1: [1, 1, 1]}.items():
         assert [len(together) for together in stages._passes(blocks, most)] == expected
 
