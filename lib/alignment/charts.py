@@ -3,17 +3,15 @@
 Nobody has checked the texts of items, so figures.label hides offensive ones unless blur=False.
 """
 
-import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.patches import FancyBboxPatch
 
 from .. import InputError
-from ..show.charts import Mark, intervals, name_in_column, row_of_panels
+from ..show.charts import name_in_column
 from ..show.figures import (
     DENSE_TITLE,
     GREY,
@@ -28,72 +26,11 @@ from ..show.figures import (
 )
 
 SHAPES = ("o", "s", "^", "D", "v", "P")
-ENDS = {"high": (POSITIVE, "o"), "low": (NEGATIVE, "s")}
 
 
 def _key(text: str, colour: str, shape: str = "", line: str = "-", **options) -> Line2D:
     """Return the entry of a legend for a line or a shape."""
     return Line2D([], [], color=colour, marker=shape, linestyle=line, label=text, **options)
-
-
-@styled
-def draw_halves(
-    tables: Mapping[str, pd.DataFrame], *, title: str, labels: tuple[str, str], names: tuple[str, str],
-    lines: Mapping[str, float] | None = None,
-) -> Chart:  # fmt: skip
-    """Draw numbers for what people rate high and for what they rate low, a panel per prompt.
-
-    `tables`: prompt -> rows with columns high and low, and maybe 95% intervals (high_ci_low, ...). The index labels the
-    x axis. `labels`: of both axes. `names`: what high and low mean. `lines`: the paper's values of high and low.
-    """
-    figure, panels = row_of_panels(
-        [f"prompt: {prompt}" for prompt in tables], height=4.6, title=title, width=4.2, margin=1, sharey=True
-    )
-    for axes, rows in zip(panels, tables.values(), strict=True):
-        x = np.arange(len(rows))
-        for end, (colour, shape) in ENDS.items():
-            axes.plot(x, rows[end], marker=shape, color=colour)
-            if f"{end}_ci_low" in rows:
-                axes.fill_between(x, rows[f"{end}_ci_low"], rows[f"{end}_ci_high"], color=colour, alpha=0.2, lw=0)
-            if lines:
-                axes.axhline(lines[end], color=colour, linestyle=":", linewidth=1.5)
-        axes.set_xticks(x[::2], rows.index[::2])
-        axes.set_xlabel(labels[0])
-    panels[0].set_ylabel(labels[1])
-    keys = [_key(name, colour, shape) for name, (colour, shape) in zip(names, ENDS.values(), strict=True)]
-    keys += [_key("the paper's two numbers", GREY, line=":")] if lines else []
-    figure.legend(handles=keys, loc="outside lower center", ncols=3, frameon=False)
-    return figure
-
-
-@styled
-def draw_kinds(
-    tables: Mapping[str, pd.DataFrame], alone: Mapping[str, pd.DataFrame], *, title: str, xlabel: str, null: float = 0.5
-) -> Chart:
-    """Draw how much each kind is undervalued: a row per kind, a panel per prompt, a dot per model.
-
-    `tables`: prompt -> rows of kinds.by_kind. The line is the interval for other models and items. `alone`: prompt ->
-    models x kinds. `null`: the value that means no effect.
-    """
-    kinds, hues = list(next(iter(tables.values()))["kind"]), model_colours(next(iter(alone.values())).index)
-    figure, panels = row_of_panels(
-        list(tables), height=2.2 + 0.62 * len(kinds), title=title, width=4.4, margin=1.5, sharex=True, sharey=True
-    )
-    for axes, (prompt, rows) in zip(panels, tables.items(), strict=True):
-        heights = rows["kind"].map(kinds.index)
-        intervals(axes, rows["above"], rows["ci_low"], rows["ci_high"], heights, Mark(shape="D"))
-        steps = np.linspace(-0.36, -0.14, len(alone[prompt]))  # above the line, so that few hide another
-        for step, (name, row) in zip(steps, alone[prompt].iterrows(), strict=True):
-            places = [(row[kind], height + step) for height, kind in enumerate(kinds) if kind in row.index]
-            axes.plot(*zip(*places, strict=True), "o", color=hues[name], markersize=5, linestyle="")
-        axes.axvline(null, color=GREY, linewidth=0.8, linestyle="--")
-        axes.set_xlabel(xlabel)
-    panels[0].set_yticks(range(len(kinds)), kinds)
-    panels[0].set_ylim(len(kinds) - 0.4, -0.6)
-    keys = [_key("mean, with its interval for other items and models", "black", "D")]
-    keys += [_key(model_label(name), colour, "o", "") for name, colour in hues.items()]
-    figure.legend(handles=keys, loc="outside lower center", ncols=5, frameon=False, fontsize=10)
-    return figure
 
 
 @styled
@@ -107,6 +44,7 @@ def draw_discrepancies(
     """
     if not 0 < 2 * n <= len(ranks):
         raise InputError(f"{len(ranks)} items have no {n} at either end; choose n up to {len(ranks) // 2}")
+    kinds = None if kinds is None else kinds.reindex(ranks.index).fillna("")
     strips = [] if kinds is None else [*sorted(set(kinds) - {""}), ""]
     heights = [9, 0.6 * len(strips)] if strips else [9]
     figure = new_chart(10, 9 + 0.45 * len(strips), title, DENSE_TITLE)
@@ -122,7 +60,7 @@ def draw_discrepancies(
     _name_items(axes, ordered.tail(n), POSITIVE, "right", blur)
     axes.invert_yaxis()  # rank 1 is on top
     if strips:
-        _draw_strips(panels[1], ranks, kinds.reindex(ranks.index).fillna(""), strips)
+        _draw_strips(panels[1], ranks["surprise"].groupby(kinds), strips)
     keys = [
         _key("models rank as people do", GREY, line="--"),
         _key("expected rank by models", "black"),
@@ -133,16 +71,16 @@ def draw_discrepancies(
     return figure
 
 
-def _draw_strips(axes: Axes, ranks: pd.DataFrame, kinds: pd.Series, strips: Sequence[str]) -> None:
+def _draw_strips(axes: Axes, surprises, strips: Sequence[str]) -> None:
     """Draw a strip per kind: a stroke per item at its surprise, and a diamond at the median."""
+    names = []
     for height, kind in enumerate(strips):
-        surprise = ranks.loc[kinds == kind, "surprise"]
-        strength = float(np.clip(20 / max(len(surprise), 1), 0.02, 0.7))
+        surprise = surprises.get_group(kind)
+        strength = float(np.clip(20 / len(surprise), 0.02, 0.7))
         axes.vlines(surprise, height - 0.32, height + 0.32, color="black", linewidth=1.2, alpha=strength)
         axes.plot(surprise.median(), height, "D", color="white", markeredgecolor="black", markersize=8, zorder=3)
+        names.append(f"{kind or 'no kind'} ({len(surprise):,})")
     axes.axvline(0, color=GREY, linewidth=0.8, linestyle="--")
-    counts = [int((kinds == kind).sum()) for kind in strips]
-    names = [f"{kind or 'no kind'} ({n:,})" for kind, n in zip(strips, counts, strict=True)]
     axes.set_yticks(range(len(strips)), names)
     axes.set_ylim(len(strips) - 0.4, -0.6)
     axes.set_xlabel("rank by models minus expected rank (right: undervalued; diamond: median)")
@@ -212,39 +150,3 @@ def _draw_slopes(axes: Axes, ranks: pd.DataFrame, items: Sequence[str], blur: bo
     axes.set_yticks(shown, [f"{rank:,}" for rank in shown], fontsize=11, color=GREY)
     for rank in shown:
         axes.axhline(rank, color="#dddddd", linewidth=0.8, zorder=0)
-
-
-# --- the task -----------------------------------------------------------------------------------------------------
-
-
-@styled
-def draw_task(
-    items: tuple[str, str], *, question: str, prompt: str, asked: str, title: str, blur: bool = True
-) -> Chart:
-    """Draw the task of people and the task of a model (Fig 5A).
-
-    `items`: two examples. `question`: the question to people. `asked`: how it is asked. `prompt`: the prompt of the
-    model.
-    """
-    figure = new_chart(12, 4.8, title, DENSE_TITLE)
-    axes = figure.subplots()
-    axes.set(xlim=(0, 12), ylim=(0, 5))
-    axes.set_axis_off()
-    first, second = (item_label(item, 22, blur) for item in items)
-    boxes = [(0.1, 3.7, 5.6, 1.1, f"People\n“{question}”"), (0.1, 2.2, 2.6, 0.9, first), (3.1, 2.2, 2.6, 0.9, second),
-             (6.2, 3.7, 5.6, 1.1, "A reward model\n" + textwrap.fill(f"“{prompt}”", 46)),
-             (6.2, 2.75, 3.1, 0.6, f"reply: {first}"), (6.2, 2.0, 3.1, 0.6, f"reply: {second}"),
-             (0.1, 0.3, 5.6, 0.8, "a rating per item → rank by people"),
-             (6.2, 0.3, 5.6, 0.8, "a reward per item → rank by this model")]  # fmt: skip
-    style = {"boxstyle": "round,pad=0.02,rounding_size=0.12", "facecolor": "#f2f2f2", "edgecolor": GREY}
-    for x, y, width, height, text in boxes:
-        axes.add_patch(FancyBboxPatch((x, y), width, height, **style))
-        axes.text(x + width / 2, y + height / 2, text, ha="center", va="center", wrap=True)
-    axes.text(2.9, 1.9, asked, ha="center", va="top", color=GREY)
-    arrows = [((2.9, 1.5), (2.9, 1.2)), ((9.0, 1.9), (9.0, 1.2))]
-    for height in (3.05, 2.3):
-        axes.text(10.3, height, "one reward", va="center")
-        arrows.append(((9.35, height), (10.2, height)))
-    for start, end in arrows:
-        axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": GREY, "linewidth": 1.5})
-    return figure

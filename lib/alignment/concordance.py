@@ -18,7 +18,6 @@ from ..stats.crossed import Crossed, Measured
 
 PEOPLE = "people"
 CELLS = 4_000_000  # signs in memory at a time: 16 MB
-ENDS = ["ci_low", "ci_high", "p"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,14 @@ def agreement(values: pd.DataFrame) -> Agreement:
     """
     if len(values) < 3:
         raise InputError("how far an item moves tau needs at least three items; give more")
-    products = _mean_products(values.to_numpy(dtype=float))
+    ranked = values.rank().to_numpy(dtype=np.float32)  # ranks are exact, and half the size
+    n, columns = ranked.shape
+    step, chunks = max(1, CELLS // (n * columns)), []
+    for start in range(0, n, step):
+        signs = np.sign(ranked[start : start + step].T[:, :, None] - ranked.T[:, None, :])  # (columns, rows, n)
+        signs = signs.transpose(1, 0, 2)
+        chunks.append(signs @ signs.transpose(0, 2, 1))  # whole numbers below 2^24, so float32 is exact
+    products = np.concatenate(chunks).astype(float) / (n - 1)  # mean product of signs over an item's pairs
     mean = products.mean(axis=0)  # (columns, columns); on the diagonal the share of pairs that are not tied
     untied, spread = np.diag(mean), np.sqrt(np.outer(np.diag(mean), np.diag(mean)))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -55,20 +61,7 @@ def agreement(values: pd.DataFrame) -> Agreement:
         ties = np.diagonal(products, axis1=1, axis2=2) / untied - 1  # (items, columns), relative
         moved = (products - mean) / spread - taus * (ties[:, :, None] + ties[:, None, :]) / 2
     names = list(values)
-    return Agreement(pd.DataFrame(taus, names, names), 2 * moved / (len(values) - 2), values.index)
-
-
-def _mean_products(values: np.ndarray) -> np.ndarray:
-    """Return the mean product of signs of each item and two columns over pairs with all other items, (n, k, k)."""
-    n, columns = values.shape
-    ranked = pd.DataFrame(values).rank().to_numpy(dtype=np.float32)  # ranks are exact, and half the size
-    step = max(1, CELLS // (n * columns))
-    chunks = []
-    for start in range(0, n, step):
-        signs = np.sign(ranked[start : start + step].T[:, :, None] - ranked.T[:, None, :])  # (k, rows, n)
-        signs = signs.transpose(1, 0, 2)
-        chunks.append(signs @ signs.transpose(0, 2, 1))  # whole numbers below 2^24, so float32 is exact
-    return np.concatenate(chunks).astype(float) / (n - 1)
+    return Agreement(pd.DataFrame(taus, names, names), 2 * moved / (n - 2), values.index)
 
 
 def column(prompt: str, model: str) -> str:
@@ -87,39 +80,9 @@ def together(people: pd.Series, rewards: Mapping[str, pd.DataFrame]) -> pd.DataF
     return pd.concat([people.rename(PEOPLE), *named], axis=1)
 
 
-# --- means over models --------------------------------------------------------------------------------------------
-
-
 def with_people(people: pd.Series, rewards: pd.DataFrame) -> Measured:
     """Return each model's tau with people, and how much each item moves it."""
     return agreement(rewards.loc[people.index].assign(**{PEOPLE: people})).with_others(PEOPLE, list(rewards))
-
-
-def summaries(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> pd.DataFrame:
-    """Return mean, sd (over models, ddof 1), min and max of the models' taus with people: a row per prompt.
-
-    `agreed`: of `together`. The mean has the intervals and the p of stats.crossed.Crossed.
-    """
-    rows = {}
-    for prompt in prompts:
-        taus = agreed.with_others(PEOPLE, [column(prompt, name) for name in models])
-        rows[prompt] = taus.values.agg(["mean", "std", "min", "max"]).rename({"std": "sd"}).to_dict()
-        rows[prompt] |= {end: getattr(taus.mean, end) for end in ENDS}
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def by_model(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> pd.DataFrame:
-    """Return each model's tau with people and its 95% interval over items: `model, tau, ci_low, ci_high, prompt`.
-
-    `agreed`: of `together`. The last row of each prompt, `mean`, is over models; there items and models are samples.
-    """
-    tables = []
-    for prompt in prompts:
-        taus = agreed.with_others(PEOPLE, [column(prompt, name) for name in models])
-        every = pd.concat([taus.by_model(), pd.DataFrame([vars(taus.mean)])])[["estimate", "ci_low", "ci_high"]]
-        every.insert(0, "model", [*models, "mean"])
-        tables.append(every.rename(columns={"estimate": "tau"}).assign(prompt=prompt))
-    return pd.concat(tables, ignore_index=True)
 
 
 def between_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> pd.DataFrame:
@@ -133,7 +96,7 @@ def between_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[s
         columns = [column(prompt, name) for name in models]
         matrix = agreed.taus.loc[columns, columns].to_numpy()
         above = matrix[np.triu_indices(len(matrix), 1)]
-        rows[prompt] = {"pairs": above.mean() if len(above) else np.nan, "whole": matrix.mean(),
+        rows[prompt] = {"pairs": above.mean(), "whole": matrix.mean(),
                         "ci_low": np.nan, "ci_high": np.nan, "p": np.nan}  # fmt: skip
         if len(models) > 2:
             mean = pseudo_values(agreed, columns).mean
@@ -158,20 +121,6 @@ def pseudo_values(agreed: Agreement, columns: Sequence[str]) -> Measured:
         pd.Series(mean + factor * (own - mean), list(columns)),
         pd.DataFrame(mean_moved + factor * (own_moved - mean_moved), agreed.items, list(columns)),
     )
-
-
-def across_prompts(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> pd.DataFrame:
-    """Return Kendall's tau-b of each model with itself under another prompt (Fig A6): models x pairs as `GE, HP`.
-
-    `agreed`: of `together`. Raise InputError for fewer than two prompts.
-    """
-    if len(prompts) < 2:
-        raise InputError("agreement across prompts needs two prompts; score another one")
-    columns = {
-        f"{a}, {b}": [agreed.taus.loc[column(a, name), column(b, name)] for name in models]
-        for a, b in itertools.combinations(prompts, 2)
-    }
-    return pd.DataFrame(columns, index=list(models))
 
 
 def beyond_models(agreed: Agreement, models: Sequence[str], prompts: Sequence[str]) -> Crossed:

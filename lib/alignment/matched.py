@@ -109,11 +109,3 @@ class _Half:
         n = len(self.items)
         moved = 2 * np.einsum("ism,s->im", beyond, per_pair) * (n - 1) / (n - 2)  # as if the item were left out
         return pd.DataFrame(moved, self.items, self.models)
-
-
-def by_distance(strata: pd.DataFrame) -> pd.DataFrame:
-    """Return the weighted mean shares of both halves by distance: columns high (upper half), low, weight."""
-    shares = strata[["upper_share", "lower_share"]].mul(strata["weight"], axis=0).set_axis(["high", "low"], axis=1)
-    sums = shares.assign(weight=strata["weight"]).groupby(strata["distance up to"]).sum()
-    table = sums[["high", "low"]].div(sums["weight"], axis=0).assign(weight=sums["weight"])
-    return table.rename(index=lambda up_to: "more" if np.isinf(up_to) else f"{up_to:.3g}")
