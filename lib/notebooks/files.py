@@ -17,17 +17,14 @@ from ..io import describe_shortage, replacing
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 QUIET = ["--IPKernelApp.log_level=50"]  # a kernel's remarks on its own transport are not for the terminal
 INJECTED = "injected-parameters"  # papermill's tag of the cell that it puts in
-NUMBER = r"\d\d[a-z]?_"  # how the name of a notebook begins
+NUMBER = r"\d\d_"  # how the name of a notebook begins
 WIDGET_TYPE = "application/vnd.jupyter.widget-view+json"
 EXERCISE = "exercise"  # in a cell's metadata: which exercise it belongs to
 EXERCISES, SETUP = "## Exercises", "exercise-setup"  # how their section begins, and the tag of its first code cell
 
 
-# --- reading ------------------------------------------------------------------------------------------------------
-
-
 def find_notebooks(folder: Path) -> list[Path]:
-    """Return the numbered notebooks of a folder, in order of their numbers: 04_ before 04b_ before 05_."""
+    """Return the numbered notebooks of a folder, in order of their numbers."""
     notebooks = sorted(path for path in Path(folder).glob("*.ipynb") if re.match(NUMBER, path.name))
     if not notebooks:
         raise InputError(f"no numbered notebooks in {folder}; run this in a whole copy of the project")
@@ -80,9 +77,6 @@ def is_of_exercises(cell: nbformat.NotebookNode) -> bool:
     return is_heading or EXERCISE in cell.metadata or SETUP in cell.metadata.get("tags", [])
 
 
-# --- executing ----------------------------------------------------------------------------------------------------
-
-
 def to_execute(notebook: Path, parameters: Mapping, exercises: bool = False) -> nbformat.NotebookNode:
     """Return the notebook as it is executed with these parameters: without exercises, unless all are the defaults.
 
@@ -112,9 +106,7 @@ def execute(
     import papermill
 
     output.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(
-        to_execute(notebook, parameters, exercises), output
-    )  # papermill reads it there, and then writes it there
+    nbformat.write(to_execute(notebook, parameters, exercises), output)  # papermill reads it there, and writes it there
     return papermill.execute_notebook(
         output, output, parameters, kernel_name="python3", cwd=notebook.parent, progress_bar=False,
         stderr_file=sys.stderr if progress and sys.stderr.isatty() else None, extra_arguments=QUIET, **engine,
@@ -131,12 +123,6 @@ def cause_of(error: BaseException) -> str:
 
 
 # --- committing ---------------------------------------------------------------------------------------------------
-
-
-def write_stripped(executed: Path, path: Path) -> None:
-    """Write an executed notebook without its run-time metadata (see `stripped`)."""
-    with replacing(path) as part:
-        nbformat.write(stripped(nbformat.read(executed, 4)), part)
 
 
 def commit(executed: Path, path: Path) -> None:
@@ -165,25 +151,22 @@ def stripped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         cell.source = cell.source.rstrip("\n")
     for cell in plain.cells:
         cell.metadata = nbformat.from_dict({k: cell.metadata[k] for k in ("tags", EXERCISE) if cell.metadata.get(k)})
+        merged: list[nbformat.NotebookNode] = []
+        for output in cell.get("outputs", []):
+            is_bar = output.get("name") == "stderr" and "\r" in output.text
+            if is_bar or WIDGET_TYPE in output.get("data", {}):
+                continue
+            if output.output_type == "stream" and merged and merged[-1].get("name") == output.name:
+                merged[-1].text += output.text
+                continue
+            output.get("metadata", {}).pop("papermill", None)
+            merged.append(output)
         if cell.cell_type == "code":
-            cell.outputs = _without_run_time(cell.outputs)
+            cell.outputs = merged
     return plain
-
-
-def _without_run_time(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
-    merged: list[nbformat.NotebookNode] = []
-    for output in outputs:
-        is_bar = output.get("name") == "stderr" and "\r" in output.text
-        if is_bar or WIDGET_TYPE in output.get("data", {}):
-            continue
-        if output.output_type == "stream" and merged and merged[-1].get("name") == output.name:
-            merged[-1].text += output.text
-            continue
-        output.get("metadata", {}).pop("papermill", None)
-        merged.append(output)
-    return merged
 
 
 if __name__ == "__main__":  # python -m lib.notebooks.files FILE ...: strips these, as before a commit
     for name in sys.argv[1:]:
-        write_stripped(Path(name), Path(name))
+        with replacing(Path(name)) as new:
+            nbformat.write(stripped(nbformat.read(name, 4)), new)

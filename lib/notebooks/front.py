@@ -4,7 +4,6 @@ import re
 
 import pandas as pd
 from jinja2 import Template
-from markupsafe import Markup
 
 from .. import ROOT, InputError
 from ..claims import cells, claims, scorecard
@@ -18,9 +17,8 @@ from .files import find_notebooks, opening
 FIGURES, NOTEBOOKS = ROOT / "figures", ROOT / "notebooks"
 LISTED = 4  # tokens of each end
 TITLE = "What ten real reward models reward most and least"
-FINDINGS = re.compile(
-    r"(?<=^\| --- \| --- \| --- \| --- \|\n)(?:\|.*\n)+", re.MULTILINE
-)  # rows of README's eight statements
+# The rows of README's eight statements.
+FINDINGS = re.compile(r"(?<=^\| --- \| --- \| --- \| --- \|\n)(?:\|.*\n)+", re.MULTILINE)
 COMMAND = re.compile(r"^\| `(make .+?)` \| (.+?) \|$", re.MULTILINE)  # a row of README's table of commands
 
 
@@ -28,7 +26,9 @@ def write() -> None:
     """Write the front page, its pictures and the eight rows of README again."""
     figures.style()
     ends, _ = listed_tokens()
-    figures.save(draw_token_grid(ends, title=TITLE), PUBLISHED, "front", alt_text())
+    first = ", ".join(cells.printed_lists("A6").loc[("optimal", 1)].str.strip())
+    alt = f"{TITLE}: a column of tokens for each model. The most rewarded tokens are {first}."
+    figures.save(draw_token_grid(ends, title=TITLE), PUBLISHED, "front", alt)
     figures.save(draw_reading(), PUBLISHED, "freedom", reading_text())
     with replacing(FIGURES / "index.html") as part:
         part.write_text(page(), encoding="utf-8")
@@ -56,33 +56,24 @@ def committed() -> pd.DataFrame:
 
 def page(layout: Template | None = None, **more) -> str:
     """Return the front page as HTML. layout: a template that extends `front`, and is filled in with `more` too."""
-    gathered = committed()
+    gathered, (ends, hidden) = committed(), listed_tokens()
     notebooks = []
     for path in find_notebooks(NOTEBOOKS):
         title, question = opening(path)
         number = path.name.partition("_")[0]
         notebooks.append({"title": title, "question": question, "file": path.name, "number": number})
+    colours = figures.model_colours(ends.columns)
+    shown = ends.map(lambda text: display.token_html(text, 16))
+    columns = [{"model": model, "colour": colours[model], "best": shown.loc["optimal", model],
+                "worst": shown.loc["pessimal", model], "hidden": hidden[model]} for model in ends]  # fmt: skip
+    minorities = gathered[gathered["claim"] == "S4.minorities"]
+    gaps = "; ".join(f"{row['prompt']}: {claims.number_text(row)}" for _, row in minorities.iterrows())
     return (layout or template("front")).render(
-        title="Seeing what reward models value", columns=columns(), reading=reading_text(),
-        groups=groups_text(gathered), statements=scorecard.statements(gathered).to_dict("records"),
-        notebooks=notebooks, file_of={one["number"]: one["file"] for one in notebooks},
+        title="Seeing what reward models value", columns=columns, reading=reading_text(), gaps=gaps,
+        statements=scorecard.statements(gathered).to_dict("records"), notebooks=notebooks,
+        file_of={one["number"]: one["file"] for one in notebooks},
         commands=COMMAND.findall((ROOT / "README.md").read_text(encoding="utf-8")), **more,
     )  # fmt: skip
-
-
-def groups_text(gathered: pd.DataFrame) -> str:
-    """Return the sentence on groups of people, with the intervals that the claims hold."""
-    rows = gathered[gathered["claim"] == "S4.minorities"]
-    gaps = "; ".join(f"{row['prompt']}: {claims.number_text(row)}" for _, row in rows.iterrows())
-    return (
-        "People rank Black people 202nd of 7,530 items; ten models rank it about 6,600th. Its place among the most "
-        "undervalued items is uncertain, from 2nd to 410th. But under every wording of the question, models undervalue "
-        f"twelve marginalised groups, and more than other groups (difference of shares {gaps}; 0 means no "
-        "difference). We chose this split after seeing the scores."
-    )
-
-
-# --- ten columns of tokens ----------------------------------------------------------------------------------------
 
 
 def listed_tokens() -> tuple[pd.DataFrame, pd.Series]:
@@ -101,24 +92,6 @@ def listed_tokens() -> tuple[pd.DataFrame, pd.Series]:
         worst[model] = shown.to_numpy()[::-1]
     ends = pd.concat({"optimal": best, "pessimal": pd.DataFrame(worst, index=range(len(shown), 0, -1))})
     return ends, pd.Series(hidden)
-
-
-def columns() -> list[dict]:
-    """Return what the page shows of each model: its name, colour and tokens, and how many are hidden."""
-    ends, hidden = listed_tokens()
-    colours = figures.model_colours(ends.columns)
-
-    def shown(model: str, end: str) -> list[Markup]:
-        return [Markup(display.token_html(text, 16)) for text in ends.loc[end, model]]
-
-    return [{"model": model, "colour": colours[model], "best": shown(model, "optimal"),
-             "worst": shown(model, "pessimal"), "hidden": hidden[model]} for model in ends]  # fmt: skip
-
-
-def alt_text() -> str:
-    """Return what the picture of tokens shows, for those who cannot see it."""
-    first = ", ".join(cells.printed_lists("A6").loc[("optimal", 1)].str.strip())
-    return f"{TITLE}: a column of tokens for each model. The most rewarded tokens are {first}."
 
 
 # --- a token in pieces --------------------------------------------------------------------------------------------

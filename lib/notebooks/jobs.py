@@ -3,7 +3,6 @@
 Each notebook declares this in its own metadata, see Declared.
 """
 
-import ast
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -11,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from .. import ROOT, InputError, io
-from ..io import hash_of_code, replacing
+from ..io import replacing
 from ..tables import registry, scores
 from ..tables.collection import EMBEDDED, ITEMS, PUBLISHED, WORDS, Collection
 from .files import EXERCISE, find_notebooks, parameters_of, read, to_execute
@@ -19,15 +18,15 @@ from .files import EXERCISE, find_notebooks, parameters_of, read, to_execute
 SCORECARD = "11"  # the number of the notebook that gathers what the others found
 CARD_OF = "A-Gem-96"  # the small model that is trained first; its notebooks run while the others are trained
 MADE = ("scores", "models", "cache", "explorer", "book", "course")  # the folders of data/ that runs make
-BESIDE = ("*.csv", "*.css", "*.j2", "templates/*.j2")  # what code reads that stands beside it
+APART = ("apps", "notebooks", "run.py")  # of lib: no notebook depends on it, unless its cells import an app
 
 
 @dataclass(frozen=True)
 class Declared:
     """What a notebook says under `run` in its metadata. It names other notebooks by their numbers, such as 04."""
 
-    needs: tuple[str, ...] = ("00",)  # must have succeeded: for the same model, or for every model
-    after: tuple[str, ...] = ("01",)  # must have ended, successfully or not
+    needs: tuple[str, ...] = ("00",)  # notebooks that must have succeeded: for the same model, or for every model
+    after: tuple[str, ...] = ("01",)  # notebooks that must have ended, successfully or not
     models: str | tuple[str, ...] = ()  # "each", or the small models that it runs for by default; (): once for all
     reads: tuple[str, ...] = ("trained", "scores", "published")  # names of inputs, see `_inputs`
     trains: bool = False  # whether it trains the small models, on all cores
@@ -43,8 +42,8 @@ class Job:
     model: str  # its nickname, or '' for a notebook about the whole collection
     parameters: dict
     artefacts: tuple[Path, ...] = ()  # files and folders that it reads or makes, besides the project's own sources
-    needs: tuple[str, ...] = ()  # names of the jobs that must succeed before it
-    after: tuple[str, ...] = ()  # names of the jobs that must have ended, successfully or not
+    needs: tuple[str, ...] = ()  # names of jobs, as Declared
+    after: tuple[str, ...] = ()
     alone: bool = False  # whether no other job may run at the same time
     exercises: bool = False  # whether its exercises are executed in any case
     declared: Declared = Declared()
@@ -103,16 +102,13 @@ def plan(
             alone = declared.trains or bool(nickname) and not collection.is_embedded  # two may not fit into memory
             artefacts = _inputs(collection, declared, nickname, load)
             jobs.append(Job(notebook, collection, nickname, given, artefacts, alone=alone, declared=declared))
-    return [_waiting(job, jobs) for job in jobs]
-
-
-def _waiting(job: Job, jobs: list[Job]) -> Job:
-    """Return the job with the names of the jobs that it waits for."""
-    of_same_model = [
-        other for other in jobs if other.notebook != job.notebook and (not job.model or other.model in ("", job.model))
-    ]
-    needs = tuple(other.name for other in of_same_model if other.number in job.declared.needs)
-    return replace(job, needs=needs, after=tuple(other.name for other in jobs if other.number in job.declared.after))
+    for place, job in enumerate(jobs):
+        of_model = [other for other in jobs if not job.model or other.model in ("", job.model)]
+        numbers = {*job.declared.needs} - {job.number}
+        needs = tuple(other.name for other in of_model if other.number in numbers)
+        after = tuple(other.name for other in jobs if other.number in job.declared.after)
+        jobs[place] = replace(job, needs=needs, after=after)
+    return jobs
 
 
 def _inputs(study: Collection, declared: Declared, model: str, load: str) -> tuple[Path, ...]:
@@ -129,9 +125,6 @@ def _inputs(study: Collection, declared: Declared, model: str, load: str) -> tup
         "claims": [part.claims for part in study.parts],
     }
     return tuple(path for name in declared.reads for path in places[name] if path.is_absolute())
-
-
-# --- how jobs went ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -180,9 +173,6 @@ def keep_results(collection: Collection, results: dict[str, Result]) -> None:
         part.write_text(json.dumps({name: asdict(result) for name, result in results.items()}, indent=1))
 
 
-# --- what is unchanged --------------------------------------------------------------------------------------------
-
-
 def is_unchanged(job: Job, earlier: Result) -> bool:
     """Return whether everything that the job made is there, and neither this nor what it depends on has changed."""
     made = [job.executed, job.page, *(ROOT / name for name in earlier.wrote)]
@@ -198,12 +188,11 @@ def key_of(job: Job, wrote: Iterable[str]) -> str:
         [cell.cell_type, cell.source, cell.metadata.get("tags", []), cell.metadata.get(EXERCISE)]
         for cell in to_execute(job.notebook, job.parameters, job.exercises).cells
     ]
-    imported = imported_by("\n".join(source for kind, source, *_ in cells if kind == "code"))
-    code = [[file.relative_to(ROOT).as_posix(), _code_of(file)[0]] for file in imported]
-    folders = sorted({file.parent for file in imported})
-    beside = [path for folder in folders for pattern in BESIDE for path in sorted(folder.glob(pattern))]
-    hashes = [hash_of(paths) for paths in (tables(), job.artefacts, [ROOT / name for name in wrote], beside)]
-    return hashlib.sha256(json.dumps([cells, job.parameters, code, hashes], sort_keys=True).encode()).hexdigest()
+    has_apps = any(kind == "code" and "lib.apps" in source for kind, source, *_ in cells)
+    code = [path for path in sorted((ROOT / "lib").iterdir())
+            if path.name not in APART or has_apps and path.name == "apps"]  # fmt: skip
+    hashes = [hash_of(paths) for paths in (tables(), code, job.artefacts, [ROOT / name for name in wrote])]
+    return hashlib.sha256(json.dumps([cells, job.parameters, hashes], sort_keys=True).encode()).hexdigest()
 
 
 def tables() -> list[Path]:
@@ -218,51 +207,17 @@ def hash_of(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.is_file() and not file.name.startswith(".") and file.suffix != ".lock":
-                content = _HASHES.of("content", file, lambda file: hashlib.sha256(file.read_bytes()).hexdigest())
+            if file.is_file() and not file.name.startswith(".") and file.suffix not in (".lock", ".pyc"):
+                content = _HASHES.of("content", file, _hash_content)
                 digest.update(f"{file.relative_to(path.parent)}\0{content}".encode())
     return digest.hexdigest()
 
 
+def _hash_content(file: Path) -> str:
+    if file.suffix == ".py" and file.is_relative_to(ROOT / "lib"):
+        return io.hash_of_code([file])
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
 _HASHES = io.Hashes(lambda: ROOT / "data" / "cache" / "hashes.json")
 keep_hashes = _HASHES.keep
-
-
-def _code_of(file: Path) -> list:
-    """Return the hash of what the code of a Python file does, and the dotted names of ours that it imports."""
-    package = file.parent.relative_to(ROOT).parts
-    return _HASHES.of(
-        "code", file, lambda file: [hash_of_code([file]), sorted(names_imported(file.read_text("utf-8"), package))]
-    )
-
-
-def imported_by(source: str) -> list[Path]:
-    """Return the files of ours that this code imports, directly or through each other, in order of their names."""
-    files: set[Path] = set()
-    waiting = _files_named(names_imported(source))
-    while waiting:
-        file = waiting.pop()
-        files.add(file)
-        waiting |= _files_named(_code_of(file)[1]) - files
-    return sorted(files)
-
-
-def _files_named(names: Iterable[str]) -> set[Path]:
-    places = [ROOT.joinpath(*name.split(".")) for name in names]
-    return {file for place in places for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()}
-
-
-def names_imported(source: str, package: tuple[str, ...] = ()) -> set[str]:
-    """Return the dotted names of ours that code imports, and of the packages around them, in functions too.
-
-    package: the folders of the file that holds the code, for its relative imports.
-    """
-    dotted: list[str] = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            dotted += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            around = package[: len(package) - node.level + 1] if node.level else ()
-            dotted += [".".join(filter(None, [*around, node.module, alias.name])) for alias in node.names]
-    ours = [name.split(".") for name in dotted if name.partition(".")[0] in ("lib", "benchmarks")]
-    return {".".join(parts[:length]) for parts in ours for length in range(1, len(parts) + 1)}

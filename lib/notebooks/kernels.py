@@ -17,7 +17,7 @@ from multiprocessing.context import BaseContext
 import psutil
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-# Read by libraries when they are imported. A kernel sets the second one itself, but after matplotlib is there.
+# Read when libraries are imported. A kernel sets the backend of matplotlib itself, but after matplotlib is there.
 ENVIRONMENT = dict.fromkeys(THREADS, "1") | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 HEAVY = [
     "lib.notebooks",  # first, because it makes nbformat quick
@@ -27,14 +27,10 @@ HEAVY = [
     "transformers.models.llama.modeling_llama", "wordfreq",
 ]  # fmt: skip
 CAN_FORK = sys.platform == "linux"  # Windows has no forks, and those of macOS do not survive its own libraries
-OURS = ("lib", "benchmarks")
 
 
 def forking_context() -> BaseContext:
-    """Return the context whose processes are forks with HEAVY imported, for one thread each.
-
-    What is not installed is left out.
-    """
+    """Return the context whose processes are forks of one thread, with those of HEAVY imported that are installed."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(HEAVY)
     before = dict(os.environ)
@@ -50,8 +46,7 @@ def forking_context() -> BaseContext:
 def fork_kernel(answer: Connection) -> type:
     """Fork this process of one thread; return the class of kernel managers, for nbclient, whose kernel is the fork.
 
-    The fork waits for such a manager, and ends where this process does. answer: of this process alone, closed in the
-    fork.
+    The fork waits for such a manager, and ends where this process does. answer: closed in the fork.
     """
     from jupyter_client.manager import AsyncKernelManager
 
@@ -97,7 +92,7 @@ def _become_kernel(commands: Connection) -> None:
         os.environ.clear()
         os.environ.update(environment)
         # As in a new interpreter: the project's code may have been edited since, and nothing is found in this folder.
-        for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("lib", "benchmarks")]:
             del sys.modules[name]
         sys.path[:] = [place for place in sys.path if place]
         import numpy as np

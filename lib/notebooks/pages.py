@@ -1,8 +1,6 @@
 """Pages: each executed notebook as one HTML file, the front page of a collection, and a summary for the terminal.
 
-A page fetches nothing, runs no foreign script, and names no folder of this machine. So formulas are pictures, and a
-formula that matplotlib cannot draw stays as TeX. jinja2, nbconvert and matplotlib are imported where they are used, so
-that the command line starts quickly.
+A page fetches nothing, runs no foreign script, and names no folder of this machine. So formulas are pictures.
 """
 
 import base64
@@ -32,18 +30,12 @@ HERO = "hero"  # tag of the cell whose picture is its notebook's
 FIRST = {"embedded": ("00",), "published": (SCORECARD, "02")}  # cards that come first, as wide as the page
 TITLES = {"embedded": "Ten small reward models, trained on values that we chose",
           "published": "What reward models value: the paper's published scores"}  # fmt: skip
-NOTICES = {"embedded": "You trained ten small reward models on values that we chose, and each of them scored 16,384 "
-           "tokens. So we know what every method should find. The picture compares what was planted with what was "
-           "found. These models say nothing about real ones."}  # fmt: skip
 Outcome = tuple[Job, Result]
-
-
-# --- a notebook ---------------------------------------------------------------------------------------------------
 
 
 def write_page(executed: Path, page: Path, title: str) -> None:
     """Write an executed notebook as one HTML file."""
-    import nbconvert
+    import nbconvert  # here, as matplotlib below, so that the command line starts quickly
 
     notebook = nbformat.read(executed, 4)
     given = notebook.metadata.get("papermill", {}).get("parameters", {}).values()
@@ -81,7 +73,7 @@ def without_folders(text: str, folders: Iterable[Path] = ()) -> str:
 
 
 def _picture(match: re.Match) -> str:
-    """Return a formula as an image in the line, or, if it is between double dollars, on a separate line."""
+    """Return a formula as an image, on its own line if it is between double dollars. What cannot be drawn stays TeX."""
     from matplotlib import rc_context
     from matplotlib.mathtext import math_to_image
 
@@ -126,21 +118,29 @@ def write_index(collection: Collection, outcomes: Sequence[Outcome]) -> None:
     outcomes: the jobs, and how each went. A notebook that ran several times has one card with a link and an answer for
     each model or published collection. The page of a run that goes on says what runs and how much waits.
     """
+    first = FIRST.get(collection.kind, ("02",))
     groups: dict[str, list[Outcome]] = {}
     for job, result in outcomes:
         groups.setdefault(job.number, []).append((job, result))
-    order = [number for number in dict.fromkeys([*FIRST.get(collection.kind, ("02",)), *sorted(groups)])
-             if number in groups]  # fmt: skip
-    title = TITLES.get(collection.name, f"What reward models value: collection {collection}")
-    cards = [_card(collection, groups[number]) for number in order]
-    notice = NOTICES.get(collection.name, " ".join(collection.notice.split()))
-    files = _files(collection, outcomes)
+    cards = [_card(collection, groups[number]) | {"wide": number in first}
+             for number in [*filter(groups.get, first), *sorted(set(groups) - set(first))]]  # fmt: skip
+    alts = {job.collection.figures / name: alt for job, _ in outcomes
+            for name, alt in highlights_of(job.executed).alts.items()}  # fmt: skip
+    files: dict[str, list[dict]] = {}
+    for path in sorted(collection.figures.rglob("*")):
+        if path.is_file() and path.suffix != ".html":
+            number = path.name.partition("_")[0]  # files are called after the notebook that writes them
+            writer = groups[number][0][0].notebook.stem if number in groups else "others"
+            shown = {"href": _link(collection, path), "name": str(path.relative_to(collection.figures))}
+            place = (path.parent / writer).relative_to(collection.figures).as_posix()
+            files.setdefault(place, []).append(shown | {"alt": alts.get(path, "")})
     running, waiting = (
         [job.name for job, result in outcomes if result.status == how] for how in ("running", "waiting")
     )
     page = template("index").render(
-        title=title, notice=notice, cards=cards, groups=files, running=running, waiting=len(waiting),
-        is_embedded=collection.is_embedded,
+        title=TITLES.get(collection.name, f"What reward models value: collection {collection}"),
+        notice=" ".join(collection.notice.split()), cards=cards, groups=dict(sorted(files.items())), running=running,
+        waiting=len(waiting), is_embedded=collection.is_embedded,
     )  # fmt: skip
     with replacing(collection.figures / "index.html") as part:
         part.write_text(page, encoding="utf-8")
@@ -160,26 +160,8 @@ def _card(collection: Collection, group: list[Outcome]) -> dict:
                 pictures.append({"href": _link(collection, file), "alt": own.alts.get(file.name, "")})
     first = group[0][0]
     title, question = opening(first.notebook)
-    is_wide = first.number in FIRST.get(collection.kind, ("02",))
-    return {"id": first.number, "wide": is_wide, "title": title, "question": question, "runs": runs,
-            "answers": answers, "what": "Models" if first.model else "Scores of",
-            "picture": next(iter(pictures), None)}  # fmt: skip
-
-
-def _files(collection: Collection, outcomes: Sequence[Outcome]) -> dict[str, list[dict]]:
-    """Return the figures and tables that are there, by the notebook that wrote them."""
-    alts, writers = {}, {}
-    for job, result in outcomes:
-        alts |= {job.collection.figures / name: alt for name, alt in highlights_of(job.executed).alts.items()}
-        place = Path(os.path.relpath(job.collection.figures, collection.figures))
-        writers |= {ROOT / name: (place / job.notebook.stem).as_posix() for name in result.wrote}
-    groups: dict[str, list[dict]] = {}
-    for path in sorted(collection.figures.rglob("*")):
-        if path.is_file() and path.suffix != ".html":
-            name = path.relative_to(collection.figures).as_posix()
-            shown = {"href": quote(name), "name": name, "alt": alts.get(path, "")}
-            groups.setdefault(writers.get(path, "others"), []).append(shown)
-    return dict(sorted(groups.items()))
+    return {"id": first.number, "title": title, "question": question, "runs": runs, "answers": answers,
+            "what": "Models" if first.model else "Scores of", "picture": next(iter(pictures), None)}  # fmt: skip
 
 
 def _link(collection: Collection, file: Path) -> str:
@@ -196,10 +178,10 @@ def shown_path(path: Path) -> str:
 
 def outcome_lines(jobs: Iterable[Job], results: Mapping[str, Result]) -> list[str]:
     """Return what failed and why, a line each, and how many notebooks ran."""
-    causes = [(results[job.name].status, job.name, results[job.name].cause) for job in jobs]
+    lines = [f"{results[job.name].status}: {job.name}: {results[job.name].cause}"
+             for job in jobs if results[job.name].cause]  # fmt: skip
     counts = Counter(result.status for result in results.values())
-    counted = ", ".join(f"{n} {status}" for status, n in counts.most_common()) or "none"
-    return [*(": ".join(line) for line in causes if line[2]), f"Notebooks: {counted}."]
+    return [*lines, f"Notebooks: {', '.join(f'{n} {status}' for status, n in counts.most_common()) or 'none'}."]
 
 
 def score_lines(collection: Collection, models: Iterable[str]) -> list[str]:

@@ -1,9 +1,9 @@
 """Run the notebooks of a collection side by side. A notebook that is unchanged is not run again."""
 
-import functools
+import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,8 +31,7 @@ def reproduce(
     """Run the notebooks for these reward models; return how many jobs failed. Unchanged jobs are not run again.
 
     If a notebook fails, the others that do not need it still run, and a line at the end names it.
-    By default, `collection` is `embedded` for the embedded reward models and `mine` for others. For `where` see
-    run_all.
+    By default, `collection` is `embedded` for the embedded reward models and `mine` for others. where: as in run_all.
     """
     to_load = find_models(models)
     study = study_of(to_load, collection)
@@ -59,15 +58,18 @@ def reproduce_published(folder: Path = NOTEBOOKS, measure: Callable[[], object] 
     before: dict[str, Result] = {}
     for study in [*imported, PUBLISHED]:
         jobs = plan(folder, study, values=values | prompts.get(study, {}))
-        if study == PUBLISHED:  # its scorecard gathers the claims of all
-            before |= {f"the import of {part}": Result("failed") for part in _claims_lost(imported)}
+        if study == PUBLISHED:  # its scorecard gathers the claims of all, and what is committed must not be lost
+            kept = set(published_table("claims").get("population", pd.Series(dtype=str)))
+            lost = [part for part in PUBLISHED.parts if part not in imported and not any(part.claims.glob("*.csv"))]
+            before |= {f"the import of {part}": Result("failed") for part in lost if part.population in kept}
             jobs = [replace(job, needs=(*job.needs, *before)) for job in jobs]
         results = _run_collection(study, jobs, before=before)
         before |= {f"{name} of {study}": result for name, result in results.items()}
         outcomes += [(job, results[job.name]) for job in jobs]
         lines += [f"{study}: {imported.get(study, 'the claims of all of them')}.", *outcome_lines(jobs, results)]
         failed += sum(result.went_wrong for result in results.values())
-    _or_say_why_not(functools.partial(write_index, PUBLISHED, outcomes))
+    with _saying_why_not():
+        write_index(PUBLISHED, outcomes)
     lines += missing
     if measure and {WORDS, ITEMS} <= set(imported):
         try:
@@ -83,9 +85,9 @@ def _import_published() -> tuple[dict[Collection, str], list[str]]:
     """Return the imported collections with a description of each, and a line for everything that is missing."""
     without: dict[Collection, score_files.Missing] = {WORDS: {}, ITEMS: {}, VOCABULARY: {}}
     importers: dict[Collection, Callable[[], dict[str, Path]]] = {
-        WORDS: functools.partial(score_files.import_words, without[WORDS]),
+        WORDS: lambda: score_files.import_words(without[WORDS]),
         ITEMS: score_files.import_items,  # each file is about all models
-        VOCABULARY: functools.partial(score_files.import_vocabulary, without[VOCABULARY]),
+        VOCABULARY: lambda: score_files.import_vocabulary(without[VOCABULARY]),
     }
     imported, missing = {}, []
     for study, importer in importers.items():
@@ -101,13 +103,6 @@ def _import_published() -> tuple[dict[Collection, str], list[str]]:
     if not imported:
         raise InputError(missing[0].removeprefix("not to be had: "))
     return imported, missing
-
-
-def _claims_lost(imported: Iterable[Collection]) -> list[Collection]:
-    """Return the collections that could not be imported and have no claims, but rows in the committed claims.csv."""
-    kept = set(published_table("claims").get("population", pd.Series(dtype=str)))
-    absent = [part for part in PUBLISHED.parts if part not in imported and not any(part.claims.glob("*.csv"))]
-    return [part for part in absent if part.population in kept]
 
 
 def _first_of(name: str, instead: str) -> str:
@@ -128,15 +123,17 @@ def _run_collection(
 ) -> dict[str, Result]:
     with lock(state_of(study)):
         results = run_all(study, jobs, where, before)
-        _or_say_why_not(keep_hashes)
-        _or_say_why_not(functools.partial(write_index, study, [(job, results[job.name]) for job in jobs]))
+        with _saying_why_not():
+            keep_hashes()
+            write_index(study, [(job, results[job.name]) for job in jobs])
     return results
 
 
-def _or_say_why_not(write: Callable[[], None]) -> None:
-    """Write something that the results do not need. If this fails, as on a full disk, print why and go on."""
+@contextlib.contextmanager
+def _saying_why_not() -> Iterator[None]:
+    """Print why something that the results do not need cannot be written, as on a full disk, and go on."""
     try:
-        write()
+        yield
     except InputError as error:
         print(error, flush=True)
 
@@ -156,8 +153,13 @@ def run_all(
         while waiting or running:
             if job := next_job(waiting, running, results, where.processes()):
                 waiting.remove(job)
-                if result := _without_running(job, progress.record.get(job.name), results):
-                    progress.end(job, result, waiting, running)
+                earlier = progress.record.get(job.name)
+                wrong = [name for name in job.needs if name in results and results[name].went_wrong]
+                if wrong:
+                    cause = f"{wrong[0]} {results[wrong[0]].status}"
+                    progress.end(job, Result("skipped", cause=cause), waiting, running)
+                elif earlier and is_unchanged(job, earlier):
+                    progress.end(job, replace(earlier, status="unchanged"), waiting, running)
                 else:
                     running.append(where.start(job))
             elif ended := where.first_to_end(running, LOOK_AGAIN):
@@ -178,26 +180,15 @@ def next_job(waiting: list[Job], running: list[workers.Running], ended: Iterable
     while the small models are trained, the notebooks about the first one run as soon as this model is there.
     """
     busy, done = [each.job for each in running], set(ended)
-    if busy and busy[0].declared.trains and len(busy) == 1 and _is_trained_since(running[0].begun):
-        done |= {busy[0].name}
-        return next((job for job in waiting if job.model == CARD_OF and {*job.needs, *job.after} <= done), None)
+    if len(busy) == 1 and busy[0].declared.trains:
+        report = ROOT / "data" / "models" / CARD_OF / REPORT
+        if report.is_file() and report.stat().st_mtime >= running[0].begun:
+            done |= {busy[0].name}
+            return next((job for job in waiting if job.model == CARD_OF and {*job.needs, *job.after} <= done), None)
     if len(busy) >= processes or any(job.alone for job in busy):
         return None
     ready = [job for job in waiting if {*job.needs, *job.after} <= done]
     return None if not ready or ready[0].alone and busy else ready[0]
-
-
-def _is_trained_since(begun: float) -> bool:
-    report = ROOT / "data" / "models" / CARD_OF / REPORT
-    return report.is_file() and report.stat().st_mtime >= begun
-
-
-def _without_running(job: Job, earlier: Result | None, results: dict[str, Result]) -> Result | None:
-    """Return the result of a job that need not or cannot run; None for any other job."""
-    for name in job.needs:
-        if name in results and results[name].went_wrong:
-            return Result("skipped", cause=f"{name} {results[name].status}")
-    return replace(earlier, status="unchanged") if earlier and is_unchanged(job, earlier) else None
 
 
 class Progress:
@@ -215,31 +206,26 @@ class Progress:
         # A job that failed must run next time, so only the others are remembered.
         self.record = {name: known for name, known in (self.record | {job.name: result}).items() if known.key}
         if result.status != "unchanged":
-            _or_say_why_not(functools.partial(keep_results, self.study, self.record))
+            with _saying_why_not():
+                keep_results(self.study, self.record)
         how = f"{result.seconds:.0f} s" if result.status == "run" else str(result)
         goes_on = result.status in ("run", "failed") and (waiting or running)
-        left = f"  {self._left(waiting, running)}" if goes_on else ""
-        print(f"[{len(self.jobs) - len(waiting) - len(running)}/{len(self.jobs)}] {job.name}: {how}{left}", flush=True)
+        if goes_on:  # about how long the others take, if all of them run
+            cores = os.cpu_count() or 1
+            left = sum(max(self.seconds[each.job.name] - each.seconds, 0) for each in running) / cores
+            left += sum(self.seconds[job.name] / (1 if job.alone else cores) for job in waiting)
+            names = f"{', '.join(each.job.name for each in running)} running, " if running else ""
+            minutes = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
+            how += f"  ({names}{len(waiting)} waiting, about {minutes} left)"
+        print(f"[{len(self.jobs) - len(waiting) - len(running)}/{len(self.jobs)}] {job.name}: {how}", flush=True)
         if goes_on and time.monotonic() - self.shown > INDEX_AGAIN:
-            _or_say_why_not(functools.partial(self._show, [each.job for each in running]))
-
-    def _left(self, waiting: list[Job], running: list[workers.Running]) -> str:
-        """Return the running and waiting jobs, and about how long they take if all of them run."""
-        cores = os.cpu_count() or 1
-        left = sum(max(self.seconds[each.job.name] - each.seconds, 0) for each in running) / cores
-        left += sum(self.seconds[job.name] / (1 if job.alone else cores) for job in waiting)
-        names = f"{', '.join(each.job.name for each in running)} running, " if running else ""
-        return (
-            f"({names}{len(waiting)} waiting, about {f'{left / 60:.0f} min' if left >= 90 else f'{left:.0f} s'} left)"
-        )
-
-    def _show(self, running: list[Job]) -> None:
-        """Write the index page as it is now. The first time, print its address."""
-        first, self.shown = not self.shown, time.monotonic()
-        unfinished = {job.name: Result("running" if job in running else "waiting") for job in self.jobs}
-        write_index(self.study, [(job, self.results.get(job.name, unfinished[job.name])) for job in self.jobs])
-        if first:
-            print(f"Look at {shown_path(self.study.figures / 'index.html')}: it shows what is done so far.", flush=True)
+            first, self.shown = not self.shown, time.monotonic()
+            now = dict.fromkeys([each.job.name for each in running], Result("running")) | self.results
+            with _saying_why_not():
+                write_index(self.study, [(job, now.get(job.name, Result("waiting"))) for job in self.jobs])
+                if first:
+                    place = shown_path(self.study.figures / "index.html")
+                    print(f"Look at {place}: it shows what is done so far.", flush=True)
 
 
 # --- the committed notebooks --------------------------------------------------------------------------------------
@@ -259,16 +245,16 @@ def refresh(names: Sequence[str] = (), folder: Path = NOTEBOOKS) -> int:
     chosen = [path for path in notebooks if not names or path.name.startswith(tuple(names))]
     found = [job_of(path, files.injected_parameters(path)) for path in chosen]
     jobs = [replace(job, needs=(), after=(), exercises=True) for job in found if job]
-    results: dict[Path, Result] = {}
+    failed = 0
     for study in dict.fromkeys(job.collection for job in jobs):
         of_study = [job for job in jobs if job.collection == study]
         with lock(state_of(study)):
-            named = run_all(study, of_study)
-        results |= {job.notebook: named[job.name] for job in of_study}
-    for job in jobs:
-        if not results[job.notebook].went_wrong:
-            files.commit(job.executed, job.notebook)
-    return sum(result.went_wrong for result in results.values())
+            results = run_all(study, of_study)
+        failed += sum(result.went_wrong for result in results.values())
+        for job in of_study:
+            if not results[job.name].went_wrong:
+                files.commit(job.executed, job.notebook)
+    return failed
 
 
 def job_of(notebook: Path, parameters: Mapping | None = None) -> Job | None:

@@ -37,15 +37,11 @@ class Running:
         return time.time() - self.begun
 
 
-# --- in the process of the run ------------------------------------------------------------------------------------
-
-
 def start(job: Job) -> Running:
     """Start a job. Unless it runs alone, it gets one thread, and a forked process if the system has forks."""
-    context = forking_context() if START == "forkserver" else multiprocessing.get_context(START)
-    in_fork = START == "forkserver" and not job.alone
-    if START == "forkserver" and job.alone:  # the server of forks gets ready meanwhile
-        context = multiprocessing.get_context("spawn")
+    forking = forking_context() if START == "forkserver" else None  # its server gets ready while a job runs alone
+    in_fork = forking is not None and not job.alone
+    context = forking if in_fork else multiprocessing.get_context("spawn" if forking else START)
     answer, to_answer = context.Pipe(duplex=False)
     process = context.Process(target=_answer, args=(to_answer, job, in_fork))
     process.start()
@@ -74,43 +70,35 @@ def first_to_end(running: list[Running], seconds: float) -> Running | None:
 
 def stop(running: Iterable[Running]) -> None:
     """End jobs that still run, with their kernels."""
-    processes = [job.handle[0] for job in running]
-    for process in processes:
-        process.terminate()
-    for process in processes:
-        process.join(timeout=TO_END)
-        process.kill()
-
-
-# --- in the process of a job --------------------------------------------------------------------------------------
+    for job in running:
+        job.handle[0].terminate()
+    for job in running:
+        job.handle[0].join(timeout=TO_END)
+        job.handle[0].kill()
 
 
 def _answer(connection: Connection, job: Job, in_fork: bool) -> None:
     """Carry out a job, and answer how it went. in_fork: whether this process is a fork for which imports are done."""
     engine = {"kernel_manager_class": fork_kernel(connection)} if in_fork else {}
+
+    def end_with_run() -> None:  # a killed run cannot stop its notebooks, so they would continue
+        if run := multiprocessing.parent_process():
+            run.join()
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(TO_END)
+            os._exit(1)  # the kernel sees it, and so do the processes that the kernel has started
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process, and the first one ends the others
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # in order, so that the kernel ends with this process
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_run, daemon=True).start()
     sys.stderr = Visible(sys.stderr, bars=True)  # the kernel's bars, and a traceback of ours
     if not job.alone:
         os.environ.update(dict.fromkeys(THREADS, "1"))  # of the kernel, which is started from here
     connection.send(outcome(job, **engine))
 
 
-def _end_with_parent() -> None:
-    """End this process when its run ends. A killed run cannot stop its notebooks, so they would continue."""
-    if run := multiprocessing.parent_process():
-        run.join()
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(TO_END)
-        os._exit(1)  # the kernel sees it, and so do the processes that the kernel has started
-
-
 def outcome(job: Job, **engine) -> Result:
-    """Execute a notebook, write its page and return the result. Any error is the cause of a failure.
-
-    engine: options of nbclient.
-    """
+    """Execute a notebook with options of nbclient, write its page, return the result; an error is a failure's cause."""
     cause, begun = "", sum(os.times()[:4])
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "written"

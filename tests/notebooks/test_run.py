@@ -22,7 +22,7 @@ from lib.io import lock
 from lib.models import reward_models
 from lib.notebooks import files, listing, pages, runs
 from lib.notebooks.files import KERNEL, WIDGET_TYPE, cause_of, find_notebooks, opening, parameters_of, stripped
-from lib.notebooks.jobs import CARD_OF, Declared, Job, hash_of, imported_by, plan
+from lib.notebooks.jobs import CARD_OF, Declared, Job, hash_of, plan
 from lib.notebooks.runs import next_job
 from lib.notebooks.workers import Running
 from lib.scoring import engine
@@ -121,11 +121,10 @@ def test_the_opening_gives_title_and_question(tmp_path):
 
 
 def test_notebooks_come_in_order_of_their_numbers(tmp_path, write_notebook):
-    for name in ("05_c", "04b_b", "10_d", "04_a", "4_no", "draft"):
+    for name in ("05_c", "10_d", "04_a", "4_no", "draft"):
         write_notebook(tmp_path / f"{name}.ipynb")
-    assert [path.stem for path in find_notebooks(tmp_path)] == ["04_a", "04b_b", "05_c", "10_d"]
-    jobs = plan(tmp_path, OWN)
-    assert [job.number for job in jobs] == ["04", "04b", "05", "10"]
+    assert [path.stem for path in find_notebooks(tmp_path)] == ["04_a", "05_c", "10_d"]
+    assert [job.number for job in plan(tmp_path, OWN)] == ["04", "05", "10"]
 
 
 def test_an_empty_folder_of_notebooks_is_named(tmp_path):
@@ -319,10 +318,10 @@ def test_what_is_unchanged_is_not_run_again(project, executed):
     assert again() == []
     change(project / "lib/tables/scores.py", "changed = True")
     assert again() == everything
-    change(project / "lib/show/figures.py", "changed = True")  # which none of them imports
+    change(project / "lib/apps/card/page.py", "changed = True")  # none of them imports an app
     assert again() == []
-    change(project / "lib/show/templates/table.html.j2", "")  # which display shows its tables with
-    assert again() == ["02_compare"]
+    change(project / "lib/show/templates/table.html.j2", "")  # with which tables are shown
+    assert again() == everything
     (project / "data/cache/runs/mine/state.json").write_text("{half")  # the record is lost
     assert again() == everything
 
@@ -691,18 +690,6 @@ def test_listings_name_what_there_is(capsys):
 
 
 # --- what is hashed -----------------------------------------------------------------------------------------------
-
-
-def test_the_code_of_a_notebook_is_all_that_it_imports(tmp_path, monkeypatch):
-    monkeypatch.setattr("lib.notebooks.jobs.ROOT", tmp_path)
-    files = {"lib/__init__.py": "", "lib/a.py": "import os\ndef f():\n    from lib.room import b", "lib/other.py": "",
-             "lib/room/__init__.py": "", "lib/room/b.py": "from lib import a"}  # fmt: skip
-    for name, source in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(source)
-    names = [file.relative_to(tmp_path).as_posix() for file in imported_by("import lib.a")]
-    assert names == ["lib/__init__.py", "lib/a.py", "lib/room/__init__.py", "lib/room/b.py"]
-    assert imported_by("import os\nfrom library import a") == []
 
 
 def test_files_and_folders_are_hashed_by_name_and_content(tmp_path):
