@@ -20,8 +20,8 @@ Its rooms, in reading order. A room imports only from rooms above it in this lis
     run          the command line; it alone loads apps, by name
     api          load, score, score_vocabulary, ends: what other projects import, as names of this package
 
-The core can be read in about an hour. In reading order, with lines: models/conversations (443), models/reward_models
-(390), models/heads (251), scoring/engine (255), scoring/stages (425), search/objective (230) and search/gcg (290).
+The core can be read in about an hour, in this order: models/conversations, models/reward_models, models/heads,
+scoring/engine, scoring/stages, search/objective and search/gcg.
 """
 
 from importlib import import_module, metadata

@@ -28,29 +28,28 @@ UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIS
 
 
 @contextlib.contextmanager
-def replacing(path: Path, *, size: float | None = None, durable: bool = True) -> Iterator[Path]:
+def replacing(path: Path, *, size: float | None = None) -> Iterator[Path]:
     """Yield a temporary path beside `path`: a file written there replaces `path` once it is whole and on disk.
 
     If the block fails, `path` stays as it was and nothing is left beside it. A full disk or an unwritable folder is
     an InputError. If several processes write the same file at once, the last one's stays. A process that is killed
     leaves at most `.<name>.<pid>.part`, which a later writer of the same file removes.
-
-    - size: about how many bytes it takes, for the message about a full disk
-    - durable: False does not wait for the disk, for many small files that show by themselves whether they are whole
+    size: about how many bytes it takes, for the message about a full disk.
     """
     path = Path(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part.unlink(missing_ok=True)
-        if durable:  # among many small files a search at each would take longer than the writing
-            _clear_up(path)
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+            with contextlib.suppress(OSError):  # another writer may have been quicker
+                if left.lstat().st_mtime < time.time() - ABANDONED:
+                    left.unlink()
         yield part
-        if durable:
-            with open(part, "rb+") as file:
-                os.fsync(file.fileno())
+        with open(part, "rb+") as file:
+            os.fsync(file.fileno())
         os.replace(part, path)
-        if durable and WRITTEN in os.environ:
+        if WRITTEN in os.environ:
             with open(os.environ[WRITTEN], "a", encoding="utf-8") as log:
                 log.write(f"{os.path.abspath(path)}\n")
     except BaseException as error:
@@ -59,14 +58,6 @@ def replacing(path: Path, *, size: float | None = None, durable: bool = True) ->
         if isinstance(error, OSError) and (remedy := _remedy(error, path, size)):
             raise InputError(remedy) from error
         raise
-
-
-def _clear_up(path: Path) -> None:
-    """Remove what killed writers of `path` left; whoever still writes has changed its file a moment ago."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-        with contextlib.suppress(OSError):  # another writer may have been quicker
-            if left.lstat().st_mtime < time.time() - ABANDONED:
-                left.unlink()
 
 
 def _remedy(error: OSError, path: Path, size: float | None = None) -> str | None:
@@ -83,8 +74,7 @@ def lock(path: Path) -> Iterator[None]:
     """Hold the sole right to write `path`; a second writer gets an InputError that names the process holding it.
 
     The operating system locks `<name>.lock`, so the lock ends with the process. `.<name>.pid` names the process and its
-    host. That is another file, because Windows lets nobody read a locked file. Symbolic links in the place of either
-    are not followed, so that nothing else is written.
+    host, because Windows lets nobody read a locked file. Symbolic links in the place of either are not followed.
     """
     path = Path(path)
     holder = path.with_name(f".{path.name}.pid")
@@ -95,8 +85,11 @@ def lock(path: Path) -> Iterator[None]:
             raise InputError(f"{taken.lock_file} is a symbolic link, which no lock of ours is; remove it")
         taken.acquire(blocking=False)
     except Timeout as error:
+        name = ""
+        with contextlib.suppress(OSError):
+            name = "".join(filter(str.isprintable, holder.read_text(encoding="utf-8", errors="replace")[:100])).strip()
         raise InputError(
-            f"process {_read_holder(holder)} is writing {path}; wait until it ends, or stop it, then run again"
+            f"process {name or 'unknown'} is writing {path}; wait until it ends, or stop it, then run again"
         ) from error
     except OSError as error:
         raise InputError(_remedy(error, path) or f"{taken.lock_file} cannot be locked: {error.strerror}") from error
@@ -112,19 +105,8 @@ def lock(path: Path) -> Iterator[None]:
         taken.release()
 
 
-def _read_holder(holder: Path) -> str:
-    """Return the name of the process that holds a lock, in printable characters; "unknown" if there is none."""
-    with contextlib.suppress(OSError):
-        text = holder.read_text(encoding="utf-8", errors="replace")[:100]
-        return "".join(c for c in text if c.isprintable()).strip() or "unknown"
-    return "unknown"
-
-
 def hash_of_code(paths: Iterable[Path]) -> str:
-    """Return a hash, in hex, of the syntax trees of Python files, without comments and docstrings.
-
-    So what was made by code becomes stale when its code changes, but not when a sentence about it does.
-    """
+    """Return a hash, in hex, of the syntax trees of Python files, which comments and docstrings do not change."""
     digest = hashlib.sha256()
     for path in paths:
         tree = ast.parse(Path(path).read_bytes())
@@ -153,7 +135,12 @@ class Hashes:
     def of(self, what: str, file: Path, compute: Callable[[Path], Any]) -> Any:
         """Return compute(file), of plain types, under the name `what`. OSError if the file cannot be read."""
         if self.known is None:
-            self.known = self._read()
+            try:
+                self.known = {
+                    name: [state, value] for name, (state, value) in json.loads(self.place().read_bytes()).items()
+                }
+            except (OSError, ValueError, TypeError, AttributeError):
+                self.known = {}
         name, state = f"{what} {file}", state_of(file)
         entry = self.known.get(name)
         if entry and entry[0] == state:
@@ -162,12 +149,6 @@ class Hashes:
         if time.time_ns() - max(state[2:]) > self.JUST_NOW:
             self.known[name], self.new = [state, value], True
         return value
-
-    def _read(self) -> dict[str, list]:
-        try:
-            return {name: [state, value] for name, (state, value) in json.loads(self.place().read_bytes()).items()}
-        except (OSError, ValueError, TypeError, AttributeError):
-            return {}
 
     def keep(self) -> None:
         """Write the results, of files that still exist, if any is new. InputError if they cannot be written."""
@@ -184,9 +165,8 @@ LONGEST_NAME = 100  # bytes; file names are made of several names and at most 25
 def checked(name: str, what: str, longest: int = LONGEST_NAME) -> str:
     """Return the name itself if a file may be called so on every system, else raise InputError.
 
-    Refused are names that are empty or too long in bytes. So are those that start with a dot, have a space or dot at an
-    end, could lead out of their folder, or hold what cannot be printed. `what` is the thing that is named: `a prompt`,
-    `a collection`, `a model`.
+    Refused are names that are empty, too long in bytes, hidden, end with a space or a dot, could lead out of their
+    folder, or hold what cannot be printed. what: the thing that is named, such as `a prompt`.
     """
     plain = name.isprintable() and not any(character in '/\\:*?"<>|' for character in name)
     ends = name != "" and not name.startswith(".") and name == name.strip(" .")
@@ -197,13 +177,9 @@ def checked(name: str, what: str, longest: int = LONGEST_NAME) -> str:
     return name
 
 
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-MB = 1e6
-
-
 def is_of_disk(error: BaseException) -> bool:
     """Return whether the error says that a disk is full."""
-    return isinstance(error, OSError) and error.errno in DISK_FULL
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_of_memory(error: BaseException) -> bool:
@@ -217,8 +193,8 @@ def is_of_memory(error: BaseException) -> bool:
 def disk_full(what: str, place: Path, size: float | None = None) -> str:
     """Return the message that the disk of `place` is full, so that `what`, of about `size` bytes, was not written."""
     there = next(folder for folder in (place, *place.absolute().parents) if folder.is_dir())
-    takes = f"it takes about {size / MB:.1f} MB, and " if size else ""
-    left = f"{takes}{shutil.disk_usage(there).free / MB:.1f} MB are left"
+    takes = f"it takes about {size / 1e6:.1f} MB, and " if size else ""
+    left = f"{takes}{shutil.disk_usage(there).free / 1e6:.1f} MB are left"
     return f"the disk is full, so {what} was not written: {left}; free some space and run the same command again"
 
 
@@ -234,31 +210,27 @@ def describe_shortage(error: BaseException, command: str) -> str | None:
         return disk_full(str(name or f"what `{command}` made"), Path(name).parent if name else Path.cwd())
     if full := next((cause for cause in causes if is_of_memory(cause) or isinstance(cause, BrokenExecutor)), None):
         message = (str(full).strip().splitlines() or ["no more could be had"])[0][:200]
-        left = f", {psutil.virtual_memory().available / 1e9:.1f} GB are left"
         return (
-            f"there is too little memory for `{command}` ({message}){left}; close other programs or use a larger "
-            "machine, and run the same command again: it goes on from what is done"
+            f"there is too little memory for `{command}` ({message}), {psutil.virtual_memory().available / 1e9:.1f} GB "
+            "are left; close other programs or use a larger machine, and run the same command again: it goes on from "
+            "what is done"
         )
     return None
 
 
 LINES = "\n\t"
-BARS = "\r"  # progress bars go back to the start of their line
-UP = "\x1b[A"  # and up to the line of the bar above
+UP = "\x1b[A"  # to the line of the progress bar above
 
 
 class Visible:
-    """A stream that writes `visible` texts to another stream, and behaves like that stream otherwise.
-
-    With `bars`, progress bars may move within their lines and to the lines of others.
-    """
+    """A stream that writes `visible` texts to another one. bars: progress bars may move in their lines and between."""
 
     def __init__(self, stream: TextIO, bars: bool = False):
         self.stream, self.bars = stream, bars
 
     def write(self, text: str) -> int:
         parts = text.split(UP) if self.bars else [text]
-        self.stream.write(UP.join(visible(part, LINES + BARS * self.bars) for part in parts))
+        self.stream.write(UP.join(visible(part, LINES + "\r" * self.bars) for part in parts))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -286,10 +258,7 @@ def as_typed(message: str) -> str:
 
 
 def visible(text: str, kept: str = LINES) -> str:
-    """Return the text with controls, marks of direction, surrogates and unassigned characters as `⟨U+…⟩`.
-
-    The controls in `kept` stay.
-    """
+    """Return the text with controls but those in `kept`, marks of direction and surrogates as `⟨U+…⟩`."""
     text = re.sub("\r\n", "\n", text)
     # A space of any width is shown, though only one of them counts as printable.
     shown = (c in kept or c.isprintable() or unicodedata.category(c) == "Zs" for c in text)

@@ -1,7 +1,4 @@
-"""The command line. Each command is declared once, in COMMANDS; `python -m lib.run --help` shows examples.
-
-What a command calls is loaded when it is called.
-"""
+"""The command line. Each command is declared once, in COMMANDS, and loads what it calls when it is called."""
 
 import argparse
 import os
@@ -10,7 +7,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
@@ -40,22 +37,13 @@ EXAMPLES = """examples:
 class Command(NamedTuple):
     """A command: its help, the function that it calls, and that function's arguments.
 
-    The function, or "module:name" relative to this package, may return the number of things that went wrong.
+    The function, "module:name" relative to this package, may return the number of things that went wrong.
     """
 
     help: str
-    function: Callable | str
+    function: str
     arguments: tuple[tuple[tuple, dict], ...] = ()
     returns_code: bool = False  # the function returns the exit code itself
-
-    def call(self, **given) -> int:
-        """Return the exit code: 1 where something went wrong."""
-        function = self.function
-        if isinstance(function, str):
-            module, name = function.split(":")
-            function = getattr(import_module(module, __package__), name)
-        wrong = function(**given)
-        return int(wrong) if self.returns_code else int(isinstance(wrong, int) and wrong > 0)
 
 
 def argument(*names: str, **options) -> tuple[tuple, dict]:
@@ -132,8 +120,8 @@ COMMANDS = {
         argument("--models", nargs="+", default=[], metavar="MODEL", help="nicknames, hub ids, folders, or: paper"),
         COLLECTION, ON,
     )),
-    "published": Command("import published scores and run the notebooks that are about them", published),
-    "score": Command("score every token of one reward model's vocabulary", score, (
+    "published": Command("import published scores and run the notebooks that are about them", ".run:published"),
+    "score": Command("score every token of one reward model's vocabulary", ".run:score", (
         MODEL, *LOADING,
         argument("--prompts", help="names from data/prompts.csv, or a csv with columns prompt,text; default: all"),
         argument("--reply-mode", choices=["text", "ids"], default="text", help="by the template, or spliced in"),
@@ -204,9 +192,6 @@ COMMANDS = {
 }  # fmt: skip
 
 
-# --- running ------------------------------------------------------------------------------------------------------
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 (done), 1 (a part failed and the rest went on) or 2 (bad input).
 
@@ -225,19 +210,26 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         for names, options in declared.arguments:
             parsed.add_argument(*names, **options)
     given = vars(parser.parse_args(arguments))
-    name = given.pop("command")
+    name, on = given.pop("command"), given.pop("on", None)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started ends too
     if "MAKELEVEL" in os.environ:
         threading.Thread(target=_end_with_make, args=(os.getppid(),), daemon=True).start()
     try:
-        if on := given.pop("on", None):
-            return int(getattr(import_module(".apps.cluster.commands", __package__), name)(on, **given) > 0)
-        return COMMANDS[name].call(**given)
+        module, function = COMMANDS[name].function.split(":")
+        if on:
+            module, function, given = ".apps.cluster.commands", name, {"on": on, **given}
+        wrong = getattr(import_module(module, __package__), function)(**given)
+        return int(wrong) if COMMANDS[name].returns_code else int(isinstance(wrong, int) and wrong > 0)
     except KeyboardInterrupt:
         print("\ninterrupted; the same command goes on from here", file=sys.stderr)
         return 130
     except Exception as error:
-        line = io.describe_shortage(error, name) or _not_installed(error)
+        line = io.describe_shortage(error, name)
+        if isinstance(error, ModuleNotFoundError) and not f"{error.name or 'lib'}.".startswith("lib."):
+            # As torch in the light installation.
+            line = (
+                f"{error.name} is not installed; run: {sys.executable} -m pip install -c requirements.lock -e '.[dev]'"
+            )
         if not line and not isinstance(error, InputError | OSError):
             traceback.print_exc()  # a mistake of ours: told whole, but by way of the stream on which nothing acts
             return 1
@@ -250,13 +242,6 @@ def _end_with_make(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _not_installed(error: Exception) -> str | None:
-    """Return the line for a package that is not there, as torch in the light installation; None for other errors."""
-    if not isinstance(error, ModuleNotFoundError) or (error.name or "lib").partition(".")[0] == "lib":
-        return None
-    return f"{error.name} is not installed; run: {sys.executable} -m pip install -c requirements.lock -e '.[dev]'"
 
 
 if __name__ == "__main__":

@@ -43,38 +43,23 @@ def pytest_collection_modifyitems(items):
 AWKWARD = ["null", "None", "NA", "nan", "NaN", "NULL", "", " ", "\n", "\ufffd", "\x1c", "a\u202eb", '"', ",", "love"]
 
 
-def _score_table(texts=AWKWARD, groups=None, **rewards) -> pd.DataFrame:
-    n = len(texts)
-    rewards = rewards or {"greatest": np.arange(n)}
-    table = pd.DataFrame(
-        {
+@pytest.fixture
+def score_table() -> Callable[..., pd.DataFrame]:
+    """Makes a score table of these texts; token ids count up, and so do rewards unless given by prompt."""
+
+    def make(texts=AWKWARD, groups=None, **rewards) -> pd.DataFrame:
+        n = len(texts)
+        rewards = rewards or {"greatest": np.arange(n)}
+        columns = {
             "token_id": np.arange(n, dtype=np.int32),
             "token": pd.Series([f"Ġ{text}" for text in texts], dtype="str"),
             "text": pd.Series(texts, dtype="str"),
             "reply_ids": [np.array([i, i + 1], dtype=np.int32) for i in range(n)],
             "input_group": np.array(range(n) if groups is None else groups, dtype=np.int32),
         }
-    )
-    return table.assign(**{name: np.array(values, dtype=np.float32) for name, values in rewards.items()})
+        return pd.DataFrame(columns | {name: np.array(values, dtype=np.float32) for name, values in rewards.items()})
 
-
-@pytest.fixture
-def score_table() -> Callable[..., pd.DataFrame]:
-    """Makes a score table of these texts; token ids count up, and so do rewards unless given by prompt."""
-    return _score_table
-
-
-def _write_notebook(path: Path, *cells: str, parameters: str = 'collection = "embedded"', **run) -> Path:
-    new = nbformat.v4
-    tagged = new.new_code_cell(parameters, metadata={"tags": ["parameters"]})
-    opening = new.new_markdown_cell(f"# Title of {path.stem}\n\nWhat is <asked> in {path.stem}? Nothing else.")
-    notebook = new.new_notebook(cells=[opening, tagged, *map(new.new_code_cell, cells)])
-    each = {"needs": ["00", "01"], "after": [], "models": "each", "reads": ["model"]} if "model =" in parameters else {}
-    notebook.metadata["run"] = each | run
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(notebook, path)
-    return path
+    return make
 
 
 @pytest.fixture
@@ -83,7 +68,19 @@ def write_notebook() -> Callable[..., Path]:
 
     A notebook with the parameter `model` declares that it runs for each model. run: more that it declares.
     """
-    return _write_notebook
+
+    def write(path: Path, *cells: str, parameters: str = 'collection = "embedded"', **run) -> Path:
+        new, each = nbformat.v4, {"needs": ["00", "01"], "after": [], "models": "each", "reads": ["model"]}
+        tagged = new.new_code_cell(parameters, metadata={"tags": ["parameters"]})
+        opening = new.new_markdown_cell(f"# Title of {path.stem}\n\nWhat is <asked> in {path.stem}? Nothing else.")
+        notebook = new.new_notebook(cells=[opening, tagged, *map(new.new_code_cell, cells)])
+        notebook.metadata["run"] = (each if "model =" in parameters else {}) | run
+        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, path)
+        return path
+
+    return write
 
 
 @pytest.fixture(scope="session")
@@ -122,9 +119,7 @@ def refusal_of(call: Callable, *words: str) -> str:
 
 def recorded(notebook) -> dict:
     """The named numbers that an executed notebook (an nbformat node) recorded; of one name, the last."""
-    from lib.show.display import (
-        RECORD_TYPE,  # here, so that the process that only hands out tests does not wait for lib
-    )
+    from lib.show.display import RECORD_TYPE  # here, because who only hands out tests does not wait for lib
 
     outputs = [output["data"] for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]
     return {name: value for data in outputs for name, value in data.get(RECORD_TYPE, {}).items()}
@@ -138,9 +133,8 @@ def place_project_in(monkeypatch) -> Callable[[Path], None]:
     """Makes a folder the project's: here, and for the kernels of its notebooks, which import its copy of lib."""
 
     def place(folder: Path) -> None:
-        for module in ("tables.collection", "claims.claims", "tables.downloads", "tables.prompts"):
-            monkeypatch.setattr(f"lib.{module}.ROOT", folder)
-        for module in ("notebooks.jobs", "notebooks.pages", "notebooks.runs", "notebooks.workers", "run"):
+        for module in ("tables.collection", "claims.claims", "tables.downloads", "tables.prompts", "notebooks.jobs",
+                       "notebooks.pages", "notebooks.runs", "notebooks.workers", "run"):  # fmt: skip
             monkeypatch.setattr(f"lib.{module}.ROOT", folder)
         monkeypatch.setattr("lib.ROOT", folder)
         monkeypatch.setenv("PYTHONPATH", str(folder))

@@ -55,11 +55,6 @@ def test_editors_see_the_names_and_the_options():
     assert set(lib.__all__) <= set(dir(lib)) and re.fullmatch(r"\d+\.\d+\.\d+", lib.__version__)
 
 
-def test_other_names_are_not_there():
-    with pytest.raises(AttributeError, match="no attribute 'scores_of'"):
-        lib.scores_of  # noqa: B018
-
-
 def test_a_wheel_holds_one_package_that_works_from_another_folder_as_the_readme_shows(folder, tmp_path):
     def run(*command, **options) -> str:
         done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, **options)

@@ -4,22 +4,12 @@ import pandas as pd
 import pytest
 
 from lib import ROOT
-
-
-def paper(name: str) -> pd.DataFrame:
-    return pd.read_csv(ROOT / "data" / "paper" / f"{name}.csv", keep_default_na=False)
-
-
-@pytest.mark.parametrize("name, rows", [("table_1", 10), ("table_2", 88), ("table_3", 10)])
-def test_no_row_and_no_cell_is_missing(name, rows):
-    table = paper(name)
-    assert len(table) == rows
-    assert not (table.isna() | (table == "")).any(axis=None)
+from lib.claims.claims import paper_table
 
 
 def test_table_1_is_in_order_of_rank_and_agrees_with_the_registry():
-    table = paper("table_1").set_index("nickname")
-    assert table["rewardbench_rank"].is_monotonic_increasing and table.index.is_unique
+    table = paper_table("table_1").set_index("nickname")
+    assert len(table) == 10 and table["rewardbench_rank"].is_monotonic_increasing and table.index.is_unique
     registry = pd.read_csv(ROOT / "data" / "reward_models.csv", keep_default_na=False).set_index("nickname")
     ours = registry[registry["group"] == "paper"].loc[table.index]
     for column in ("developer", "base"):
@@ -31,44 +21,31 @@ def test_table_1_is_in_order_of_rank_and_agrees_with_the_registry():
 
 
 def test_table_2_has_22_tokens_at_each_end_of_two_models():
-    table = paper("table_2")
+    table = paper_table("table_2")
     groups = table.groupby(["nickname", "end"], sort=False)
     assert groups.size().to_dict() == {(m, e): 22 for m in ("R-Gem-2B", "R-Lla-3B") for e in ("optimal", "pessimal")}
     assert all(rows["position"].tolist() == list(range(1, 23)) for (_, end), rows in groups if end == "optimal")
     assert all(rows["position"].tolist() == list(range(22, 0, -1)) for (_, end), rows in groups if end == "pessimal")
     for _, rows in table.groupby("nickname"):
         assert rows["score"].is_monotonic_decreasing and rows["token_id"].is_unique
-    assert set(table["nickname"]) <= set(paper("table_1")["nickname"])
-
-
-def test_table_2_has_the_tokens_that_the_papers_text_names():
-    table = paper("table_2").set_index(["nickname", "end", "position"])["decoded"]
-    assert table["R-Lla-3B", "optimal", 1] == "freedom"  # "puts freedom ahead of love"
-    assert table["R-Lla-3B", "pessimal", 1] == ".assertFalse"
-    gemma = table["R-Gem-2B", "optimal"].tolist()
-    assert gemma.index("miraculous") < gemma.index("miracle")  # "ranking miraculous above miracle"
-    assert gemma.count("sonder") == 2
+    tokens = table.set_index(["nickname", "end", "position"])["decoded"]
+    assert tokens["R-Lla-3B", "optimal", 1] == "freedom"  # "puts freedom ahead of love"
 
 
 def test_table_3_has_a_positive_skewness_for_each_model_of_table_1():
-    table = paper("table_3")
-    assert table["nickname"].tolist() == paper("table_1")["nickname"].tolist()
+    table = paper_table("table_3")
+    assert table["nickname"].tolist() == paper_table("table_1")["nickname"].tolist()
     assert (table["skewness"] > 0).all() and (table["variance"] > 0).all()
-    assert table.loc[table["variance_relation"] == "<", "nickname"].tolist() == ["F-Lla-8B-v0.1"]
 
 
 def test_tables_a1_to_a5_have_20_tokens_at_each_end_of_ten_models():
-    table = paper("tables_a1_to_a5")
-    assert len(table) == 5 * 10 * 40 and not table.isna().any(axis=None) and not (table["text"] == "").any()
-    groups = table.groupby(["table", "model", "end"], sort=False)
+    groups = paper_table("tables_a1_to_a5").groupby(["table", "model", "end"], sort=False)
     assert groups.size().eq(20).all() and groups.ngroups == 5 * 10 * 2
     assert all(rows["text"].is_unique and sorted(rows["position"]) == list(range(1, 21)) for _, rows in groups)
-    first = table[(table["end"] == "top") & (table["position"] == 1) & (table["table"] == "A1")]
-    assert first.set_index("model")["text"][["gemma-2b", "gemma-2-27b-it"]].tolist() == [" The", "Love"]
 
 
 @pytest.mark.parametrize("name", ["fig2a_tau", "figa1_spearman", "figa1_rbo"])
 def test_the_matrices_of_figures_2a_and_a1_are_whole_and_symmetric(name):
-    matrix = paper(name).set_index("nickname").astype(float)
-    assert list(matrix.index) == list(matrix.columns) == paper("table_1")["nickname"].tolist()
+    matrix = paper_table(name).set_index("nickname").astype(float)
+    assert list(matrix.index) == list(matrix.columns) == paper_table("table_1")["nickname"].tolist()
     assert matrix.equals(matrix.T) and matrix.min().min() > 0 and all(matrix.loc[each, each] == 1 for each in matrix)

@@ -7,16 +7,14 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from graphlib import TopologicalSorter
 from importlib.metadata import PackageNotFoundError, version
 
-import nbformat
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from benchmarks.rooms import floors, imports_of_rooms
 from lib import ROOT
-from lib.notebooks import files
 from lib.notebooks.jobs import MADE
 
 MB = 1_000_000
@@ -67,91 +65,27 @@ def test_the_container_has_every_dependency_as_pinned():
 
 LIB = ROOT / "lib"
 SECTIONS = {"search", "similarity", "framing", "alignment", "language", "planted"}
-# From the ground up: a room imports rooms of its own floor and of those below it, without a circle.
-GROUND = [{"lib", "io"}, {"tables"}, {"stats", "models"}, {"scoring", "show", "claims"}]
-FLOORS = [*GROUND, SECTIONS, {"notebooks", "api"}, {"apps"}, {"run"}]
+# From the ground up: a room imports rooms of its own floor and of those below it.
+FLOORS = [{"tables"}, {"stats", "models"}, {"scoring", "show", "claims"}, SECTIONS, {"notebooks"}, {"apps"}]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-DRAWING = {"matplotlib", "seaborn", "statsmodels", "sklearn"}
-
-
-def modules() -> dict[str, set[str]]:
-    """Dotted name of each module of lib -> the dotted names of all that it imports, wherever in the file."""
-    return {_name(path): _imported(path) for path in sorted(LIB.rglob("*.py"))}
-
-
-def _name(path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
-def _imported(path) -> set[str]:
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            around = path.relative_to(ROOT).parts[: -node.level] if node.level else ()
-            start = ".".join([*around, *([node.module] if node.module else [])])
-            deeper = {f"{start}.{alias.name}" for alias in node.names}
-            files = {name for name in deeper if ROOT.joinpath(*name.split(".")).with_suffix(".py").is_file()
-                     or ROOT.joinpath(*name.split(".")).is_dir()}  # fmt: skip
-            names |= files | ({start} if deeper - files else set())
-    return names
-
-
-def room(module: str) -> str:
-    """Return the folder, or the module at the top of lib, that a module lies in."""
-    return module.split(".")[1] if "." in module else module
-
-
-MODULES = modules()
-INSIDE = {name: {other for other in imported if other in MODULES} for name, imported in MODULES.items()}
 
 
 def test_no_import_goes_up_and_no_section_imports_another():
-    def is_allowed(name: str, other: str) -> bool:
-        beside = room(name) in SECTIONS and room(other) in SECTIONS and room(name) != room(other)
-        return FLOOR[room(other)] <= FLOOR[room(name)] and not beside
-
-    pairs = [(name, other) for name, others in INSIDE.items() for other in others]
-    assert [pair for pair in pairs if not is_allowed(*pair)] == []
+    imports = imports_of_rooms()
+    assert {name for floor in floors(imports) for name in floor} == set(FLOOR)  # raises for a circle, and names it
+    pairs = [(name, other) for name, others in imports.items() for other in others]
+    assert [pair for pair in pairs if FLOOR[pair[1]] > FLOOR[pair[0]] or {*pair} <= SECTIONS] == []
 
 
 def test_imports_inside_lib_are_relative():
-    named = {
-        path.name
-        for path in LIB.rglob("*.py")
-        for line in path.read_text().splitlines()
-        if line.lstrip().startswith(("from lib", "import lib"))
-    }
-    assert named == set()
-
-
-def test_imports_have_no_circle():
-    ground = {name: others - {name, "lib"} for name, others in INSIDE.items()}
-    assert len(list(TopologicalSorter(ground).static_order())) >= len(MODULES) - 1  # raises CycleError, and names it
-
-
-def test_models_and_scoring_load_nothing_that_draws():
-    waiting, seen = [name for name in MODULES if room(name) in ("models", "scoring")], set()
-    while waiting:
-        name = waiting.pop()
-        seen.add(name)
-        assert {other.split(".")[0] for other in MODULES[name]} & DRAWING == set(), name
-        waiting += INSIDE[name] - seen
+    named = re.compile(r"^\s*(from|import) lib\b", re.MULTILINE)
+    assert [path.name for path in LIB.rglob("*.py") if named.search(path.read_text())] == []
 
 
 def test_modules_are_small_and_folders_say_what_they_hold():
     lines = {path: len(path.read_text().splitlines()) for path in LIB.rglob("*.py")}
     assert {path.name for path, length in lines.items() if length > (450 if path.parent == LIB else 650)} == set()
     assert [path for path in LIB.glob("*/__init__.py") if not ast.get_docstring(ast.parse(path.read_text()))] == []
-
-
-def test_the_files_of_the_core_are_about_as_long_as_the_map_says():
-    core = ast.get_docstring(ast.parse((LIB / "__init__.py").read_text())).split("The core can be read")[1]
-    named = {LIB / f"{name}.py": int(lines) for name, lines in re.findall(r"(\w+/\w+)\s+\((\d+)\)", core)}
-    assert len(named) == 7
-    for path, lines in named.items():
-        assert abs(len(path.read_text().splitlines()) - lines) <= lines / 10, path.name
 
 
 def test_the_version_is_the_same_wherever_it_is_written():
@@ -201,46 +135,6 @@ def test_every_link_of_a_page_leads_to_a_file_that_is_there():
     links = {(path, link) for path, text in pages.items() for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text)}
     inside = {(path, link) for path, link in links if not link.startswith("/")}  # the book has its own root
     assert {f"{path.name}: {link}" for path, link in inside if not (path.parent / link).exists()} == set()
-
-
-# --- notebooks ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
-def notebook(request):
-    return nbformat.read(request.param, 4)
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_states_its_question_and_has_one_parameters_cell_of_literals(path):
-    cells = nbformat.read(path, 4).cells
-    assert cells[0].cell_type == "markdown" and cells[0].source.startswith("# ")
-    assert files.opening(path)[1].endswith("?")
-    assert "collection" in files.parameters_of(path)  # raises unless there is one such cell
-    code = [cell for cell in cells if cell.cell_type == "code"]
-    assert "parameters" in code[1].metadata.get("tags", [])  # the second code cell
-
-
-def test_code_cells_are_short(notebook):
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    exempt = [code[0], *files.with_tag(notebook, "parameters")]  # imports and parameters
-    exercises = [cell for cell in code if files.is_of_exercises(cell)]  # they have a whole function in a cell
-    told = [cell for cell in code if cell not in [*exempt, *exercises]]
-    assert [len(cell.source.splitlines()) for cell in told if len(cell.source.splitlines()) > 15] == []
-    assert max([len(cell.source.splitlines()) for cell in exercises], default=0) <= 20
-
-
-def test_stripping_a_committed_notebook_changes_no_byte(tmp_path):
-    files.write_stripped(NOTEBOOKS[0], tmp_path / "again.ipynb")
-    assert (tmp_path / "again.ipynb").read_bytes() == NOTEBOOKS[0].read_bytes()
-
-
-def test_a_committed_notebook_is_executed_and_holds_no_run_time_metadata(notebook):
-    assert files.stripped(notebook) == notebook, "run: python -m lib.run notebooks"
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), "run: python -m lib.run notebooks"
-    assert "PosixPath(" not in nbformat.writes(notebook)  # a cell that ends on a file names a folder of this machine
-    assert not [output for cell in code for output in cell.outputs if output.output_type == "error"]
 
 
 # --- the core stands alone ----------------------------------------------------------------------------------------

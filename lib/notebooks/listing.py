@@ -19,7 +19,6 @@ def ls(what: str | None = None) -> None:
 
 
 def models() -> list[str]:
-    """Return the reward models of the registry, a line each."""
     columns = {"nickname": "model", "group": "group", "base": "base", "parameters_b": "10^9 parameters",
                "hub_id": "loaded from"}  # fmt: skip
     rows = registry.reward_models().reset_index()[list(columns)].to_numpy()
@@ -28,7 +27,6 @@ def models() -> list[str]:
 
 
 def collections() -> list[str]:
-    """Return the collections that ship and those that were scored here, a line each."""
     here = (Collection(path.name) for path in sorted((ROOT / "data" / "scores").glob("[!.]*")) if path.is_dir())
     studies = dict.fromkeys([EMBEDDED, OWN, WORDS, ITEMS, VOCABULARY, PUBLISHED, *here])
     rows = [(study.name, study.kind, sum(len(part.models) for part in study.parts),
@@ -38,7 +36,6 @@ def collections() -> list[str]:
 
 
 def prompts() -> list[str]:
-    """Return the prompts of data/prompts.csv, a line each, and where others come from."""
     few, whole = read_prompts(None), grid()
     example = whole[~whole["prompt"].isin(list(few))].iloc[0]
     return [*_aligned([("prompt", "text"), *few.items()]),
@@ -47,12 +44,11 @@ def prompts() -> list[str]:
 
 
 def notebooks() -> list[str]:
-    """Return the notebooks, each with its question and its parameters."""
     lines = []
     for path in find_notebooks(ROOT / "notebooks"):
         given = ", ".join(f"{name}={value!r}" for name, value in parameters_of(path).items())
-        lines += [path.stem, *textwrap.wrap(opening(path)[1], 120, initial_indent="    ", subsequent_indent="    "),
-                  *textwrap.wrap(given, 120, initial_indent="    ", subsequent_indent="    ")]  # fmt: skip
+        wrapped = textwrap.wrap(opening(path)[1], 116) + textwrap.wrap(given, 116)
+        lines += [path.stem, *(f"    {line}" for line in wrapped)]
     return lines
 
 

@@ -33,7 +33,7 @@ def path_of(folder: Path, prompt: str, number: int) -> Path:
 def write(file: Path, rewards: np.ndarray) -> None:
     """Write rewards, and after them a digest. InputError if the disk is full or the folder not writable."""
     content = rewards.tobytes()
-    with replacing(file, size=len(content), durable=False) as part:  # a digest shows damage
+    with replacing(file, size=len(content)) as part:
         part.write_bytes(content + _digest_of(file, content))
 
 

@@ -51,13 +51,6 @@ def test_the_page_of_a_notebook_runs_and_fetches_nothing(tmp_path, path):
     assert len(elements.alts) == formulas + len(pictures)
 
 
-def test_a_figures_text_stands_for_it_on_the_page(tmp_path):
-    metadata = {"image/png": {"alt": 'In 8 of 10 models <b> "leads".', "file": "a.png"}}
-    outputs = [v4.new_output("display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "figure"}, metadata=metadata)]
-    page = page_of(tmp_path, v4.new_notebook(cells=[v4.new_code_cell("figure", outputs=outputs)]))
-    assert Elements(page).alts == ['In 8 of 10 models <b> "leads".']
-
-
 def test_an_exercises_answer_is_folded_away_and_nothing_else_is(tmp_path):
     cells = [v4.new_code_cell("tau = ...", metadata={"tags": ["solution"]}), v4.new_code_cell("assert tau is not None")]
     page = page_of(tmp_path, v4.new_notebook(cells=cells))

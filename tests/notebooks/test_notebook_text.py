@@ -1,66 +1,117 @@
-"""What a reader of notebooks meets: a question, prose between cells, an answer; and tables of our own kind.
+"""What a reader of the committed notebooks meets: a question, prose between short cells, an answer, safe outputs.
 
 Numbers are for test_notebooks.py; here it is what stands on the page, so nothing is executed.
 """
 
+import html
 import itertools
-import json
 import re
 
+import nbformat
+import pandas as pd
 import pytest
 
 from lib import ROOT
+from lib.notebooks import files
+from lib.show.display import is_offensive, table_html
 
 MOST_CODE_CELLS, WIDEST = 4, 400
-NAMES = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
-def cells_of(name: str) -> list[dict]:
-    cells = json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
-    return [cell | {"source": "".join(cell["source"])} for cell in cells]
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+def notebook(request):
+    return nbformat.read(request.param, 4)
 
 
-def code_of(name: str) -> list[dict]:
-    return [cell for cell in cells_of(name) if cell["cell_type"] == "code"]
+def code_of(notebook) -> list:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-@pytest.fixture(params=NAMES)
-def name(request):
-    return request.param
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_asks_one_question_and_has_its_parameters_in_the_second_code_cell(path):
+    notebook = nbformat.read(path, 4)
+    assert [cell.cell_type for cell in notebook.cells[:4]] == ["markdown", "code", "code", "code"]
+    assert notebook.cells[0].source.startswith("# ") and files.opening(path)[1].endswith("?")
+    assert "collection" in files.parameters_of(path)  # raises unless there is one such cell
+    assert "parameters" in code_of(notebook)[1].metadata.get("tags", [])
 
 
-def test_the_first_cell_asks_one_question_in_bold_and_one_cell_answers_it(name):
-    bold = re.findall(r"\*\*(.+?)\*\*", cells_of(name)[0]["source"], re.DOTALL)
-    assert any(sentence.endswith("?") for sentence in bold)
-    answers = [cell for cell in code_of(name) if "answer" in cell["metadata"].get("tags", [])]
-    assert len(answers) == 1 and "display.answer(" in answers[0]["source"]
-    assert sum("hero" in cell["metadata"].get("tags", []) for cell in code_of(name)) <= 1
+def test_one_cell_answers_and_at_most_one_is_the_hero(notebook):
+    [answer] = files.with_tag(notebook, "answer")
+    assert "display.answer(" in answer.source
+    assert len(files.with_tag(notebook, "hero")) <= 1
 
 
-def test_code_cells_of_the_main_text_are_read_in_prose(name):
-    main = itertools.takewhile(lambda cell: "## The paper's sentences" not in cell["source"], cells_of(name)[4:])
-    kinds = "".join(cell["cell_type"][0] for cell in main)
-    assert "c" * (MOST_CODE_CELLS + 1) not in kinds
+def test_code_cells_of_the_main_text_are_read_in_prose(notebook):
+    main = itertools.takewhile(lambda cell: "## The paper's sentences" not in cell.source, notebook.cells[4:])
+    assert "c" * (MOST_CODE_CELLS + 1) not in "".join(cell.cell_type[0] for cell in main)
 
 
-def test_the_first_cells_are_the_opening_imports_parameters_and_study(name):
-    assert [cell["cell_type"] for cell in cells_of(name)[:4]] == ["markdown", "code", "code", "code"]
+def test_after_every_figure_and_printed_table_of_the_paper_there_is_prose(notebook):
+    for place, cell in enumerate(notebook.cells):
+        if any(tag.startswith("paper-") for tag in cell.metadata.get("tags", [])):
+            following = [after.cell_type for after in notebook.cells[place + 1 : place + 4]]
+            assert "markdown" in following, f"{cell.metadata.tags}: nothing reads it"
 
 
-def test_after_every_figure_and_printed_table_of_the_paper_there_is_prose(name):
-    cells = cells_of(name)
-    for place, cell in enumerate(cells):
-        tags = cell["metadata"].get("tags", [])
-        if any(tag.startswith("paper-") for tag in tags):
-            following = [after["cell_type"] for after in cells[place + 1 : place + 4]]
-            assert "markdown" in following, f"{tags}: nothing reads it"
+def test_code_cells_are_short(notebook):
+    exempt = [code_of(notebook)[0], *files.with_tag(notebook, "parameters")]  # imports and parameters
+    for cell in code_of(notebook):
+        most = 20 if files.is_of_exercises(cell) else 15  # exercises have a whole function in a cell
+        assert cell in exempt or len(cell.source.splitlines()) <= most, cell.source
 
 
-def test_what_is_shown_is_no_wide_array(name):
-    for cell in code_of(name):
-        for output in cell["outputs"]:
+def test_a_committed_notebook_is_executed_and_holds_no_run_time_metadata(notebook):
+    assert files.stripped(notebook) == notebook, "run: python -m lib.run notebooks"
+    code = code_of(notebook)
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), "run: python -m lib.run notebooks"
+    assert "PosixPath(" not in nbformat.writes(notebook)  # a cell that ends on a file names a folder of this machine
+    assert not [output for cell in code for output in cell.outputs if output.output_type == "error"]
+
+
+def test_committing_a_committed_notebook_changes_no_byte(tmp_path):
+    files.commit(NOTEBOOKS[0], tmp_path / "again.ipynb")
+    assert (tmp_path / "again.ipynb").read_bytes() == NOTEBOOKS[0].read_bytes()
+
+
+def test_what_is_shown_is_no_wide_array_and_no_table_of_pandas_own(notebook):
+    """Such a table hides no offensive word."""
+    for cell in code_of(notebook):
+        for output in cell.outputs:
             shown = output.get("data", {})
-            plain = "".join(shown.get("text/plain", "")) if "text/html" not in shown else ""
-            is_record = plain.startswith("recorded: ")
-            assert is_record or not plain.startswith("array(") and len(plain) < WIDEST, cell["source"]
-            assert not re.search(r"\d\.\d{9,}", "".join(output.get("text", ""))), cell["source"]  # sixteen digits
+            plain = shown.get("text/plain", "") if "text/html" not in shown else ""
+            is_wide = plain.startswith("array(") or len(plain) >= WIDEST or re.search(r"^dtype: ", plain, re.MULTILINE)
+            assert plain.startswith("recorded: ") or not is_wide, cell.source
+            assert 'class="dataframe"' not in shown.get("text/html", ""), cell.source
+            assert not re.search(r"\d\.\d{9,}", output.get("text", "")), cell.source  # sixteen digits
+
+
+# --- offensive words ----------------------------------------------------------------------------------------------
+
+
+def in_sight(output: dict) -> str:
+    """What a reader of an output sees without opening anything, where styles and scripts are dropped too."""
+    data = {kind: text for kind, text in output.get("data", {}).items() if kind.startswith("text/")}
+    page = re.sub(r"(?s)(?<=</summary>).*?</details>", " ", data.pop("text/html", ""))
+    said = [*data.values(), output.get("text", ""), *output.get("traceback", [])]
+    return "\n".join([html.unescape(re.sub("<[^>]*>", " ", page)), *said])
+
+
+def offensive_words(text: str) -> set[str]:
+    return {word for word in re.findall(r"\S+", text) if is_offensive(word)}
+
+
+def test_no_offensive_word_is_shown_in_the_open(notebook):
+    texts = [(i, text) for i, cell in enumerate(notebook.cells)
+             for text in [cell.source, *map(in_sight, cell.get("outputs", []))]]  # fmt: skip
+    found = [(i, sorted(map(len, words))) for i, text in texts if (words := offensive_words(text))]
+    assert found == []  # cells, and how long the words are
+
+
+def test_a_word_in_the_open_is_found_and_a_folded_one_is_not():
+    table = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv", keep_default_na=False).set_index("token_id")
+    frame = pd.DataFrame({"token": [table.loc[231158, "decoded"], "love"]})
+    open_, folded = (table_html(frame, ["token"], blur=blur) for blur in (False, True))
+    shown = [in_sight({"data": {"text/html": one.html, "text/plain": one.text}}) for one in (open_, folded)]
+    assert [len(offensive_words(text)) for text in shown] == [1, 0] and "love" in shown[1]
