@@ -59,7 +59,7 @@ def draw_density(table: pd.DataFrame, x: str, y: str, *, title: str, named: int 
     """
     figure = new_chart(9, 9.2, title, DENSE_TITLE)
     panel = figure.subplots()
-    counts = charts.density(panel, table[x], table[y], cells=70, colours=COUNT_COLOURS)
+    counts = panel.hexbin(table[x], table[y], gridsize=70, bins="log", mincnt=1, cmap=COUNT_COLOURS, linewidths=0)
     panel.set(xlabel=f"reward, {x}", ylabel=f"reward, {y}")
     _count_bar(figure, panel, counts)
     _name_corners(panel, corners_of(table, x, y, named), x, y, blur)

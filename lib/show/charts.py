@@ -1,11 +1,7 @@
 """The kinds of charts that several sections draw: forest plots, heat maps and scatters.
 
-A whole chart (`draw_...`) is a figure with a title. The other functions draw into axes of matplotlib, so that a section
-can arrange its panels:
-
-    figure, panels = charts.row_of_panels(["best", "worst"], height=5, title="Mean gaps between slopes")
-    for axes, rows in zip(panels, tables, strict=True):
-        charts.intervals(axes, rows["estimate"], rows["ci_low"], rows["ci_high"], heights=range(len(rows)))
+A whole chart (`draw_...`) is a figure with a title. The other functions draw into axes, so that a section can arrange
+its panels.
 """
 
 import itertools
@@ -28,7 +24,7 @@ def row_of_panels(
 ) -> tuple[Chart, np.ndarray]:
     """Return a chart with a panel per name side by side, each of this width in inches, and the panels' axes.
 
-    margin is for labels at the left, in inches. share are options of `Figure.subplots`, such as sharex=True.
+    margin: inches for labels at the left; share: options of `Figure.subplots`, such as sharex=True
     """
     figure = new_chart(margin + width * len(names), height, title, DENSE_TITLE)
     panels = figure.subplots(1, len(names), squeeze=False, **share)[0]
@@ -92,14 +88,9 @@ def draw_forest(table: pd.DataFrame, forest: Forest, *, title: str, xlabel: str)
     marks = dict(zip(values, itertools.cycle(MARKS))) | SIGNS | dict(forest.styles or {})
     reach = forest.reach or (0.2 if len(values) <= 3 else 0.34)  # more marks in a row take more of its height
     offsets = np.linspace(-reach, reach, len(values)) if len(values) > 1 else [0.0]
-    figure, axes_of = row_of_panels(
-        [forest.heading.format(name) for name in panels],
-        title=title,
-        height=2.0 + max(0.42, 0.09 * len(values)) * len(rows),
-        width=forest.width,
-        sharex=True,
-        sharey=True,
-    )
+    height = 2.0 + max(0.42, 0.09 * len(values)) * len(rows)
+    names = [forest.heading.format(name) for name in panels]
+    figure, axes_of = row_of_panels(names, title=title, height=height, width=forest.width, sharex=True, sharey=True)
     for axes, panel in zip(axes_of, panels, strict=True):
         for value, offset in zip(values, offsets, strict=True):
             shown = table[(table[forest.panels] == panel) & (table[forest.marks] == value if forest.marks else True)]
@@ -143,10 +134,10 @@ def heat_map(
     axes: Axes, matrix: pd.DataFrame, *, limits: tuple[float, float] | None = None, colours: str = "Greys",
     numbers: str = ".2f", are_models: bool = True,
 ) -> None:  # fmt: skip
-    """Draw a matrix as cells with their numbers in them; NaN leaves a cell empty.
+    """Draw a matrix as cells with their numbers in them; NaN leaves a cell empty. `numbers`: their format.
 
     `limits`: the lowest and the highest number of the colours. None takes the range of the matrix, with room above, so
-    that the highest cell is not black. `numbers`: their format, or '' for none.
+    that the highest cell is not black.
     """
     low, high = limits or (float(np.nanmin(matrix)), float(np.nanmax(matrix)))
     room = 0.0 if limits else 0.25 * (high - low) or 1.0
@@ -170,17 +161,17 @@ NAME_PLACES = [
 ]  # fmt: skip
 
 
-def density(axes: Axes, x, y, *, cells: int = 45, colours="Greys"):
-    """Draw how many texts lie where and return it; darker = more, on a log scale so that single texts stay visible."""
-    return axes.hexbin(x, y, gridsize=cells, bins="log", mincnt=1, cmap=colours, linewidths=0)
-
-
 def name_points(axes: Axes, points: pd.DataFrame, fontsize: float = 12, covered: Sequence[Bbox] = ()) -> None:
     """Write each model's name beside its point, where it covers least of what is there already.
 
     `points`: model -> x and y. `covered`: boxes in pixels that no name should hide either. Call
     `draw_without_rendering` of the figure before, so that limits and layout are final.
     """
+
+    def shared(box: Bbox, other: Bbox) -> float:
+        common = Bbox.intersection(box, other)
+        return 0.0 if common is None else common.width * common.height
+
     dots = axes.transData.transform(points.to_numpy(dtype=float))
     taken = [*covered, *(Bbox.from_extents(x - 8, y - 8, x + 8, y + 8) for x, y in dots)]
     for name, point in zip(points.index, points.to_numpy(dtype=float), strict=True):
@@ -190,7 +181,9 @@ def name_points(axes: Axes, points: pd.DataFrame, fontsize: float = 12, covered:
             for shift, across, down in NAME_PLACES
         ]  # fmt: skip
         boxes = [text.get_window_extent() for text in texts]
-        best = int(np.argmin([_covered(box, taken, axes.bbox) for box in boxes]))
+        outside = [box.width * box.height - shared(box, axes.bbox) for box in boxes]  # counts ten times
+        costs = [sum(shared(box, each) for each in taken) + 10 * out for box, out in zip(boxes, outside, strict=True)]
+        best = int(np.argmin(costs))
         for text in texts[:best] + texts[best + 1 :]:
             text.remove()
         taken.append(boxes[best])
@@ -220,16 +213,6 @@ def name_in_column(
             name, point, (x, height), ha="left" if is_right else "right", va="center", fontsize=12, zorder=4,
             arrowprops=leader, path_effects=[HALO], annotation_clip=False,
         )  # fmt: skip
-
-
-def _covered(box: Bbox, taken: list[Bbox], page: Bbox) -> float:
-    """Return the area that a box shares with others, plus ten times what of it lies outside the page."""
-
-    def shared(other: Bbox) -> float:
-        common = Bbox.intersection(box, other)
-        return 0.0 if common is None else common.width * common.height
-
-    return sum(map(shared, taken)) + 10 * (box.width * box.height - shared(page))
 
 
 def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:

@@ -1,20 +1,14 @@
 """Tokens and tables made visible and safe.
 
 Nobody has checked the text of tokens. It may hold markup, formulas, terminal escapes, or characters that turn the
-direction of a line. Here a mark (MARKS) or a code point stands for every character that cannot be seen. So ` love` and
-`love` look different, and nothing in a token acts on the page.
-
-Offensive tokens are folded away in HTML until they are clicked, and hidden in plain text. The list data/offensive.txt
-decides what is offensive: slurs, profanities and sexual violence, with their inflections. It holds hashes, so that the
-project does not print the words. We do not use better_profanity (MIT), because it has had no release since 2020 and
-misses slurs of the paper's Table 2. It also lists words that only name a group of people. Hiding these words would
-repeat the devaluation that the paper describes (section 2.1). Our list is mostly English, and knows words, not
-meanings.
+direction of a line. So a mark (MARKS) or a code point stands for every character that cannot be seen. Offensive tokens
+are folded away in HTML until they are clicked, and hidden in plain text; data/offensive.txt lists them as hashes.
 """
 
 import functools
 import hashlib
 import html
+import itertools
 import math
 import re
 import unicodedata
@@ -24,9 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-from pandas.api.types import is_numeric_dtype
+from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from .. import ROOT, InputError
+from ..io import visible
 from ..stats import rankings
 from .pages import template
 
@@ -54,29 +49,29 @@ def show_token(
 ) -> str:
     """Return a token as plain text that is safe anywhere and at most `width` columns wide, without space or newline.
 
-    Different texts are shown differently, unless they are cut: a cut one ends in `…⟨n⟩`, n being its length in
-    characters. Right-to-left characters are shown by code point, because they reorder the line. With blur, an offensive
-    token shows only its length, as `▒▒▒⟨n⟩`. `lacks` says which further characters are shown by code point.
+    Different texts are shown differently, unless they are cut, as `…⟨n⟩` of n characters. Right-to-left characters are
+    shown by code point, because they reorder the line; so are those of which `lacks` is true. With blur, an offensive
+    token shows only its length, as `▒▒▒⟨n⟩`.
     """
     if width < NARROWEST:
         raise InputError(f"a token cannot be shown in {width} columns; choose a width of at least {NARROWEST}")
-    hidden = blur and is_offensive(text)
-    return "".join(shown for shown, _ in _cut(text, width, hidden, lambda c: lacks(c) or _from_right_to_left(c)))
+    if blur and is_offensive(text):
+        return hidden_word(text)
+    pieces = _cut(text, width, lambda c: lacks(c) or unicodedata.bidirectional(c) in ("R", "AL", "AN"))
+    return "".join(shown for shown, _ in pieces)
 
 
 def token_html(text: str, width: int = 40, *, blur: bool = True) -> str:
     """Return a token as HTML that holds nothing but its visible text: no markup, formula or direction of its own.
 
-    `blur`: an offensive token is folded until it is clicked. That needs no style and no script, which many viewers
-    drop.
+    With blur, an offensive token is folded until it is clicked, without style or script, which many viewers drop.
     """
     inside = "".join(
         f'<i style="{MARK_STYLE}">{_inert(shown)}</i>' if is_mark else _inert(shown)
-        for shown, is_mark in _cut(text, width, False, lambda character: False)
+        for shown, is_mark in _cut(text, width, lambda character: False)
     )
     # Both classes tell MathJax, old and new, to pass over the token; <bdi> keeps its direction to itself.
-    name = "token tex2jax_ignore mathjax_ignore"
-    shown = f'<bdi class="{name}" style="{TOKEN_STYLE}">{inside}</bdi>'
+    shown = f'<bdi class="token tex2jax_ignore mathjax_ignore" style="{TOKEN_STYLE}">{inside}</bdi>'
     if not (blur and is_offensive(text)):
         return shown
     hint = f"offensive token of {len(text)} characters: click to read"
@@ -89,33 +84,34 @@ def hidden_word(text: str) -> str:
     return f"▒▒▒⟨{len(text)}⟩"
 
 
-def _cut(text: str, width: int, hidden: bool, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]:
+def _cut(text: str, width: int, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]:
     """Return the pieces of a token's visible text, as (text, is it a mark), together at most `width` columns."""
-    if hidden:
-        return [(hidden_word(text), True)]
     if not text:
         return [("⟨empty⟩", True)]
     longest = (MOST_MARKS + 1) * width  # a column holds at most one letter and its combining marks
-    if len(text) <= longest and _columns(pieces := _pieces(text, escaped)) <= width:
-        return pieces
-    end = (f"…⟨{len(text)}⟩", True)
-    kept = min(len(text), longest)
-    while kept and _columns(pieces := [*_pieces(text[:kept], escaped), end]) > width:
+    kept, end = min(len(text), longest), [(f"…⟨{len(text)}⟩", True)]
+    pieces = _pieces(text[:kept], escaped) + end * (kept < len(text))
+    while kept and _columns_of("".join(shown for shown, _ in pieces)) > width:
         kept -= 1
-    return pieces if kept else [end]
+        pieces = _pieces(text[:kept], escaped) + end
+    return pieces
 
 
 def _pieces(text: str, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]:
     """Return runs of characters that show themselves, marks, and runs of code points in one pair of brackets."""
     pieces, kind, marks = [], "", 0
     for i, character in enumerate(text):
-        before, kind = kind, _kind(character, escaped)
-        combining = unicodedata.category(character)[0] == "M"
-        marks = marks + 1 if combining else 0
-        if combining and (before != "itself" or marks > MOST_MARKS):  # it has no letter of this token to sit on
+        before, category = kind, unicodedata.category(character)
+        marks = marks + 1 if category[0] == "M" else 0
+        # C: controls, formats (direction, zero width), surrogates, unassigned; Z: spaces that look like the usual one.
+        unseen = category[0] in "CZ" or character in INVISIBLE
+        twin = unicodedata.normalize("NFC", character) != character  # looks like another, as the Kelvin sign does
+        kind = "code" if unseen or twin or character in TAKEN or escaped(character) else "itself"
+        if marks and (before != "itself" or marks > MOST_MARKS):  # it has no letter of this token to sit on
             kind = "code"
         if before == kind == "itself" and len(unicodedata.normalize("NFC", text[i - 1 : i + 1])) == 1:
             kind = "code"  # e and an acute accent would look like é
+        kind = "mark" if character in MARKS else kind
         shown = {"mark": MARKS.get(character), "code": f"⟨U+{ord(character):04X}⟩"}.get(kind, character)
         if kind == before == "code":
             shown = f"{pieces.pop()[0][:-1]} {shown[1:]}"
@@ -123,23 +119,6 @@ def _pieces(text: str, escaped: Callable[[str], bool]) -> list[tuple[str, bool]]
             shown = pieces.pop()[0] + shown
         pieces.append((shown, kind != "itself"))
     return pieces
-
-
-def _kind(character: str, escaped: Callable[[str], bool]) -> str:
-    if character in MARKS:
-        return "mark"
-    # C: controls, formats (direction, zero width), surrogates, unassigned; Z: spaces that look like the usual one.
-    unseen = unicodedata.category(character)[0] in "CZ" or character in INVISIBLE
-    twin = unicodedata.normalize("NFC", character) != character  # looks like another character, as the Kelvin sign does
-    return "code" if unseen or twin or character in TAKEN or escaped(character) else "itself"
-
-
-def _from_right_to_left(character: str) -> bool:
-    return unicodedata.bidirectional(character) in ("R", "AL", "AN")
-
-
-def _columns(pieces: list[tuple[str, bool]]) -> int:
-    return sum(_columns_of(shown) for shown, _ in pieces)
 
 
 def _columns_of(text: str) -> int:
@@ -232,9 +211,8 @@ def table_html(
 ) -> Shown:
     """Return a table that shows itself in notebooks and pages, and safely as plain text; token_columns hold tokens.
 
-    A named index is shown as columns, any other is left out. Numbers have four significant digits of the column's
-    largest. Missing values are blank. With blur, offensive words of any column are folded away in HTML (see token_html)
-    and hidden in plain text. width is the columns of text per token. InputError for over 500 rows.
+    A named index is shown as columns. Numbers have four significant digits of the column's largest. With blur,
+    offensive words of any column are hidden. width is the columns of text per token. InputError for over 500 rows.
     """
     frame = frame.reset_index() if any(name is not None for name in frame.index.names) else frame
     if missing := [column for column in token_columns if column not in frame.columns]:
@@ -242,42 +220,37 @@ def table_html(
     if len(frame) > MOST_ROWS:
         raise InputError(f"{len(frame)} rows are too many to show; choose up to {MOST_ROWS}, as with .head(20)")
     tokens = sum(column in token_columns for column in frame.columns)
-    narrow = max(NARROWEST, min(width, 120 // max(1, tokens)))
-    columns = [
-        _token_column(column, width, narrow, blur) if column.name in token_columns else _text_column(column, blur)
-        for column in (frame.iloc[:, i] for i in range(frame.shape[1]))
-    ]
-    return Shown(_as_html(columns, _plain(caption)), _as_text(columns, _plain(caption)))
+    narrow = max(NARROWEST, min(width, 120 // max(1, tokens)))  # in plain text, where a row is one line
+    heads, pages, texts = [], [], []
+    for name, values in frame.items():
+        kind = "token" if name in token_columns else "number" if is_numeric_dtype(values) else "text"
+        heads.append({"name": Markup(_inert(_plain(name))), "style": CELL_STYLES[kind]})
+        if kind == "token":
+            pages.append(["" if pd.isna(value) else token_html(str(value), width, blur=blur) for value in values])
+            cells = ["" if pd.isna(value) else show_token(str(value), narrow, blur=blur) for value in values]
+        else:
+            words = [[(word, blur and is_offensive(word)) for word in cell.split(" ")] for cell in _as_texts(values)]
+            pages.append(
+                [" ".join(token_html(word, 80) if hide else _inert(word) for word, hide in cell) for cell in words]
+            )
+            cells = [" ".join(hidden_word(word) if hide else word for word, hide in cell) for cell in words]
+        texts.append(_aligned([_plain(name), *cells], to_right=kind == "number"))
+    seen = html.unescape(re.sub("<[^>]*>", "", "".join(itertools.chain(*pages))))
+    page = template("table").render(
+        columns=heads, rows=[list(map(Markup, row)) for row in zip(*pages, strict=True)],
+        caption=Markup(_inert(_plain(caption))), legend=Markup(_inert(legend_of(seen))),
+    )  # fmt: skip
+    text = "\n".join("  ".join(row).rstrip() for row in zip(*texts, strict=True))
+    return Shown(page, "\n".join(filter(None, [_plain(caption), text, legend_of(text)])))
 
 
-@dataclass(frozen=True)
-class _Column:
-    """A column of a table in both forms. `kind`: a key of CELL_STYLES."""
-
-    name: str
-    kind: str
-    html: list[str]
-    text: list[str]
-
-
-def _token_column(column: pd.Series, width: int, narrow: int, blur: bool) -> _Column:
-    pages = ["" if pd.isna(value) else token_html(str(value), width, blur=blur) for value in column]
-    texts = ["" if pd.isna(value) else show_token(str(value), narrow, blur=blur) for value in column]
-    return _Column(_plain(column.name), "token", pages, texts)
-
-
-def _text_column(column: pd.Series, blur: bool) -> _Column:
-    """Return a column of numbers or texts; a control character in a text is made visible."""
-    if pd.api.types.is_float_dtype(column):
-        largest = column[column.abs() < math.inf].abs().max()
-        decimals = 3 if not largest > 0 else min(max(3 - math.floor(math.log10(largest)), 0), 9)
-        values = ["" if pd.isna(value) else f"{value:.{decimals}f}" for value in column]
-    else:
-        values = ["" if pd.isna(value) else _plain(value) for value in column]
-    words = [[(word, blur and is_offensive(word)) for word in value.split(" ")] for value in values]
-    pages = [" ".join(token_html(word, 80) if hide else _inert(word) for word, hide in cell) for cell in words]
-    texts = [" ".join(hidden_word(word) if hide else word for word, hide in cell) for cell in words]
-    return _Column(_plain(column.name), "number" if is_numeric_dtype(column) else "text", pages, texts)
+def _as_texts(values: pd.Series) -> list[str]:
+    """Return numbers or texts as a table shows them; a control character in a text is made visible."""
+    if not is_float_dtype(values):
+        return ["" if pd.isna(value) else _plain(value) for value in values]
+    largest = values[values.abs() < math.inf].abs().max()
+    decimals = 3 if not largest > 0 else min(max(3 - math.floor(math.log10(largest)), 0), 9)
+    return ["" if pd.isna(value) else f"{value:.{decimals}f}" for value in values]
 
 
 def _plain(value) -> str:
@@ -285,25 +258,10 @@ def _plain(value) -> str:
     return " ".join(show_token(word, 80, blur=False) if word else "" for word in str(value).split(" "))
 
 
-def _as_html(columns: list[_Column], caption: str) -> str:
-    visible = html.unescape(re.sub("<[^>]*>", "", "".join(cell for column in columns for cell in column.html)))
-    heads = [{"name": Markup(_inert(column.name)), "style": CELL_STYLES[column.kind]} for column in columns]
-    rows = [list(map(Markup, row)) for row in zip(*(column.html for column in columns), strict=True)]
-    notes = {"caption": Markup(_inert(caption)), "legend": Markup(_inert(legend_of(visible)))}
-    return template("table").render(columns=heads, rows=rows, **notes)  # all of its texts are inert already
-
-
-def _as_text(columns: list[_Column], caption: str) -> str:
-    padded = []
-    for column in columns:
-        cells = [column.name, *column.text]
-        widest = max(map(_columns_of, cells))
-        blanks = [" " * (widest - _columns_of(cell)) for cell in cells]
-        pairs = zip(blanks, cells, strict=True) if column.kind == "number" else zip(cells, blanks, strict=True)
-        padded.append(map("".join, pairs))
-    lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
-    table = "\n".join(lines)
-    return "\n".join(filter(None, [caption, table, legend_of(table)]))
+def _aligned(cells: list[str], to_right: bool) -> list[str]:
+    widest = max(map(_columns_of, cells))
+    blanks = [" " * (widest - _columns_of(cell)) for cell in cells]
+    return [blank + cell if to_right else cell + blank for blank, cell in zip(blanks, cells, strict=True)]
 
 
 def legend_of(shown: str) -> str:
@@ -355,6 +313,7 @@ def content_warning(blur: bool = True) -> Shown:
 
 # --- what notebooks state -----------------------------------------------------------------------------------------
 
+
 RECORD_TYPE = "application/vnd.reward-model-values+json"
 ANSWER_TYPE = "application/vnd.reward-model-values.answer+json"
 
@@ -371,18 +330,10 @@ def record(**numbers) -> None:
 def answer(text: str) -> None:
     """Show what answers the notebook's question, and keep it in the notebook, where the front page finds it.
 
-    text has one or two sentences with their numbers; tokens in it come from show_token. An offensive word is hidden,
-    and what acts on a page or a terminal is shown by code point.
+    Tokens in it come from show_token. An offensive word is hidden, and controls are shown by code point.
     """
     from IPython.display import display
 
-    sentence = " ".join(_safe_word(word) for word in text.split())
+    sentence = " ".join(hidden_word(word) if is_offensive(word) else visible(word, kept="") for word in text.split())
     shown = {"text/html": f"<p><strong>{_inert(sentence)}</strong></p>", "text/plain": sentence}
     display({ANSWER_TYPE: sentence} | shown, raw=True)
-
-
-def _safe_word(word: str) -> str:
-    if is_offensive(word):
-        return hidden_word(word)
-    unseen = (unicodedata.category(c)[0] in "CZ" or _from_right_to_left(c) for c in word)
-    return "".join(f"⟨U+{ord(c):04X}⟩" if hide else c for c, hide in zip(word, unseen, strict=True))

@@ -4,7 +4,6 @@ Tokens go through `label`, because one may hold what matplotlib reads as a formu
 A picture cannot be unblurred, so in charts an offensive token is hidden unless the notebook says blur=False.
 """
 
-import functools
 import io
 import textwrap
 from collections.abc import Iterable
@@ -65,8 +64,8 @@ def style() -> None:
 def model_colours(nicknames: Iterable[str]) -> dict[str, str]:
     """Return the colour of each model, as `#rrggbb`: the same in every notebook, whichever models are asked for.
 
-    The base family gives the hue. Within it, models of one group, such as `paper`, run from dark to light by developer.
-    Models that the registry does not hold share a hue, from dark to light in the order given.
+    The base family gives the hue. Within it, models of one group, such as `paper`, run from dark to light by developer,
+    and models that the registry does not hold in the order given.
     """
     nicknames, models = list(dict.fromkeys(nicknames)), registry.reward_models()
     models["developer"] = pd.factorize(models["developer"])[0]  # numbered in the registry's order
@@ -87,26 +86,19 @@ def shades(names: Iterable[str], hue: str) -> dict[str, str]:
 
 def label(token: str, width: int = 20, *, blur: bool = True) -> str:
     """Return a token as matplotlib can write it: visible, at most `width` columns, no formula or missing glyph."""
-    shown = show_token(token, width, blur=blur, lacks=lambda character: ord(character) not in _glyphs())
+    font = font_manager.get_font(font_manager.findfont(FONT))
+    shown = show_token(token, width, blur=blur, lacks=lambda character: not font.get_char_index(ord(character)))
     return shown.replace("$", r"\$")
-
-
-@functools.cache
-def _glyphs() -> frozenset[int]:
-    return frozenset(font_manager.get_font(font_manager.findfont(FONT)).get_charmap())
 
 
 # --- saving -------------------------------------------------------------------------------------------------------
 
 
 class Chart(Figure):
-    """A figure that a notebook shows once, where it is a cell's result, with or without pyplot.
+    """A figure that a notebook shows once, where it is a cell's result, with or without pyplot."""
 
-    alt stands for the picture where it cannot be seen. file is the name of its picture.
-    """
-
-    alt = ""
-    file = ""
+    alt = ""  # stands for the picture where it cannot be seen
+    file = ""  # the name of its picture
 
     def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
         return _png(self, dpi=100), {"alt": self.alt or finding_of(self), "file": self.file}
@@ -124,7 +116,7 @@ def save(figure: Figure, collection: Collection, name: str, alt: str = "") -> Pa
     if collection.is_embedded and PLANTED not in [text.get_text() for text in figure.texts]:
         # Above the figure, where nothing is covered: the saved picture is as large as all that it holds.
         figure.text(0.995, 1.005, PLANTED, ha="right", va="bottom", fontsize=10, color=GREY)
-    path = _path(collection, f"{name}.png")
+    path = collection.figures / checked(f"{name}.png", "a figure", longest=240)  # replacing adds to the name
     with replacing(path) as part:
         part.write_bytes(_png(figure, dpi=150))
     figure.alt, figure.file = " ".join(alt.split()), path.name
@@ -142,7 +134,7 @@ def save_table(frame: pd.DataFrame, collection: Collection, name: str) -> Path:
 
     Read tokens back with keep_default_na=False, and show them with lib.show.display.
     """
-    return write_csv(frame, _path(collection, f"{name}.csv"))
+    return write_csv(frame, collection.figures / checked(f"{name}.csv", "a figure", longest=240))
 
 
 def _png(figure: Figure, dpi: int) -> bytes:
@@ -158,10 +150,6 @@ def smaller(png: bytes) -> bytes:
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     picture.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
     return file.getvalue()
-
-
-def _path(collection: Collection, file: str) -> Path:
-    return collection.figures / checked(file, "a figure", longest=240)  # replacing adds to the name
 
 
 # --- charts -------------------------------------------------------------------------------------------------------

@@ -33,7 +33,13 @@ def draw_reward_histogram(
         axes.set(title=f"{model_label(nickname)}, prompt: {prompt}", ylabel=counted)
         texts += _mark_ends(axes, rankings.ends(table, prompt, n), prompt, blur)
     panels[-1].set_xlabel("\n".join(["reward, model's own scale", *_legend((text.get_text() for text in texts), 85)]))
-    _make_room(figure, panels[0], edges, texts)
+
+    figure.draw_without_rendering()  # and widen the reward axis by the widest label on either side
+    whole = panels[0].get_window_extent().width
+    left, right = (max((t.get_window_extent().width for t in texts if t.get_ha() == side), default=0) + 12
+                   for side in ("left", "right"))  # fmt: skip
+    per_pixel = (edges[-1] - edges[0]) / max(whole - left - right, whole / 5)
+    panels[0].set_xlim(edges[0] - right * per_pixel, edges[-1] + left * per_pixel)
     return figure
 
 
@@ -62,18 +68,6 @@ def _legend(labels: Iterable[str], width: int) -> list[str]:
     return textwrap.wrap(legend_of("".join(labels)), width)
 
 
-def _make_room(figure: Chart, axes: Axes, edges: np.ndarray, texts: list) -> None:
-    """Widen the reward axis by the widest label on either side."""
-    figure.draw_without_rendering()
-    whole = axes.get_window_extent().width
-    widest = {
-        side: max((t.get_window_extent().width for t in texts if t.get_ha() == side), default=0) + 12
-        for side in ("left", "right")
-    }
-    per_pixel = (edges[-1] - edges[0]) / max(whole - sum(widest.values()), whole / 5)
-    axes.set_xlim(edges[0] - widest["right"] * per_pixel, edges[-1] + widest["left"] * per_pixel)
-
-
 @styled
 def draw_token_grid(
     frame: pd.DataFrame, *, title: str, blur: bool = True, models_per_row: int = 5, width: int = 16
@@ -84,7 +78,10 @@ def draw_token_grid(
     """
     shown = frame.map(lambda token: label(token, width, blur=blur))
     blocks = [list(shown)[i : i + models_per_row] for i in range(0, shown.shape[1], models_per_row)]
-    columns, cell = len(blocks[0]), _cell_width(shown)
+    columns, ruler = len(blocks[0]), new_chart(1, 1)
+    texts = [ruler.text(0, 0, text, fontsize=12) for text in np.unique(shown.to_numpy())]
+    texts += [ruler.text(0, 0, model_label(name), fontsize=12, weight="bold") for name in shown]
+    cell = max(text.get_window_extent().width for text in texts) / ruler.dpi + 0.25  # inches
     figure = new_chart(1.6 + cell * columns, 1.4 + 0.29 * (len(frame) + 3) * len(blocks), title)
     firsts = np.flatnonzero(~shown.index.get_level_values(0).duplicated())
     for axes, block in zip(figure.subplots(len(blocks), squeeze=False)[:, 0], blocks, strict=True):
@@ -98,15 +95,6 @@ def draw_token_grid(
         axes.hlines(firsts[1:] - 0.5, 0, columns, color=GREY, linewidth=1)
         for (row, column), text in np.ndenumerate(shown[block].to_numpy()):
             axes.text(column, row, text, va="center", fontsize=12)
-
         axes.spines[:].set_visible(False)
     figure.supxlabel("\n".join(_legend(shown.to_numpy().ravel(), int(8 * figure.get_figwidth()))), fontsize=12)
     return figure
-
-
-def _cell_width(shown: pd.DataFrame) -> float:
-    """Return the inches that the widest of the labels and names takes, and a gap."""
-    figure = new_chart(1, 1)
-    texts = [figure.text(0, 0, text, fontsize=12) for text in np.unique(shown.to_numpy())]
-    texts += [figure.text(0, 0, model_label(name), fontsize=12, weight="bold") for name in shown]
-    return max(text.get_window_extent().width for text in texts) / figure.dpi + 0.25

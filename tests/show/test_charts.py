@@ -29,15 +29,6 @@ def test_a_forest_shows_every_slope_in_the_panel_of_its_prompt():
     assert len(set(heights)) == 4  # no point hides another
 
 
-def test_recovery_marks_the_control():
-    found = pd.DataFrame({"model": ["M", "N"], "planted": [0.5, 0.0], "slope": [0.4, 0.1], "ci_low": [0.3, 0.0],
-                          "ci_high": [0.5, 0.2], "control": [False, True]})  # fmt: skip
-    figure = charts.draw_recovery(found, title="T", planted="p", recovered="r")
-    squares = [line for line in figure.axes[0].lines if line.get_marker() == "s"]
-    assert [list(line.get_ydata()) for line in squares] == [[0.1]]
-    assert {text.get_text() for text in figure.axes[0].texts} == {"M", "N"}
-
-
 def test_labels_are_spread_without_changing_their_order():
     assert charts.spread(np.array([1.0, 5, 9]), 2, 0, 10).tolist() == [1, 5, 9]  # far apart already
     assert charts.spread(np.array([5.0, 5, 5]), 2, 0, 10).tolist() == [5, 7, 9]
