@@ -1,47 +1,45 @@
-"""What another program may feed a reward model in place of the input that is scored here: the hypotheses of `why`.
+"""What another program may feed a reward model in place of what is fed here: the hypotheses of `why` and `check`.
 
-A feed is a source of texts (the chat template, another template, plain texts), a number of beginning-of-sequence
-tokens, and what closes the reply. Each that differs from what is fed here is a cause. formats.csv lists the texts
-that other programs put around a prompt and a reply.
+A feed is a source of texts (formats.csv lists usual ones), a number of beginning-of-sequence tokens, and what closes
+the reply. Each of these that differs from what is fed here is a cause.
 """
 
 import contextlib
 import copy
-import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from ... import InputError
 from ...models import templates
 from ...models.conversations import DATE
-from ...models.reward_models import RewardModel
+from ...models.files import refusing
+from ...models.reward_models import RewardModel, read_template
 from ...scoring.reply_files import Turns, within
 
 SYSTEMS = ("", "You are a helpful assistant.", "You are a helpful, respectful and honest assistant.",
            "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.")  # fmt: skip
-BOS = {"none": 0, "single": 1, "double": 2}
 COUNTS = ("no beginning-of-sequence token", "one beginning-of-sequence token", "two beginning-of-sequence tokens")
 
 
 class Cause(NamedTuple):
-    """What the other program did, in words after "it", and what to do about it."""
+    """What the other program did, in words after "it", what to do about it, and the row of `check` that tries it."""
 
     text: str
     remedy: str
+    row: str = ""
 
 
 class Input(NamedTuple):
-    """What a model reads: ids, which of them are masked as padding (left, right), and token types of an encoder."""
+    """What a model reads: ids, their attention mask if it is not all ones, and token types of an encoder."""
 
     ids: tuple[int, ...]
-    left: int = 0
-    right: int = 0
-    is_masked: bool = True
+    mask: tuple[int, ...] | None = None
     types: tuple[int, ...] | None = None
 
 
@@ -50,176 +48,168 @@ class Feed:
     """The inputs of all rows, and the causes that lead to them: none for what is fed here.
 
     is_own: whether they are texts of the model's own template, with another beginning or end
+    is_padded: whether they are padded; rewards are then read at the last position
     """
 
     causes: tuple[Cause, ...]
     inputs: tuple[Input, ...]
     is_own: bool = False
+    is_padded: bool = False
 
 
 Texts = list[tuple[str, str]]  # of each row: up to the end of the reply, and what closes the reply
 
 
 class Feeds:
-    """The feeds of some conversations, each a list of turns that ends with the reply.
-
-    template: a file with another chat template, which is tried too.
-    """
+    """The feeds of conversations, each a list of turns that ends with the reply. template: a file with another one."""
 
     def __init__(self, model: RewardModel, conversations: Sequence[Turns], bos: str, template: str | None = None):
         self.model, self.tokenizer, self.turns, self.template = model, model.tokenizer, list(conversations), template
-        word = self.ids(["a"], None)[0]
-        whole = self.tokenizer("a")["input_ids"]
+        self.is_encoder = model.read_at == "pooled"
+        [word], whole = self.ids(["a"], 0), self.tokenizer("a")["input_ids"]
         start = next((i for i in range(len(whole)) if whole[i : i + len(word)] == word), 0)
         bos_id = self.tokenizer.bos_token_id
-        self.lead = whole[:start] or ([bos_id] if bos_id is not None else [])  # what one unit of bos is
+        self.lead = whole[:start] or ([bos_id] if bos_id is not None else [])  # one beginning-of-sequence token
         self.tail = whole[start + len(word) :]
-        self.adds = int(start > 0)
-        self.base = [self._own(turns, bos) for turns in self.turns]
-        self.count = self._leading(self.base[0].ids)  # beginning-of-sequence tokens of what is fed here
+        self.base = tuple(self._fed_here(turns, bos) for turns in self.turns)
+        opened = model.after_reply.text if model.after_reply else ""
+        own = self._rendered(self.turns) if self.tokenizer.chat_template else None
+        self.own = [(before, after + opened) for before, after in own or []]  # texts of the model's own template
+        # How many beginning-of-sequence tokens there are here, by the tokenizer alone, and by each option BOS
+        self.count, self.adds = self.leading(self.base[0].ids), int(start > 0)
+        template_alone = self.leading(self.ids([self.own[0][0]], 0)[0]) if self.own else 0
+        both = template_alone + self.adds
+        self.by_option = {"none": template_alone, "single": both - bool(template_alone and self.adds), "double": both}
 
-    def __iter__(self) -> Iterator[Feed]:
-        """Yield all feeds with at most two causes, the likeliest first. What is fed here comes first."""
-        made = [Feed((), tuple(self.base), True)]
+    def every(self) -> list[Feed]:
+        """Return all feeds with at most two causes, those with fewer first. What is fed here is the first."""
+        made = [Feed((), self.base, True)]
         for number, (source, texts) in enumerate(self._sources()):
-            usual = self.adds if number else self.count
-            for count in range(3) if self.lead else (0,):
-                if count > 1 and self.model.head is None:
-                    continue
-                for closing, wholes in self._closings(texts, number == 0):
-                    causes = (
-                        [source] * (number > 0)
-                        + [self._bos(count)] * (count != usual)
-                        + [closing] * (closing.text != "")
-                    )
+            is_own, usual = number == 0, self.adds if number else self.count
+            for count in range(2 if self.is_encoder else 3) if self.lead else (0,):
+                for closing, wholes in self.closings(texts, is_own):
+                    others = (source, self._bos(count) if count != usual else None, closing)
+                    causes = tuple(cause for cause in others if cause)
                     if 0 < len(causes) <= 2:
-                        inputs = tuple(Input(tuple(ids)) for ids in self.ids(wholes, count))
-                        made.append(Feed(tuple(causes), inputs, number == 0))
-        made += [Feed((cause,), tuple(inputs)) for cause, inputs in self._pairs()]
+                        made.append(Feed(causes, tuple(Input(tuple(ids)) for ids in self.ids(wholes, count)), is_own))
+        made += self._of_pairs()
         feeds: dict[tuple[Input, ...], Feed] = {}
         for feed in sorted(made, key=lambda feed: len(feed.causes)):
             feeds.setdefault(feed.inputs, feed)
-        yield from feeds.values()
+        return list(feeds.values())
 
-    def ids(self, texts: list[str], count: int | None) -> list[list[int]]:
-        """Return the ids of texts after this many beginning-of-sequence tokens; None adds nothing."""
+    def ids(self, texts: list[str], count: int) -> list[list[int]]:
+        """Return the ids of texts after this many beginning-of-sequence tokens."""
         encoded = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
-        if not count:
-            return encoded
-        return [self.lead * count + ids + self.tail for ids in encoded]
+        return [self.lead * count + ids + self.tail for ids in encoded] if count else encoded
 
-    def _leading(self, ids: Sequence[int]) -> int:
+    def leading(self, ids: Sequence[int]) -> int:
+        """Return with how many beginning-of-sequence tokens these ids start."""
         count, n = 0, len(self.lead)
         while n and list(ids[count * n : count * n + n]) == self.lead:
             count += 1
         return count
 
-    def _own(self, turns: Turns, bos: str) -> Input:
-        """Return what is fed here."""
-        reader, prompt = within(self.model, turns[:-2]), turns[-2]["content"]
-        conversation = reader.conversation(prompt, bos)
+    def _fed_here(self, turns: Turns, bos: str) -> Input:
+        reader = within(self.model, turns[:-2])
+        conversation = reader.conversation(turns[-2]["content"], bos)
         ids = tuple(reader.encode(conversation, [turns[-1]["content"]])[0])
-        has_types = getattr(self.model.backbone.config, "type_vocab_size", 0) > 1 and self.model.head is None
+        has_types = self.is_encoder and getattr(self.model.backbone.config, "type_vocab_size", 0) > 1
         types = tuple(int(i >= len(conversation.prefix_ids)) for i in range(len(ids))) if has_types else None
         return Input(ids, types=types)
 
     # --- where the texts come from -----------------------------------------------------------------------------------
 
-    def _sources(self) -> Iterator[tuple[Cause, Texts]]:
-        """Yield the texts around and in each reply from every source, those of the model's own template first."""
-        opened = self.model.after_reply.text if self.model.after_reply else ""
-        if self.tokenizer.chat_template:
-            own = self._rendered(self.turns)
-            assert own is not None
-            yield Cause("", ""), [(before, after + opened) for before, after in own]
-            yield from self._variants(own)
-        else:
-            yield Cause("", ""), []
+    def _sources(self) -> Iterator[tuple[Cause | None, Texts]]:
+        """Yield the texts of each source, those of the model's own template first."""
+        yield None, self.own
+        if self.own:
+            yield from self._variants()
         table = pd.read_csv(Path(__file__).with_name("formats.csv"), dtype=str, keep_default_na=False)
-        special = {"\\n": "\n", "<eos>": self.tokenizer.eos_token or "", "<sep>": self.tokenizer.sep_token or ""}
-        for old, new in special.items():
-            table.iloc[:, 1:] = table.iloc[:, 1:].map(lambda text, old=old, new=new: text.replace(old, new))
-        for row in table.itertuples():
-            texts = [self._formatted(row, turns) for turns in self.turns]
-            yield Cause(f"fed {row.name}", "use the model's own chat template there"), texts
+        special = {r"\\n": "\n", "<eos>": self.tokenizer.eos_token or "", "<sep>": self.tokenizer.sep_token or ""}
+        for name, system, user, reply, end in table.replace(special, regex=True).itertuples(index=False):
+            forms = {"system": system, "user": user, "assistant": reply + end}
+            wholes = ["".join(forms.get(turn["role"], "{}").replace("{}", turn["content"]) for turn in turns)
+                      for turns in self.turns]  # fmt: skip
+            texts = [(whole.removesuffix(end), end) for whole in wholes]
+            yield Cause(f"fed {name}", "use the model's own chat template there"), texts
 
-    @staticmethod
-    def _formatted(row: tuple, turns: Turns) -> tuple[str, str]:
-        pieces = {"system": row.system, "user": row.user, "assistant": row.reply}  # type: ignore[attr-defined]
-        texts = [pieces[turn["role"]].replace("{}", turn["content"]) for turn in turns]
-        end = row.end if row.reply else ""  # type: ignore[attr-defined]
-        earlier = [text + end * (turn["role"] == "assistant") for text, turn in zip(texts, turns, strict=True)]
-        return "".join(earlier[:-1]) + texts[-1], end
-
-    def _variants(self, own: Texts) -> Iterator[tuple[Cause, Texts]]:
+    def _variants(self) -> Iterator[tuple[Cause, Texts]]:
         """Yield what the model's template gives for other turns, other days and other templates of the tokenizer."""
-        same = "give both programs the same system turn"
-        if (plain := self._without_own_system(own)) is not None:
-            yield Cause("left out the system turn that the template writes by itself", same), plain
+        same, turn = "give both programs the same system turn", "render the reply as an assistant's turn there"
+        if (plain := self._without_own_system()) is not None:
+            yield Cause("left out the system turn that the template writes by itself", same, "system and date"), plain
         bare = [turns[turns[0]["role"] == "system" :] for turns in self.turns]
-        variants: list[tuple[str, str, dict]] = [("left out the system turns", same, {"turns": bare})]
+        tried: list[tuple[Cause, dict[str, Any]]] = [(Cause("left out the system turns", same), {"turns": bare})]
         for text in SYSTEMS if bare == self.turns else ():
-            turns = [[{"role": "system", "content": text}, *turns] for turns in self.turns]
             first = f"put the system turn “{text}” first" if text else "put an empty system turn first"
-            variants.append((first, same, {"turns": turns}))
+            with_system = [[{"role": "system", "content": text}, *turns] for turns in self.turns]
+            tried.append((Cause(first, same), {"turns": with_system}))
         stripped = [[turn | {"content": turn["content"].strip()} for turn in turns] for turns in self.turns]
         as_user = [[{"role": "user", "content": turns[-1]["content"]}] for turns in self.turns]
-        today, turn = date.today().strftime("%d %b %Y"), "render the reply as an assistant's turn there"
-        variants += [
-            ("fed the reply after a generation prompt, without a turn of its own", turn, {"prompted": True}),
-            ("cut the white space around texts", "feed the same texts", {"turns": stripped}),
-            ("fed the last turns alone", "feed all turns", {"turns": [turns[-2:] for turns in self.turns]}),
-            ("fed the reply as the user's turn", turn, {"turns": as_user}),
-            (f"let the template print the day ({today})", f"pass date_string='{DATE}'", {"day": today}),
-        ]
+        prints_day = "system and date" if "strftime_now" in str(self.tokenizer.chat_template) else ""
+        today = date.today().strftime("%d %b %Y")
+        tried += [
+            (Cause("fed the reply after a generation prompt, without a turn of its own", turn),
+             {"add_generation_prompt": True}),
+            (Cause("cut the white space around texts", "feed the same texts"), {"turns": stripped}),
+            (Cause("fed the last turns alone", "feed all turns"), {"turns": [turns[-2:] for turns in self.turns]}),
+            (Cause("fed the reply as the user's turn", turn), {"turns": as_user}),
+            (Cause(f"let the template print the day ({today})", f"pass date_string='{DATE}'", prints_day),
+             {"date_string": today}),
+        ]  # fmt: skip
         if isinstance(named := self.tokenizer.chat_template, dict):
-            variants += [(f"used the tokenizer's template “{name}”", "use the default one", {"source": source})
-                         for name, source in named.items() if name != "default"]  # fmt: skip
+            tried += [(Cause(f"used the tokenizer's template “{name}”", "use the default one"), {"source": source})
+                      for name, source in named.items() if name != "default"]  # fmt: skip
         if self.template:
-            source = _read_template(self.template)
-            variants.append(
-                (f"used the template {self.template}", "score with the same TEMPLATE here", {"source": source})
-            )
-        for text, remedy, how in variants:
+            with refusing(f"the chat template {self.template} cannot be read", "give a text file (jinja)",
+                          (OSError, ValueError)):  # fmt: skip
+                source = read_template(Path(self.template))
+            used = Cause(f"used the template {self.template}", "score with the same TEMPLATE here")
+            tried.append((used, {"source": source}))
+        for cause, how in tried:
             if (texts := self._rendered(**{"turns": self.turns, **how})) is not None:
-                yield Cause(text, remedy), texts
+                yield cause, texts
 
-    def _rendered(self, turns: list[Turns], day: str = DATE, source: str = "", prompted: bool = False) -> Texts | None:
+    def _rendered(self, turns: list[Turns], source: str = "", **options: Any) -> Texts | None:
         """Return the conversations as texts by a chat template, split after the reply; None if it refuses them.
 
-        prompted: the template renders the turns before the reply with a generation prompt, and the reply follows.
+        With a generation prompt, the template renders the turns before the reply, and the reply follows.
         """
-        tokenizer = self.tokenizer
+        tokenizer, prompted = self.tokenizer, "add_generation_prompt" in options
         if source:
             tokenizer = copy.copy(tokenizer)
             tokenizer.chat_template = source
             templates.confine(tokenizer)
         given = [conversation[:-1] for conversation in turns] if prompted else turns
         try:
-            texts = tokenizer.apply_chat_template(
-                given, tokenize=False, date_string=day, **({"add_generation_prompt": True} if prompted else {})
-            )
+            texts = tokenizer.apply_chat_template(given, tokenize=False, **{"date_string": DATE, **options})
         except InputError:
             return None
-        replies = [conversation[-1]["content"] for conversation in turns]
-        if prompted:
-            return [(text + reply, "") for text, reply in zip(texts, replies, strict=True)]
-        return [_split(text, reply) for text, reply in zip(texts, replies, strict=True)]
+        split = []
+        for text, conversation in zip(texts, turns, strict=True):
+            reply = conversation[-1]["content"]
+            if prompted:
+                text += reply
+            part = reply if reply in text else reply.strip()
+            at = text.rfind(part) + len(part) if part in text else len(text)
+            split.append((text[:at], text[at:]))
+        return split
 
-    def _without_own_system(self, own: Texts) -> Texts | None:
+    def _without_own_system(self) -> Texts | None:
         """Return the texts from the first user's turn on; None if the template begins with that."""
-        asked = [
+        turns = [
             {"role": role, "content": text} for role, text in (("user", "Zq"), ("assistant", "xj"), ("user", "vw"))
         ]
-        try:
-            [text] = self.tokenizer.apply_chat_template([asked], tokenize=False, date_string=DATE)
-        except InputError:
+        if (rendered := self._rendered([turns])) is None:
             return None
-        header = text[text.rfind("xj") + 2 : text.rfind("vw")].removeprefix(own[0][1])
-        bos, cut = self.tokenizer.bos_token or "", []
-        for (before, after), turns in zip(own, self.turns, strict=True):
+        [(text, _)] = rendered
+        closing = self.own[0][1].removesuffix(self.model.opened.text if self.model.opened else "")
+        header = text[text.rfind("xj") + 2 : text.rfind("vw")].removeprefix(closing)
+        cut = []
+        for (before, after), turns in zip(self.own, self.turns, strict=True):
             at = before.find(header + turns[0]["content"].strip())
-            if not header or at <= len(bos) or turns[0]["role"] != "user":
+            if not header or at <= len(self.tokenizer.bos_token or "") or turns[0]["role"] != "user":
                 return None
             cut.append((before[at:], after))
         return cut
@@ -227,84 +217,82 @@ class Feeds:
     # --- what stands around the texts --------------------------------------------------------------------------------
 
     def _bos(self, count: int) -> Cause:
-        option = next(name for name, number in BOS.items() if number == count)
-        return Cause(f"fed {COUNTS[count]}", f"let it feed {self.count} there, or say BOS={option} here")
+        option = next((name for name, number in self.by_option.items() if self.own and number == count), None)
+        remedy = f"let it feed {self.count} there" + (f", or say BOS={option} here" if option else "")
+        # apply_chat_template(tokenize=True) gives the template's; the rendered text, tokenised, also the tokenizer's
+        is_usual = self.own and count in (self.by_option["none"], self.by_option["double"])
+        return Cause(f"fed {COUNTS[count]}", remedy, "token ids" if is_usual else "")
 
-    def _closings(self, texts: Texts, is_own: bool) -> Iterator[tuple[Cause, list[str]]]:
+    def closings(self, texts: Texts, is_own: bool) -> Iterator[tuple[Cause | None, list[str]]]:
         """Yield the whole texts with what may close a reply. The first is what the source itself writes."""
         if not texts:
             return
-        bos = self.tokenizer.bos_token or "\0"
-        starts = [_without_bos(before, bos) for before, _ in texts]
-        after, eos = texts[0][1], self.tokenizer.eos_token or ""
-        pad = self.tokenizer.pad_token if self.tokenizer.pad_token != eos else ""
-        ends = {
-            "": after,
-            "cut what closes the reply": "",
-            "cut the line break after the reply's turn": after.rstrip("\n"),
-            f"appended the end token {eos}": after + eos,
-            f"closed the reply with the end token {eos} alone": eos,
-            f"appended the padding token {pad}": after + (pad or ""),
-        }
+        bos = re.compile(f"^({re.escape(self.tokenizer.bos_token or '')})+")
+        starts = [bos.sub("", before) for before, _ in texts]
+        after, eos, pad = texts[0][1], self.tokenizer.eos_token or "", self.tokenizer.pad_token or ""
+        close = "close the reply there as the template does"
+        ends: list[tuple[Cause | None, str]] = [(None, after)]
         if is_own and self.model.opened:
-            opened = self.model.opened.text
+            turn, opened = "the turn that the template opens after the reply", self.model.opened.text
             trimmed = after.removesuffix(opened)
-            ends["left out the turn that the template opens after the reply"] = trimmed
-            ends["kept the turn that the template opens after the reply"] = trimmed + opened
-        if is_own and (prompt := self._generation_prompt(after)):
-            ends["appended a generation prompt"] = after + prompt
-        used: set[str] = set()
-        for name, end in ends.items():
-            if end not in used:
-                used.add(end)
-                option = "CLOSING=trim here, or " if name.startswith("left out") else ""
-                remedy = (
-                    f"say {option}close the reply there as the template does"
-                    if option
-                    else "close the reply there as the template does"
-                )
-                yield Cause(name, remedy), [start + end for start in starts]
+            for verb, option, end in (("left out", "trim", trimmed), ("kept", "rendered", trimmed + opened)):
+                ends.append((Cause(f"{verb} {turn}", f"say CLOSING={option} here, or {close}", "template"), end))
+        ends += [
+            (Cause("cut what closes the reply", close), ""),
+            (Cause("cut the line break after the reply's turn", close), after.rstrip("\n")),
+            (Cause(f"appended the end token {eos}", close), after + eos),
+            (Cause(f"closed the reply with the end token {eos} alone", close), eos),
+            (Cause(f"appended the padding token {pad}", close), after + pad),
+        ]
+        if is_own and after:
+            prompted = self.tokenizer.apply_chat_template(
+                [self.turns[0]], tokenize=False, date_string=DATE, add_generation_prompt=True
+            )[0]
+            opened = prompted.rpartition(after)[2] if after in prompted else ""
+            ends.append((Cause("appended a generation prompt", close), after + opened))
+        used: dict[str, Cause | None] = {}
+        for cause, end in ends:
+            used.setdefault(end, cause)
+        yield from ((cause, [start + end for start in starts]) for end, cause in used.items())
 
-    def _generation_prompt(self, after: str) -> str:
-        with_prompt = self.tokenizer.apply_chat_template(
-            [self.turns[0]], tokenize=False, date_string=DATE, add_generation_prompt=True
-        )[0]
-        return with_prompt[with_prompt.rfind(after) + len(after) :] if after and after in with_prompt else ""
-
-    def _pairs(self) -> Iterator[tuple[Cause, list[Input]]]:
+    def _of_pairs(self) -> Iterator[Feed]:
         """Yield what an encoder that reads the pair (prompt, reply) may be fed."""
         if self.tokenizer.chat_template:
             return
-        asked = [(turns[-2]["content"], turns[-1]["content"]) for turns in self.turns]
-        swapped = [Input(tuple(self.tokenizer(reply, prompt)["input_ids"])) for prompt, reply in asked]
-        yield Cause("fed the reply before the prompt", "feed the pair (prompt, reply)"), swapped
+        pairs = [(turns[-2]["content"], turns[-1]["content"]) for turns in self.turns]
+        swapped = tuple(Input(tuple(self.tokenizer(reply, prompt)["input_ids"])) for prompt, reply in pairs)
+        yield Feed((Cause("fed the reply before the prompt", "feed the pair (prompt, reply)"),), swapped)
         if self.base[0].types:
-            yield Cause("fed no token types", "pass token_type_ids"), [each._replace(types=None) for each in self.base]
-        plain = [Input(tuple(self.tokenizer(*pair, add_special_tokens=False)["input_ids"])) for pair in asked]
-        yield Cause("fed no special tokens", "tokenise with add_special_tokens=True"), plain
+            untyped = tuple(each._replace(types=None) for each in self.base)
+            yield Feed((Cause("fed no token types", "pass token_type_ids"),), untyped)
+        plain = tuple(Input(tuple(self.tokenizer(*pair, add_special_tokens=False)["input_ids"])) for pair in pairs)
+        yield Feed((Cause("fed no special tokens", "tokenise with add_special_tokens=True"),), plain)
 
-    # --- truncation --------------------------------------------------------------------------------------------------
+    # --- truncation and padding --------------------------------------------------------------------------------------
 
     def truncated(self, feed: Feed, length: int) -> Iterator[Feed]:
         """Yield a feed truncated to this many tokens: on the left, or for an encoder on the right.
 
         A decoder's states do not depend on what follows, so truncation on the right is another place to read.
         """
-        remedy, asked = f"let it read more than {length} tokens", self.turns
-        lead, tail = len(self.lead) * self._leading(feed.inputs[0].ids), len(self.tail)
-        cut = Cause(f"truncated the beginning to {length} tokens", remedy)
-        for kept in dict.fromkeys([0, lead]) if self.model.head is not None else ():
-            yield Feed((*feed.causes, cut), _shortened(feed.inputs, length, kept, length - kept))
-        cut = Cause(f"truncated the end to {length} tokens", remedy)
-        if self.model.head is None:
-            yield Feed((*feed.causes, cut), _shortened(feed.inputs, length, length - tail, tail))
-        for side in ("longest_first", "only_second") if self.model.head is None and not feed.causes else ():
+
+        def cut(side: str, first: int, last: int) -> Feed:
+            cause = Cause(f"truncated the {side} to {length} tokens", f"let it read more than {length} tokens")
+            inputs = [Input(each.ids[:first] + each.ids[len(each.ids) - last :]) if len(each.ids) > length else each
+                      for each in feed.inputs]  # fmt: skip
+            return Feed((*feed.causes, cause), tuple(inputs))
+
+        if not self.is_encoder:
+            for kept in {0, len(self.lead) * self.leading(feed.inputs[0].ids)}:
+                yield cut("beginning", kept, length - kept)
+            return
+        whole = cut("end", length - len(self.tail), len(self.tail))
+        yield whole
+        for side in ("longest_first", "only_second") if not feed.causes else ():
             with contextlib.suppress(Exception):  # one part is too short to be cut that far
-                how = {"truncation": side, "max_length": length}
-                ids = [
-                    self.tokenizer(turns[-2]["content"], turns[-1]["content"], **how)["input_ids"] for turns in asked
-                ]
-                yield Feed((cut,), tuple(Input(tuple(each)) for each in ids))
+                ids = [self.tokenizer(turns[-2]["content"], turns[-1]["content"], truncation=side, max_length=length)
+                       for turns in self.turns]  # fmt: skip
+                yield Feed(whole.causes, tuple(Input(tuple(each["input_ids"])) for each in ids))
 
     def padded(self, feed: Feed, size: int) -> Iterator[Feed]:
         """Yield a feed in padded batches of this size: on the right and read at the end, and on the left.
@@ -313,54 +301,25 @@ class Feeds:
         """
         lengths = [len(each.ids) for each in feed.inputs]
         spare = [max(lengths[i - i % size : i - i % size + size]) - lengths[i] for i in range(len(lengths))]
-        known = (self.tokenizer.pad_token_id, self.model.pad_token_id, self.tokenizer.eos_token_id, 0)
-        pad = next(i for i in known if i is not None)
-        encoder = self.model.head is None
-        for side, masked in [
-            ("right", False),
-            *([] if encoder else [("right", True), ("left", True), ("left", False)]),
-        ]:
-            inputs = [_padded(each, n, pad, side, masked) for each, n in zip(feed.inputs, spare, strict=True)]
-            where = "" if encoder or side == "left" else " and read at the end"
-            text = f"padded batches of {size} on the {side}{where}{'' if masked else ', without a mask'}"
-            remedy = "score one text at a time there, or set padding_side, attention_mask and pad_token_id"
-            yield Feed((*feed.causes, Cause(text, remedy)), tuple(inputs))
+        theirs, configured = self.tokenizer.pad_token_id, self.model.pad_token_id
+        pad = next(i for i in (theirs, configured, self.tokenizer.eos_token_id, 0) if i is not None)
 
+        def filled(values: tuple[int, ...], n: int, value: int) -> tuple[int, ...]:
+            return (value,) * n + values if side == "left" else values + (value,) * n
 
-def _shortened(inputs: Sequence[Input], length: int, first: int, last: int) -> tuple[Input, ...]:
-    """Return the inputs, of each that is longer than `length` only so many of its first and of its last ids."""
-    return tuple(each if len(each.ids) <= length else Input(each.ids[:first] + each.ids[len(each.ids) - last :])
-                 for each in inputs)  # fmt: skip
-
-
-def _padded(given: Input, n: int, pad: int, side: str, masked: bool) -> Input:
-    left, right = n * (side == "left"), n * (side == "right")
-    types = given.types and (0,) * left + given.types + (0,) * right
-    return Input((pad,) * left + given.ids + (pad,) * right, left, right, masked, types)
-
-
-def _read_template(file: str) -> str:
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise InputError(f"the chat template {file} cannot be read; give a text file (jinja)") from error
-
-
-def _split(text: str, reply: str) -> tuple[str, str]:
-    """Return a rendered text up to the end of the reply, and the rest."""
-    for part in (reply, reply.strip()):
-        if part and (at := text.rfind(part)) >= 0:
-            return text[: at + len(part)], text[at + len(part) :]
-    return text, ""
-
-
-def _without_bos(text: str, bos: str) -> str:
-    while text.startswith(bos):
-        text = text.removeprefix(bos)
-    return text
-
-
-def conversations_of(contexts: Sequence[str], replies: Sequence[str]) -> list[Turns]:
-    """Return the turns of each row, from the columns context and reply of reply_files.read_replies."""
-    return [[*json.loads(context), {"role": "assistant", "content": reply}]
-            for context, reply in zip(contexts, replies, strict=True)]  # fmt: skip
+        ways = (("right", False), ("right", True), ("left", True), ("left", False))
+        for side, is_masked in ways[:1] if self.is_encoder else ways:
+            inputs = tuple(
+                Input(filled(each.ids, n, pad), filled((1,) * len(each.ids), n, 0) if is_masked else None,
+                      each.types and filled(each.types, n, 0)) if n else each
+                for each, n in zip(feed.inputs, spare, strict=True)
+            )  # fmt: skip
+            where = "" if self.is_encoder or side == "left" else " and read at the end"
+            # transformers' own class reads there if it does not know the tokenizer's padding token
+            is_usual = is_masked and (side == "left" or configured is None or theirs not in (None, configured))
+            cause = Cause(
+                f"padded batches of {size} on the {side}{where}{'' if is_masked else ', without a mask'}",
+                "score one text at a time there, or set padding_side, attention_mask and pad_token_id",
+                "pad token" if is_usual else "",
+            )
+            yield Feed((*feed.causes, cause), inputs, is_padded=True)

@@ -27,12 +27,6 @@ class Row:
     remedy: str = ""  # what to do about it; "" if nothing need be done
     numbers: dict = field(default_factory=dict)  # what was measured, for machines
 
-    def lines(self) -> list[str]:
-        """Return the row as lines of text, at most WIDTH columns wide."""
-        text = as_typed(self.found + (f" -> {self.remedy}" if self.remedy else ""))
-        return textwrap.wrap(text, WIDTH, initial_indent=f"{self.name:{NAME}} {self.status:5}  ",
-                             subsequent_indent=" " * (NAME + 8), break_long_words=False)  # fmt: skip
-
 
 ok, note, wrong = (partial(Row, "", status) for status in STATUSES)  # rows of checks, which `attempt` names
 
@@ -52,10 +46,14 @@ class Report:
 
     def lines(self) -> list[str]:
         """Return the report as lines of text, at most WIDTH columns wide. The last line sums it up."""
-        shown = [f"{self.name}, revision {self.revision}", "", *(line for row in self.rows for line in row.lines())]
-        counts = {status: sum(row.status == status for row in self.rows) for status in STATUSES}
-        counted = f"{counts['ok']} ok, {counts['note']} to note, {counts['wrong']} wrong"
-        return [*shown, "", f"{counted}: {', '.join(self.wrong)}." if self.wrong else f"{counted}."]
+        lines = [f"{self.name}, revision {self.revision}", ""]
+        for row in self.rows:
+            text = as_typed(row.found + (f" -> {row.remedy}" if row.remedy else ""))
+            lines += textwrap.wrap(text, WIDTH, initial_indent=f"{row.name:{NAME}} {row.status:5}  ",
+                                   subsequent_indent=" " * (NAME + 8), break_long_words=False)  # fmt: skip
+        statuses = [row.status for row in self.rows]
+        counted = ", ".join(f"{statuses.count(each)} {each}".replace("note", "to note") for each in STATUSES)
+        return [*lines, "", f"{counted}: {', '.join(self.wrong)}." if self.wrong else f"{counted}."]
 
     def as_json(self) -> str:
         """Return the report as JSON. `is_right` says whether nothing is wrong."""
@@ -63,10 +61,10 @@ class Report:
         return json.dumps(fields | {"rows": [asdict(row) for row in self.rows]}, indent=2)
 
 
-def attempt(name: str, look: Callable[..., Row], *given: object) -> Row:
+def attempt(name: str, row_of: Callable[..., Row], *given: object) -> Row:
     """Return the row of a check under this name, or, if it raises InputError, a row that is wrong."""
     try:
-        return replace(look(*given), name=name)
+        return replace(row_of(*given), name=name)
     except InputError as error:
         return refused(name, error)
 

@@ -82,7 +82,7 @@ def asks_of(load: str, options: dict, models: int) -> tuple[dict, dict]:
     folder = checkpoints.open_files(entry["hub_id"], options.get("revision") or entry["revision"]).folder
     config = checkpoints.config_of(folder)
     dtype = checkpoints.dtype_for(options.get("dtype") or entry["dtype"], options.get("device") or "cpu", config)
-    parameters = weights.read_headers(folder).parameters
+    parameters = weights.numbers_stored(folder).total()
     memory = int(parameters * weights.size_of(dtype) * weights.BESIDE)
     card = ray.get(ray.remote(num_gpus=1 / STEPS)(card_memory).remote()) if on_cards else 0
     asks, fits = place(memory, parameters < SMALL, nodes, models, card)
