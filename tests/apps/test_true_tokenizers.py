@@ -123,7 +123,7 @@ def test_the_check_knows_these_templates(under):
     rows = {row.name: row for row in check(str(folder), Options(device="cpu")).rows}
     opens, system = name == "llama-3", name == "llama-3.2"
     assert rows["template"].status == ("note" if opens else "ok")
-    assert ("scored as rendered" in rows["template"].found) == opens
+    assert ("left out the turn" in rows["template"].found) == opens
     assert rows["system and date"].status == ("note" if system else "ok")
     assert (rows["token ids"].status == "note") == (name in ("gemma-2", "llama-3.1", "llama-3.2"))  # two, if rendered
     assert rows["special tokens"].status == rows["vocabulary"].status == "ok"
