@@ -32,6 +32,7 @@ from matplotlib.patches import StepPatch
 
 from lib import ROOT
 from lib.claims import claims
+from lib.notebooks.jobs import Job, plan
 from lib.planted import saving
 from lib.show import display, figures
 from lib.tables.collection import Collection
@@ -75,12 +76,12 @@ def columns(frame: pd.DataFrame) -> dict[str, str]:
     return {str(name): digest(numeric[name]) for name in numeric} | {"rows": str(len(frame))}
 
 
-def computed(notebook: Path, collection: str, prompt: str | None) -> list[dict]:
+def computed(job: Job) -> list[dict]:
     """Execute a notebook's code in this process; return a row per number or column that it computes."""
     rows: list[dict] = []
 
     def keep(name: str, parts: dict[str, str]) -> None:
-        place = {"collection": collection, "notebook": notebook.stem.split("_")[0], "name": name}
+        place = {"collection": job.collection.name, "notebook": job.number, "name": name}
         rows.extend(place | {"part": part, "digest": value} for part, value in parts.items())
 
     def save(figure, study, name, alt=""):
@@ -105,8 +106,6 @@ def computed(notebook: Path, collection: str, prompt: str | None) -> list[dict]:
     def is_kept(job):
         return all(saving.report_of(nickname, job.folder) for nickname in job.nicknames)
 
-    given = {"collection": collection} | (PUBLISHED if collection.startswith("published") else {})
-    given |= {"prompt": prompt} if prompt else {}
     replaced = {(figures, "save"): save, (figures, "save_table"): save_table, (claims, "state"): state,
                 (display, "record"): record, (saving.Job, "is_done"): is_kept}  # fmt: skip
     with contextlib.ExitStack() as undo, contextlib.chdir(tempfile.gettempdir()):
@@ -115,29 +114,25 @@ def computed(notebook: Path, collection: str, prompt: str | None) -> list[dict]:
             undo.callback(setattr, module, name, getattr(module, name))
             setattr(module, name, instead)
         names: dict = {"__name__": "__main__"}
-        for cell in nbformat.read(notebook, 4).cells:
+        for cell in nbformat.read(job.notebook, 4).cells:
             tags = cell.metadata.get("tags", [])
             if cell.cell_type != "code" or "exercise-setup" in tags or "exercise" in cell.metadata:
                 continue
-            exec(compile(cell.source, f"{notebook.name}", "exec"), names)
+            exec(compile(cell.source, job.notebook.name, "exec"), names)
             if "parameters" in tags:
-                names.update({name: value for name, value in given.items() if name in names})
+                names.update(job.parameters)
     return rows
 
 
-def jobs(numbers: list[str]) -> list[tuple[Path, str, str | None]]:
-    """Return what is to run: notebook, collection, and the prompt where the collection has another one."""
+def jobs(numbers: list[str]) -> list[Job]:
+    """Return the jobs of notebooks that read score tables, on the collections that are here."""
     kept = [name for name in ("embedded", "published-words", "published-items") if Collection(name).models]
     chosen = []
-    for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        number = notebook.stem.split("_")[0]
-        source = "".join(cell.source for cell in nbformat.read(notebook, 4).cells if cell.cell_type == "code")
-        line = next((line for line in source.splitlines() if line.startswith("collections =")), "")
-        if number in ("00", "01", "08", "12") or numbers and number not in numbers:  # these load models
-            continue
-        about = line.partition("#")[0]
-        chosen += [(notebook, name, "GW" if name == "published-items" else None) for name in kept if name in about]
-        chosen += [(notebook, "published", None)] if '"embedded published"' in about and len(kept) > 1 else []
+    for name in [*kept, *["published"] * (len(kept) > 1)]:
+        values = PUBLISHED if name.startswith("published") else {}
+        values = values | ({"prompt": "GW"} if name == "published-items" else {})
+        planned = plan(ROOT / "notebooks", Collection(name), values=values)
+        chosen += [job for job in planned if not job.declared.trains and (not numbers or job.number in numbers)]
     return chosen
 
 
@@ -147,8 +142,8 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="make these numbers the new standard")
     options = parser.parse_args()
     differ = 0
-    for notebook, collection, prompt in jobs(options.numbers):
-        differ += compare(computed(notebook, collection, prompt), f"{notebook.stem} on {collection}", options.keep)
+    for job in jobs(options.numbers):
+        differ += compare(computed(job), f"{job.name} on {job.collection}", options.keep)
     return int(differ > 0 and not options.keep)
 
 

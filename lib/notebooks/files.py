@@ -1,7 +1,4 @@
-"""One notebook: its parameters, its execution by papermill, and its committed form.
-
-papermill is imported where it is used: it takes a second, and most commands do not need it.
-"""
+"""One notebook: its parameters, its execution by papermill, and its committed form."""
 
 import ast
 import re
@@ -48,10 +45,7 @@ def parameters_of(notebook: Path) -> dict:
 
 
 def opening(notebook: Path) -> tuple[str, str]:
-    """Return the title and the question of a notebook: its first heading, and the question in bold in its first cell.
-
-    Without a question in bold it is the first sentence that ends with `?`, or ''.
-    """
+    """Return the title of a notebook and its question: the first one in bold in the first cell, or else the first."""
     texts = [cell.source for cell in read(notebook).cells if cell.cell_type == "markdown"]
     first_line, _, rest = (texts or [""])[0].partition("\n")
     prose = " ".join(rest.split())
@@ -78,9 +72,9 @@ def is_of_exercises(cell: nbformat.NotebookNode) -> bool:
 
 
 def to_execute(notebook: Path, parameters: Mapping, exercises: bool = False) -> nbformat.NotebookNode:
-    """Return the notebook as it is executed with these parameters: without exercises, unless all are the defaults.
+    """Return the notebook as it is executed: without exercises where parameters are not the defaults, unless asked for.
 
-    exercises: whether exercises are executed in any case. They need the embedded models, whatever else is studied.
+    Exercises need the embedded models, whatever else is studied.
     """
     node, defaults = read(notebook), parameters_of(notebook)
     if not exercises and defaults | dict(parameters) != defaults:
@@ -99,11 +93,13 @@ def execute(
 ) -> nbformat.NotebookNode:
     """Execute a notebook with these parameters in a fresh kernel, in the notebook's folder; keep it in `output`.
 
-    `progress` shows the bars inside the notebook on a terminal. `engine` holds options of nbclient. If a cell fails,
-    papermill raises an error, and `output` holds the notebook up to this cell. The folder of this process changes
-    meanwhile, so a process executes one notebook at a time.
+    If a cell fails, papermill raises an error, and `output` holds the notebook up to this cell. The folder of this
+    process changes meanwhile, so a process executes one notebook at a time.
+
+    - progress: show the bars inside the notebook on a terminal
+    - engine: options of nbclient
     """
-    import papermill
+    import papermill  # here, because it takes a second, and most commands do not need it
 
     output.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(to_execute(notebook, parameters, exercises), output)  # papermill reads it there, and writes it there
@@ -143,8 +139,8 @@ def stripped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     It drops times, papermill's notes and random id, kernel and language details, widgets and progress bars. Pieces of
     one printed text are joined, because their lengths vary.
     """
-    declared = {name: notebook.metadata[name] for name in ("run",) if name in notebook.metadata}
-    metadata = KERNEL | {"language_info": {"name": "python"}} | declared
+    metadata = KERNEL | {"language_info": {"name": "python"}}
+    metadata |= {"run": notebook.metadata["run"]} if "run" in notebook.metadata else {}
     plain = nbformat.from_dict({**notebook, "metadata": metadata})
     for cell in with_tag(plain, INJECTED):
         cell.id = INJECTED  # papermill draws another one each time

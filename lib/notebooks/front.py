@@ -29,7 +29,6 @@ def write() -> None:
     first = ", ".join(cells.printed_lists("A6").loc[("optimal", 1)].str.strip())
     alt = f"{TITLE}: a column of tokens for each model. The most rewarded tokens are {first}."
     figures.save(draw_token_grid(ends, title=TITLE), PUBLISHED, "front", alt)
-    figures.save(draw_reading(), PUBLISHED, "freedom", reading_text())
     with replacing(FIGURES / "index.html") as part:
         part.write_text(page(), encoding="utf-8")
     with replacing(ROOT / "README.md") as part:
@@ -57,6 +56,8 @@ def committed() -> pd.DataFrame:
 def page(layout: Template | None = None, **more) -> str:
     """Return the front page as HTML. layout: a template that extends `front`, and is filled in with `more` too."""
     gathered, (ends, hidden) = committed(), listed_tokens()
+    printed = pd.read_csv(ROOT / "data" / "tokenizers" / "printed_tokens.csv", keep_default_na=False, dtype=str)
+    read = printed.query("table == '2' and nickname == 'R-Lla-3B' and end == 'optimal' and position == '1'").iloc[0]
     notebooks = []
     for path in find_notebooks(NOTEBOOKS):
         title, question = opening(path)
@@ -69,7 +70,8 @@ def page(layout: Template | None = None, **more) -> str:
     minorities = gathered[gathered["claim"] == "S4.minorities"]
     gaps = "; ".join(f"{row['prompt']}: {claims.number_text(row)}" for _, row in minorities.iterrows())
     return (layout or template("front")).render(
-        title="Seeing what reward models value", columns=columns, reading=reading_text(), gaps=gaps,
+        title="Seeing what reward models value", columns=columns, gaps=gaps,
+        token=display.show_token(read["text"]), trimmed=read["text"].strip(), pieces=read["pieces"].split("|"),
         statements=scorecard.statements(gathered).to_dict("records"), notebooks=notebooks,
         file_of={one["number"]: one["file"] for one in notebooks},
         commands=COMMAND.findall((ROOT / "README.md").read_text(encoding="utf-8")), **more,
@@ -92,40 +94,3 @@ def listed_tokens() -> tuple[pd.DataFrame, pd.Series]:
         worst[model] = shown.to_numpy()[::-1]
     ends = pd.concat({"optimal": best, "pessimal": pd.DataFrame(worst, index=range(len(shown), 0, -1))})
     return ends, pd.Series(hidden)
-
-
-# --- a token in pieces --------------------------------------------------------------------------------------------
-
-
-def first_token() -> pd.Series:
-    """Return how R-Lla-3B read its most rewarded token of Table 2, a row of data/tokenizers/printed_tokens.csv."""
-    printed = pd.read_csv(ROOT / "data" / "tokenizers" / "printed_tokens.csv", keep_default_na=False, dtype=str)
-    return printed.query("table == '2' and nickname == 'R-Lla-3B' and end == 'optimal' and position == '1'").iloc[0]
-
-
-def reading_text() -> str:
-    """Return what the picture of the token in pieces shows, as a sentence."""
-    token = first_token()
-    before, after, pieces = display.show_token(token["text"]), token["text"].strip(), token["pieces"].split("|")
-    return f"The token “{before}” became “{after}”, and was read as “{'” and “'.join(pieces)}”."
-
-
-def draw_reading() -> figures.Chart:
-    """Draw what became of R-Lla-3B's most rewarded token before the model read it."""
-    token = first_token()
-    steps = (("the token", [display.show_token(token["text"])]),
-             ("the chat template trims it", [token["text"].strip()]),
-             ("the tokenizer reads it again", token["pieces"].split("|")))  # fmt: skip
-    figure = figures.new_chart(9, 2.2, "R-Lla-3B's most rewarded token was never read as this word")
-    axes = figure.subplots()
-    axes.set(xlim=(0, len(steps)), ylim=(0, 1))
-    axes.set_axis_off()
-    for place, (step, texts) in enumerate(steps):
-        axes.text(place + 0.5, 0.9, step, ha="center")
-        for part, text in enumerate(texts):
-            x = place + (part + 1) / (len(texts) + 1)
-            axes.text(x, 0.45, text, ha="center", va="center", fontsize=20, family="monospace",
-                      bbox={"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": figures.GREY})  # fmt: skip
-        if place:
-            axes.annotate("", (place + 0.06, 0.45), (place - 0.06, 0.45), arrowprops={"arrowstyle": "->"})
-    return figure

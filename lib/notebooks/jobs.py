@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from .. import ROOT, InputError, io
+from .. import ROOT, io
 from ..io import replacing
 from ..tables import registry, scores
 from ..tables.collection import EMBEDDED, ITEMS, PUBLISHED, WORDS, Collection
@@ -65,15 +65,6 @@ class Job:
         return self.collection.runs / f"{self.name}.ipynb"
 
 
-def declared_by(notebook: Path) -> Declared:
-    """Return what a notebook declares in its metadata; InputError for a wrong name."""
-    given = read(notebook).metadata.get("run", {})
-    try:
-        return Declared(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
-    except TypeError as error:
-        raise InputError(f"{notebook}: its metadata `run` are not those of lib.notebooks.jobs.Declared") from error
-
-
 def plan(
     folder: Path, collection: Collection, models: Mapping[str, str] | None = None, values: Mapping | None = None,
     requested: bool = True,
@@ -88,7 +79,8 @@ def plan(
     studied = collection.name if collection.is_published else EMBEDDED.name
     jobs = []
     for notebook in find_notebooks(folder):
-        defaults, declared = parameters_of(notebook), declared_by(notebook)
+        defaults, run = parameters_of(notebook), read(notebook).metadata.get("run", {})
+        declared = Declared(**{name: tuple(value) if isinstance(value, list) else value for name, value in run.items()})
         if studied not in defaults.get("collections", EMBEDDED.name).split():
             continue
         if declared.trains and not collection.is_embedded:
@@ -184,10 +176,8 @@ def key_of(job: Job, wrote: Iterable[str]) -> str:
 
     wrote: as in Result. So an output that was emptied or edited is made again.
     """
-    cells = [
-        [cell.cell_type, cell.source, cell.metadata.get("tags", []), cell.metadata.get(EXERCISE)]
-        for cell in to_execute(job.notebook, job.parameters, job.exercises).cells
-    ]
+    cells = [[cell.cell_type, cell.source, cell.metadata.get("tags", []), cell.metadata.get(EXERCISE)]
+             for cell in to_execute(job.notebook, job.parameters, job.exercises).cells]  # fmt: skip
     has_apps = any(kind == "code" and "lib.apps" in source for kind, source, *_ in cells)
     code = [path for path in sorted((ROOT / "lib").glob("*"))
             if path.name not in APART or has_apps and path.name == "apps"]  # fmt: skip

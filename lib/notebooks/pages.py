@@ -10,8 +10,8 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 import nbformat
@@ -26,7 +26,6 @@ from .files import opening, pictures_of, read, with_tag
 from .jobs import SCORECARD, Job, Result
 
 FORMULA = re.compile(r"(?<![\\$])(\$\$?)(?! )([^$]+?)(?<![ \\])\1(?!\$)", re.DOTALL)
-HERO = "hero"  # tag of the cell whose picture is its notebook's
 FIRST = {"embedded": ("00",), "published": (SCORECARD, "02")}  # cards that come first, as wide as the page
 TITLES = {"embedded": "Ten small reward models, trained on values that we chose",
           "published": "What reward models value: the paper's published scores"}  # fmt: skip
@@ -91,12 +90,11 @@ def _picture(match: re.Match) -> str:
 # --- the front page -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Highlights:
+class Highlights(NamedTuple):
     """What an executed notebook says in short."""
 
     answer: str = ""
-    alts: Mapping[str, str] = field(default_factory=dict)  # file of a picture -> alternative text
+    alts: Mapping[str, str] = {}  # file of a picture -> alternative text
     hero: str = ""  # the file of the picture to show
 
 
@@ -108,7 +106,7 @@ def highlights_of(executed: Path) -> Highlights:
         return Highlights()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     answers = [output.data[ANSWER_TYPE] for output in outputs if ANSWER_TYPE in output.get("data", {})]
-    alts, heroes = pictures_of(notebook.cells), pictures_of(with_tag(notebook, HERO))
+    alts, heroes = pictures_of(notebook.cells), pictures_of(with_tag(notebook, "hero"))
     return Highlights(answers[-1] if answers else "", alts, next(iter([*heroes, *alts]), ""))
 
 
@@ -134,13 +132,11 @@ def write_index(collection: Collection, outcomes: Sequence[Outcome]) -> None:
             shown = {"href": _link(collection, path), "name": str(path.relative_to(collection.figures))}
             place = (path.parent / writer).relative_to(collection.figures).as_posix()
             files.setdefault(place, []).append(shown | {"alt": alts.get(path, "")})
-    running, waiting = (
-        [job.name for job, result in outcomes if result.status == how] for how in ("running", "waiting")
-    )
     page = template("index").render(
         title=TITLES.get(collection.name, f"What reward models value: collection {collection}"),
-        notice=" ".join(collection.notice.split()), cards=cards, groups=dict(sorted(files.items())), running=running,
-        waiting=len(waiting), is_embedded=collection.is_embedded,
+        notice=" ".join(collection.notice.split()), cards=cards, groups=dict(sorted(files.items())),
+        running=[job.name for job, result in outcomes if result.status == "running"],
+        waiting=sum(result.status == "waiting" for _, result in outcomes), is_embedded=collection.is_embedded,
     )  # fmt: skip
     with replacing(collection.figures / "index.html") as part:
         part.write_text(page, encoding="utf-8")
@@ -186,13 +182,11 @@ def outcome_lines(jobs: Iterable[Job], results: Mapping[str, Result]) -> list[st
 
 def score_lines(collection: Collection, models: Iterable[str]) -> list[str]:
     """Return, in lines, what was scored, and per model the three best and worst replies to the first prompt."""
-    paths = {name: scores.path_of(collection, name) for name in models}
-    tables = {name: scores.read(path) for name, path in paths.items() if path.is_file()}
+    tables = {name: scores.read(path) for name in models if (path := scores.path_of(collection, name)).is_file()}
     if not tables:
         return [f"No reward model of collection '{collection}' was scored."]
     first = next(iter(tables.values()))
-    prompts = scores.prompt_names(first)
-    width = max(map(len, ["model", *tables]))
+    prompts, width = scores.prompt_names(first), max(map(len, ["model", *tables]))
     lines = [
         f"{len(tables)} reward model{'s' * (len(tables) > 1)} scored in collection '{collection}': "
         f"tokens of the vocabulary as the reply (prompts: {', '.join(prompts)}).",

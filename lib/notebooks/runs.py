@@ -38,7 +38,9 @@ def reproduce(
     jobs = plan(folder, study, to_load, requested=bool(models))
     if where is not workers:  # Ray itself keeps large models apart
         jobs = [replace(job, alone=False) for job in jobs]
-    results = _run_collection(study, jobs, where)
+    results = run_all(study, jobs, where)
+    with _saying_why_not():
+        write_index(study, [(job, results[job.name]) for job in jobs])
     print("\n".join(["", *score_lines(study, to_load), "", *outcome_lines(jobs, results)]))
     print(f"Look at {shown_path(study.figures / 'index.html')}: questions, answers, pages and figures.")
     return sum(result.went_wrong for result in results.values())
@@ -63,13 +65,14 @@ def reproduce_published(folder: Path = NOTEBOOKS, measure: Callable[[], object] 
             lost = [part for part in PUBLISHED.parts if part not in imported and not any(part.claims.glob("*.csv"))]
             before |= {f"the import of {part}": Result("failed") for part in lost if part.population in kept}
             jobs = [replace(job, needs=(*job.needs, *before)) for job in jobs]
-        results = _run_collection(study, jobs, before=before)
+        results = run_all(study, jobs, before=before)
         before |= {f"{name} of {study}": result for name, result in results.items()}
-        outcomes += [(job, results[job.name]) for job in jobs]
+        ended = [(job, results[job.name]) for job in jobs]
+        outcomes += ended
+        with _saying_why_not():
+            write_index(study, outcomes if study == PUBLISHED else ended)
         lines += [f"{study}: {imported.get(study, 'the claims of all of them')}.", *outcome_lines(jobs, results)]
         failed += sum(result.went_wrong for result in results.values())
-    with _saying_why_not():
-        write_index(PUBLISHED, outcomes)
     lines += missing
     if measure and {WORDS, ITEMS} <= set(imported):
         try:
@@ -115,20 +118,6 @@ def _first_of(name: str, instead: str) -> str:
         return instead
 
 
-# --- all jobs of a collection -------------------------------------------------------------------------------------
-
-
-def _run_collection(
-    study: Collection, jobs: list[Job], where=workers, before: Mapping[str, Result] | None = None
-) -> dict[str, Result]:
-    with lock(state_of(study)):
-        results = run_all(study, jobs, where, before)
-        with _saying_why_not():
-            keep_hashes()
-            write_index(study, [(job, results[job.name]) for job in jobs])
-    return results
-
-
 @contextlib.contextmanager
 def _saying_why_not() -> Iterator[None]:
     """Print why something that the results do not need cannot be written, as on a full disk, and go on."""
@@ -141,35 +130,38 @@ def _saying_why_not() -> Iterator[None]:
 def run_all(
     study: Collection, jobs: list[Job], where=workers, before: Mapping[str, Result] | None = None
 ) -> dict[str, Result]:
-    """Run the jobs side by side; return the result of each by name, in the given order.
+    """Run the jobs of a collection side by side; return the result of each by name, in the given order.
 
     - where: what starts jobs, waits for them and stops them, with the functions of lib.notebooks.workers
     - before: results of earlier jobs that these jobs need
     """
-    progress, running = Progress(study, jobs), []
-    results = progress.results = dict(before or {})
-    waiting = sorted(jobs, key=lambda job: -progress.seconds[job.name])  # the longest first
-    try:
-        while waiting or running:
-            if job := next_job(waiting, running, results, where.processes()):
-                waiting.remove(job)
-                earlier = progress.record.get(job.name)
-                wrong = [name for name in job.needs if name in results and results[name].went_wrong]
-                if wrong:
-                    cause = f"{wrong[0]} {results[wrong[0]].status}"
-                    progress.end(job, Result("skipped", cause=cause), waiting, running)
-                elif earlier and is_unchanged(job, earlier):
-                    progress.end(job, replace(earlier, status="unchanged"), waiting, running)
-                else:
-                    running.append(where.start(job))
-            elif ended := where.first_to_end(running, LOOK_AGAIN):
-                running.remove(ended)
-                result = replace(ended.ended(), seconds=round(ended.seconds, 1))
-                if result.status == "run":
-                    result = replace(result, key=key_of(ended.job, result.wrote))
-                progress.end(ended.job, result, waiting, running)
-    finally:
-        where.stop(running)
+    running: list[workers.Running] = []
+    with lock(state_of(study)):
+        progress = Progress(study, jobs, dict(before or {}))
+        results, waiting = progress.results, sorted(jobs, key=lambda job: -progress.seconds[job.name])  # longest first
+        try:
+            while waiting or running:
+                if job := next_job(waiting, running, results, where.processes()):
+                    waiting.remove(job)
+                    earlier = progress.record.get(job.name)
+                    wrong = [name for name in job.needs if name in results and results[name].went_wrong]
+                    if wrong:
+                        cause = f"{wrong[0]} {results[wrong[0]].status}"
+                        progress.end(job, Result("skipped", cause=cause), waiting, running)
+                    elif earlier and is_unchanged(job, earlier):
+                        progress.end(job, replace(earlier, status="unchanged"), waiting, running)
+                    else:
+                        running.append(where.start(job))
+                elif ended := where.first_to_end(running, LOOK_AGAIN):
+                    running.remove(ended)
+                    result = replace(ended.ended(), seconds=round(ended.seconds, 1))
+                    if result.status == "run":
+                        result = replace(result, key=key_of(ended.job, result.wrote))
+                    progress.end(ended.job, result, waiting, running)
+        finally:
+            where.stop(running)
+        with _saying_why_not():
+            keep_hashes()
     return {job.name: results[job.name] for job in jobs}
 
 
@@ -194,9 +186,8 @@ def next_job(waiting: list[Job], running: list[workers.Running], ended: Iterable
 class Progress:
     """How far a run is: on the terminal, on the index page and in the record of the collection."""
 
-    def __init__(self, study: Collection, jobs: list[Job]):
-        self.study, self.jobs, self.record, self.shown = study, jobs, read_results(study), 0.0
-        self.results: dict[str, Result] = {}
+    def __init__(self, study: Collection, jobs: list[Job], results: dict[str, Result]):
+        self.study, self.jobs, self.results, self.record, self.shown = study, jobs, results, read_results(study), 0.0
         self.seconds = {job.name: job.declared.seconds for job in jobs}
         self.seconds |= {name: result.seconds for name, result in self.record.items() if result.seconds}
 
@@ -248,8 +239,7 @@ def refresh(names: Sequence[str] = (), folder: Path = NOTEBOOKS) -> int:
     failed = 0
     for study in dict.fromkeys(job.collection for job in jobs):
         of_study = [job for job in jobs if job.collection == study]
-        with lock(state_of(study)):
-            results = run_all(study, of_study)
+        results = run_all(study, of_study)
         failed += sum(result.went_wrong for result in results.values())
         for job in of_study:
             if not results[job.name].went_wrong:

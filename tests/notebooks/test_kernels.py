@@ -6,7 +6,8 @@ import nbformat
 import pytest
 from conftest import recorded
 
-from lib.notebooks import files, kernels
+from lib.notebooks import files
+from lib.notebooks import workers as kernels
 
 pytestmark = pytest.mark.skipif(not kernels.CAN_FORK, reason="here each kernel is a new interpreter")
 LOOK = """

@@ -9,8 +9,7 @@ import pytest
 from conftest import recorded
 
 from lib import ROOT
-from lib.io import lock
-from lib.notebooks.jobs import SCORECARD, keep_hashes, plan, state_of
+from lib.notebooks.jobs import SCORECARD, plan
 from lib.notebooks.runs import run_all
 from lib.tables.collection import EMBEDDED
 from lib.tables.registry import find_models
@@ -89,9 +88,7 @@ def executed(request):
     for job in reversed(jobs):  # what a notebook waits for has a smaller number
         names |= {*job.needs, *job.after} if job.name in names else set()
     chosen = [job for job in jobs if job.name in names]
-    with lock(state_of(EMBEDDED)):
-        results = run_all(EMBEDDED, chosen)
-        keep_hashes()
+    results = run_all(EMBEDDED, chosen)
     return {job.name: nbformat.read(job.executed, 4) if not results[job.name].went_wrong else results[job.name]
             for job in chosen}  # fmt: skip
 
