@@ -40,27 +40,6 @@ def _agrees(paper: object, ours: object, decimals: int | None) -> bool:
     return abs(float(ours) - float(paper)) <= 0.5 * 10.0**-decimals * (1 + 1e-9)
 
 
-def below_diagonal(matrix: pd.DataFrame) -> pd.DataFrame:
-    """Return a symmetric matrix with the diagonal and the upper triangle blank (NaN)."""
-    return matrix.where(np.tri(len(matrix), k=-1, dtype=bool))
-
-
-def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return how many cells of each table (as from compare_cells) agree, their share, and the first that does not."""
-    rows = {}
-    for name, cells in tables.items():
-        first = ""
-        for cell in cells[~cells["agrees"]].head(1).itertuples():
-            ours = f"{cell.as_published:.4g}" if isinstance(cell.as_published, float) else repr(cell.as_published)
-            ours = "nothing" if pd.isna(cell.as_published) else ours
-            first = f"{cell.row}, {cell.column}: computed {ours}, printed {cell.paper!r}"
-        rows[name] = [len(cells), int(cells["agrees"].sum()), cells["agrees"].mean() if len(cells) else np.nan, first]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["cells", "agree", "share", "first"])
-
-
-# --- lists of texts -----------------------------------------------------------------------------------------------
-
-
 def printed_lists(table: str, value: str = "text") -> pd.DataFrame:
     """Return the two ends of rankings as printed in Table 2 or A1 to A9, in the form of rankings.side_by_side().
 

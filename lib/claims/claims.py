@@ -1,12 +1,7 @@
 """The paper's sentences: a notebook states its estimates, one rule per quantity judges them, a scorecard gathers them.
 
 data/paper/claims.csv lists the sentences in our words. data/paper/numbers.csv lists their quantities: what the paper
-prints, and the rule that judges our number (rules.py). A notebook ends with
-
-    claims.state(study, "04", [dict(claim="S3.spread", quantity="ratio", prompt="greatest", corrected=1.5, ...), ...])
-
-The tests of one notebook are one family, corrected by Benjamini and Hochberg (1995). So a sentence has the same word
-in its notebook and in figures/published/claims.csv.
+prints, and the rule that judges our number (rules.py).
 """
 
 from collections.abc import Iterable, Set
@@ -25,7 +20,7 @@ from .rules import BEYOND, LEVEL, NOT_TESTABLE, Declared, Numbers
 NAMES = ("claim", "quantity", "prompt", "model")
 NUMBERS = ("as_published", "corrected", "ci_low", "ci_high", "n", "p")
 COLUMNS = [*NAMES, "paper", *NUMBERS, "p_corrected", "word", "remark", "role", "evidence", "population", "note"]
-STATED = {"prompt": "", "model": "", "remark": "", "evidence": "recomputed", "smallest_p": None}
+STATED = {"prompt": "", "model": "", "remark": "", "evidence": "recomputed"}
 STATED |= dict.fromkeys(NUMBERS)  # what an estimate may have beside its claim and quantity
 COUNTED = "counted"  # evidence from the paper's own printed tables and figures, which need no scores
 OTHER_TEXTS = {WORDS: "other texts: 2,260 moral words", ITEMS: "other texts: 7,530 items"}
@@ -34,8 +29,8 @@ OTHER_TEXTS = {WORDS: "other texts: 2,260 moral words", ITEMS: "other texts: 7,5
 def estimate(claim: str, quantity: str, prompt: str = "", of=None, **fields) -> dict:
     """Return one estimate as `state` takes it.
 
-    of: a row, dict or dataclass whose `estimate, ci_low, ci_high, p, n` are taken as far as it has them; `estimate`
-    becomes `corrected`. fields: more of STATED, which come before those.
+    of: a row, dict or dataclass with some of `estimate` (which becomes `corrected`), `ci_low, ci_high, p, n`. fields:
+    more of STATED, which come before those.
     """
     given = of if of is None or hasattr(of, "keys") else vars(of)
     numbers = [name for name in ("estimate", "ci_low", "ci_high", "p", "n") if given is not None and name in given]
@@ -48,9 +43,9 @@ def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.Dat
 
     estimates: dicts, or a DataFrame, with `claim, quantity` and any of STATED. `as_published` is the number by the
     authors' recipe. `corrected` is the statistic that the sentence should mean; the interval, n and p belong to it.
-    `remark` is a note on this number. `smallest_p`: the smallest p that the design allows, where that is a limit.
     What was counted in the paper's printed tables is kept for the published scorecard as well, whatever the study.
-    InputError for an estimate that numbers.csv does not declare, and for one that is stated twice.
+    The tests of one notebook are one family, corrected by Benjamini and Hochberg (1995). InputError for an estimate
+    that numbers.csv does not declare, and for one that is stated twice.
     """
     estimates = estimates.to_dict("records") if isinstance(estimates, pd.DataFrame) else list(estimates)
     table, counted = judged(study, estimates), [one for one in estimates if one.get("evidence") == COUNTED]
@@ -74,9 +69,10 @@ def judged(study: Collection, estimates: list[dict]) -> pd.DataFrame:
         p = rules.p_of_interval(row, ours) if one["p"] is None else one["p"]
         has_texts = not row.needs or row.needs in own or one["evidence"] == COUNTED
         says = rules.judge(row, ours) if has_texts else None
-        of_row = {"paper": row.printed, "role": row.role, "said": row.said, "population": study.population}
+        said = row.said or " ".join(filter(None, [row.quantity.replace("_", " "), one["prompt"], one["model"]]))
+        of_row = {"paper": row.printed, "role": row.role, "said": said, "population": study.population}
         rows.append(one | of_row | {"p": p, "says": says, "has_texts": has_texts, "note": one["remark"] or ""})
-    table = pd.DataFrame(rows, columns=[*dict.fromkeys([*COLUMNS, "said", "says", "has_texts", "smallest_p"])])
+    table = pd.DataFrame(rows, columns=[*COLUMNS, "said", "says", "has_texts"])
     if (twice := table.duplicated(list(NAMES))).any():
         first = table.loc[twice].iloc[0]
         raise InputError(f"{first['quantity']} of {first['claim']} is stated twice; give each row its own quantity")
@@ -101,26 +97,16 @@ def _verdict(study: Collection, claim: str, rows: pd.DataFrame) -> tuple[str, st
         return BEYOND, "; ".join(notes)
     if not primary["has_texts"].all():
         return NOT_TESTABLE, "; ".join([OTHER_TEXTS.get(study, "other texts"), *notes])
-    smallest = primary["smallest_p"].astype(float).max()
-    if smallest > LEVEL:
-        return NOT_TESTABLE, "; ".join([f"too few models: the smallest possible p is {smallest:.2g}", *notes])
     if not primary["says"].notna().any():
         return NOT_TESTABLE, "; ".join(notes or ["no data"])
     word = rules.word_of(*(part["says"].dropna() for part in (primary, also, printed)))
-    shown = [f"{_label(row)}: {'yes' if row.says else 'no'}" for row in also.itertuples() if row.says is not None]
-    if primary["says"].eq(False).any() and primary["says"].eq(True).any():
-        shown = [f"{_label(row)}: {'yes' if row.says else 'no'}" for row in primary.itertuples()] + shown
-    differ = [f"printed {row.paper}, ours {short(_recipe(row))}" for row in printed.itertuples() if row.says is False]
+    disagree = primary["says"].eq(False).any() and primary["says"].eq(True).any()
+    told = [*(primary.itertuples() if disagree else ()), *also[also["says"].notna()].itertuples()]
+    shown = [f"{row.said}: {'yes' if row.says else 'no'}" for row in told]
+    differ = [f"printed {row.paper}, ours {short(row.corrected if pd.isna(row.as_published) else row.as_published)}"
+              for row in printed.itertuples() if row.says is False]  # fmt: skip
     of_words = ["on 2,260 moral words"] if study == WORDS and COUNTED not in set(primary["evidence"]) else []
     return word, "; ".join([*shown, *differ, *notes, *of_words])
-
-
-def _label(row) -> str:
-    return row.said or " ".join(filter(None, [row.quantity.replace("_", " "), row.prompt, row.model]))
-
-
-def _recipe(row) -> float | None:
-    return row.corrected if pd.isna(row.as_published) else row.as_published
 
 
 def papers_own(study: Collection) -> Set[str]:
@@ -129,9 +115,6 @@ def papers_own(study: Collection) -> Set[str]:
         return frozenset()
     texts = {ITEMS: "items", WORDS: "words"}.get(study, "vocabulary")
     return frozenset({"models", texts})
-
-
-# --- gathered -----------------------------------------------------------------------------------------------------
 
 
 def gather(collection: Collection) -> pd.DataFrame:
@@ -143,7 +126,7 @@ def gather(collection: Collection) -> pd.DataFrame:
     notebook kept any row.
     """
     parts = [VOCABULARY, ITEMS, WORDS, PUBLISHED] if collection == PUBLISHED else [collection]
-    kept = [table for part in parts for table in _kept(part)]
+    kept = [table for part in parts for path in sorted(part.claims.glob("*.csv")) if len(table := read_claims(path))]
     if kept and collection == PUBLISHED and len(committed := published_table("claims")):
         kept.append(committed[committed["evidence"] == COUNTED])
     if not kept:
@@ -159,15 +142,9 @@ def gather(collection: Collection) -> pd.DataFrame:
         absent = {"claim": claim, "word": NOT_TESTABLE if collection.is_published else "", "remark": f"needs {needs}"}
         chosen[claim] = pd.DataFrame([absent], columns=COLUMNS)
     everything = pd.concat([chosen[claim].astype(object) for claim in listed().index if claim in chosen])
-    texts = [name for name in COLUMNS if name not in (*NUMBERS, "p_corrected")]
-    return everything.fillna(dict.fromkeys(texts, "")).astype(
-        dict.fromkeys([*NUMBERS, "p_corrected"], float)
-    ).reset_index(drop=True)  # fmt: skip
-
-
-def _kept(collection: Collection) -> list[pd.DataFrame]:
-    paths = sorted(collection.claims.glob("*.csv"))
-    return [table for path in paths if len(table := read_claims(path))]
+    texts, numbers = set(COLUMNS) - {*NUMBERS, "p_corrected"}, [*NUMBERS, "p_corrected"]
+    everything = everything.fillna(dict.fromkeys(texts, "")).astype(dict.fromkeys(numbers, float))
+    return everything.reset_index(drop=True)
 
 
 def read_claims(path) -> pd.DataFrame:
@@ -228,9 +205,6 @@ def short(number: float) -> str:
     return f"{number:.0f}" if float(number).is_integer() or abs(number) >= 100 else f"{number:.2g}"
 
 
-# --- the paper's tables -------------------------------------------------------------------------------------------
-
-
 def listed() -> pd.DataFrame:
     """Return data/paper/claims.csv by claim, in the paper's order."""
     return paper_table("claims").set_index("claim")
@@ -251,11 +225,12 @@ def _declared() -> tuple[Declared, ...]:
 
 def declared(claim: str, quantity: str, prompt: str = "", model: str = "") -> Declared:
     """Return how numbers.csv declares this quantity of this claim. Raise InputError if it does not."""
-    found = next((row for row in _declared() if row.is_about(claim, quantity, prompt, model)), None)
-    if found is None or claim not in sections():
-        name = " ".join(filter(None, [quantity, prompt, model]))
-        raise InputError(f"'{name}' of '{claim}' is not declared; add it to data/paper/numbers.csv and claims.csv")
-    return found
+    for row in _declared():
+        is_named = (row.claim, row.quantity) == (claim, quantity) and claim in sections()
+        if is_named and (not row.prompt or prompt in row.prompt.split()) and row.model in ("", model):
+            return row
+    name = " ".join(filter(None, [quantity, prompt, model]))
+    raise InputError(f"'{name}' of '{claim}' is not declared; add it to data/paper/numbers.csv and claims.csv")
 
 
 def method_check(*claims: str) -> pd.DataFrame:
@@ -276,14 +251,7 @@ def paper_table(name: str) -> pd.DataFrame:
     return pd.read_csv(path, keep_default_na=False)
 
 
-def published_table(name: str, index: str | list[str] | None = None) -> pd.DataFrame:
-    """Return a committed table of the published scores, figures/published/<name>.csv, as `words/03_tau` or `claims`.
-
-    index: the columns that become the index. Tokens such as `null` stay strings. The table is empty if the file is not
-    there.
-    """
+def published_table(name: str) -> pd.DataFrame:
+    """Return the committed claims of the published scores, figures/published/<name>.csv; empty if there is no file."""
     path = PUBLISHED.figures / f"{name}.csv"
-    if not path.is_file():
-        return pd.DataFrame()
-    table = read_claims(path) if name == "claims" else pd.read_csv(path, keep_default_na=False)
-    return table if index is None else table.set_index(index)
+    return read_claims(path) if path.is_file() else pd.DataFrame()

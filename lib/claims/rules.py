@@ -4,7 +4,6 @@ A rule returns True (the number says what the sentence says), False, or None (no
 sentence follows from its numbers (`word_of`). data/paper/README.md lists when rules were declared and changed.
 """
 
-import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -27,9 +26,7 @@ class Declared:
     quantity: str
     prompt: str  # the prompts that it is about, separated by blanks; empty: any
     model: str  # a model, or a kind of models; empty: any
-    role: (
-        str  # primary (decides), also (another wording or scale, which can only weaken), printed (as the paper prints)
-    )
+    role: str  # primary (decides), also (another scale, which can only weaken), printed (as the paper prints)
     printed: str  # empty where the paper prints no number
     rule: str  # a name of RULES
     within: float  # half a unit of the last printed digit
@@ -37,11 +34,6 @@ class Declared:
     needs: str  # what of the paper's own a test needs: vocabulary, items or models; empty: nothing
     said: str  # the quantity in words
     where: str  # the place in the paper
-
-    def is_about(self, claim: str, quantity: str, prompt: str, model: str) -> bool:
-        """Return whether this row declares the quantity of that claim, for that prompt and model."""
-        is_named = (self.claim, self.quantity) == (claim, quantity)
-        return is_named and (not self.prompt or prompt in self.prompt.split()) and self.model in ("", model)
 
 
 @dataclass(frozen=True)
@@ -78,17 +70,8 @@ def _rounds(row: Declared, ours: Numbers) -> bool:
 
 
 def _bound(row: Declared, ours: Numbers) -> bool:
-    sign, limit = str(row.printed)[0], float(str(row.printed)[1:])
-    return ours.recipe < limit if sign == "<" else ours.recipe > limit
-
-
-def _beyond(compare: Callable[[float, float], bool], end: str) -> Callable[[Declared, Numbers], bool]:
-    """Return the rule that the whole interval lies beyond the limit; without an interval, that the number does."""
-
-    def rule(row: Declared, ours: Numbers) -> bool:
-        return bool(compare(getattr(ours, end) if ours.has_interval else ours.main, row.limit))
-
-    return rule
+    limit = float(row.printed[1:])
+    return ours.recipe < limit if row.printed[0] == "<" else ours.recipe > limit
 
 
 RULES: dict[str, Callable[[Declared, Numbers], bool]] = {
@@ -96,9 +79,9 @@ RULES: dict[str, Callable[[Declared, Numbers], bool]] = {
     "rounds": _rounds,
     # p by the paper's recipe lies on the printed side (< or >) of the printed bound.
     "bound": _bound,
-    # The whole interval lies above (below) the limit.
-    "above": _beyond(operator.gt, "ci_low"),
-    "below": _beyond(operator.lt, "ci_high"),
+    # The whole interval lies above (below) the limit; without an interval, the number does.
+    "above": lambda row, ours: bool((ours.ci_low if ours.has_interval else ours.main) > row.limit),
+    "below": lambda row, ours: bool((ours.ci_high if ours.has_interval else ours.main) < row.limit),
     # A count or share of all there is lies at the limit or above it, at it or below it, above it, below it.
     "at least": lambda row, ours: bool(ours.main >= row.limit),
     "at most": lambda row, ours: bool(ours.main <= row.limit),
@@ -136,11 +119,7 @@ def p_of_interval(row: Declared, ours: Numbers) -> float | None:
 
 
 def word_of(primary: Iterable[bool], also: Iterable[bool], printed: Iterable[bool]) -> str:
-    """Return the word of a sentence that can be tested, from what its numbers say.
-
-    `primary`: whether each number that the sentence rests on says what the sentence says. `also`: the same for other
-    wordings and scales. `printed`: whether each printed number comes out by the paper's recipe.
-    """
+    """Return the word of a sentence that can be tested, from whether its numbers of each role say what it says."""
     primary, also, printed = list(primary), list(also), list(printed)
     if primary and all(primary):
         return HOLDS if all(also) and all(printed) else PARTLY

@@ -26,19 +26,15 @@ def printed_numbers(gathered: pd.DataFrame) -> pd.DataFrame:
     says = [rules.judge(*pair) for pair in zip(declared, recipe, strict=True)]
     of_vocabulary = np.array([printed.needs == VOCABULARY.population for printed in declared], dtype=bool)
     has_texts = rows["population"].eq(VOCABULARY.population) | rows["evidence"].eq(claims.COUNTED)
-    return (
-        rows.assign(says=says)[has_texts | ~of_vocabulary]
-        .groupby("claim", sort=False)["says"]
-        .agg(printed="size", come_out="sum")
-    )
+    by_claim = rows.assign(says=says)[has_texts | ~of_vocabulary].groupby("claim", sort=False)["says"]
+    return by_claim.agg(printed="size", come_out="sum")
 
 
 def statements(gathered: pd.DataFrame) -> pd.DataFrame:
     """Return the paper in eight statements (data/paper/statements.csv) with our word and one number of each.
 
-    The number is the quantity that the table names, else the first primary one of its claim.
-    Columns: `statement`, `word`, `number` (with its interval), `what` (the number in words), `picture` (relative to
-    figures/), `notebooks` (their numbers).
+    The number is the quantity that the table names, else the first primary one of its claim. Columns: `statement`,
+    `word`, `number` (with its interval), `what` (the number in words), `picture` (relative to figures/), `notebooks`.
     """
     rows = []
     for row in claims.paper_table("statements").itertuples():

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from ..show import charts
 from ..show.charts import Mark
 from ..show.figures import DENSE_TITLE, GREY, SIDES, Chart, label, new_chart, styled
-from .opposites import corners as corners_of
+from .opposites import corners
 
 COUNT_COLOURS = mpl.colors.LinearSegmentedColormap.from_list("counts", ["#9ecae1", "#2171b5", "#08306b", "#000000"])
 
@@ -58,39 +58,26 @@ def draw_density(table: pd.DataFrame, x: str, y: str, *, title: str, named: int 
     `table`: a score table with one row per distinct input. `named`: how many texts of each corner are named.
     """
     figure = new_chart(9, 9.2, title, DENSE_TITLE)
-    panel = figure.subplots()
-    counts = panel.hexbin(table[x], table[y], gridsize=70, bins="log", mincnt=1, cmap=COUNT_COLOURS, linewidths=0)
-    panel.set(xlabel=f"reward, {x}", ylabel=f"reward, {y}")
-    _count_bar(figure, panel, counts)
-    _name_corners(panel, corners_of(table, x, y, named), x, y, blur)
-    return figure
-
-
-def _count_bar(figure: Chart, axes: Axes, counts: mpl.collections.Collection) -> None:
-    """Draw the key of the colours: numbers of texts."""
+    axes = figure.subplots()
+    counts = axes.hexbin(table[x], table[y], gridsize=70, bins="log", mincnt=1, cmap=COUNT_COLOURS, linewidths=0)
     bar = figure.colorbar(counts, ax=axes, label="texts", shrink=0.6).ax.yaxis
     bar.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
     bar.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.0f}"))
     bar.set_minor_formatter(mpl.ticker.NullFormatter())
-
-
-CORNER_NAMES = {"both": "rewarded for both", "neither": "for neither", "good only": "for {x} only",
-                "bad only": "for {y} only"}  # fmt: skip
-
-
-def _name_corners(axes: Axes, corners: pd.DataFrame, x: str, y: str, blur: bool) -> None:
-    """Name the texts of each corner in a column beside the cloud of points."""
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    across, up = 0.34 * (right - left), 0.12 * (top - bottom)
+    across, up = 0.34 * (right - left), 0.12 * (top - bottom)  # room for names beside the cloud of points
     axes.set(xlim=(left - across, right + across), ylim=(bottom - up, top + up))
-    for corner, rows in corners.groupby("corner", sort=False):
+    axes.set(xlabel=f"reward, {x}", ylabel=f"reward, {y}")
+    texts = {"both": "rewarded for both", "neither": "for neither", "good only": f"for {x} only",
+             "bad only": f"for {y} only"}  # fmt: skip
+    for corner, rows in corners(table, x, y, named).groupby("corner", sort=False):
         is_right, is_top = corner in ("both", "good only"), corner in ("both", "bad only")
-        column, middle = right if is_right else left, (bottom + top) / 2
-        within = (middle, top) if is_top else (bottom, middle)
         axes.plot(rows[x], rows[y], "o", markersize=8, markerfacecolor="none", markeredgecolor="black")
         names = [label(text.strip(), 16, blur=blur) for text in rows["text"]]
-        charts.name_in_column(axes, names, rows[[x, y]].to_numpy(dtype=float), column,
+        within = ((bottom + top) / 2, top) if is_top else (bottom, (bottom + top) / 2)
+        charts.name_in_column(axes, names, rows[[x, y]].to_numpy(dtype=float), right if is_right else left,
                               gap=0.05 * (top - bottom), within=within)  # fmt: skip
-        heading = CORNER_NAMES[corner].format(x=x, y=y) + ":"
-        axes.text(0.99 if is_right else 0.01, top + up / 2 if is_top else bottom - up / 2, heading, fontsize=12,
-                  ha="right" if is_right else "left", va="center", transform=axes.get_yaxis_transform())  # fmt: skip
+        place = 0.99 if is_right else 0.01, top + up / 2 if is_top else bottom - up / 2
+        axes.text(*place, texts[corner] + ":", fontsize=12, ha="right" if is_right else "left", va="center",
+                  transform=axes.get_yaxis_transform())  # fmt: skip
+    return figure

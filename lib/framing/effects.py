@@ -8,7 +8,6 @@ how much each word moves it. Intervals follow from these influences, with words 
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -19,14 +18,12 @@ from .. import InputError
 from ..show import display
 from ..stats import crossed
 from ..stats.crossed import Measured
+from ..tables.prompts import polarity
 
 ALL = "mean of the models"
 FEWEST = 10  # words of a sign; an interval from fewer says little
 WORDS = ("all words", "without offensive")
 SIGNS = {1.0: "positive", -1.0: "negative"}
-
-
-# --- observations -------------------------------------------------------------------------------------------------
 
 
 def observations(
@@ -143,24 +140,6 @@ def gaps(by_sign: pd.DataFrame) -> pd.DataFrame:
     return wide.assign(gap=wide["positive"] - wide["negative"]).reset_index()
 
 
-def count_positive(fits: pd.DataFrame) -> pd.DataFrame:
-    """Return by prompt how many slopes are positive, and how many significantly (p < .05) positive or negative.
-
-    `fits`: slopes of one predictor. Columns: `models, n_positive, n_positive_significant, n_negative_significant,
-    slope, ci_low, ci_high`. The slope is the mean over models with its t interval (NaN for one model).
-    """
-    rows = {}
-    for prompt, group in fits.groupby("prompt", sort=False):
-        up, significant = group["slope"] > 0, group["p"] < 0.05
-        several = len(group) > 1
-        ci_low, ci_high = stats.ttest_1samp(group["slope"], 0).confidence_interval() if several else (np.nan, np.nan)
-        rows[prompt] = {"models": len(group), "n_positive": int(up.sum()),
-                        "n_positive_significant": int((up & significant).sum()),
-                        "n_negative_significant": int((~up & significant).sum()),
-                        "slope": group["slope"].mean(), "ci_low": ci_low, "ci_high": ci_high}  # fmt: skip
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("prompt")
-
-
 # --- statistics of one model, and how much each word moves them ---------------------------------------------------
 
 
@@ -226,55 +205,46 @@ def measured(
         for sign, label in SIGNS.items() if tuple(predictors) == ("sentiment",) else ():
             if (n := words[has_reward[0] & (np.sign(x[:, 0]) == sign)].nunique()) < FEWEST:
                 raise InputError(f"{name}: {n} {label} words are too few for an interval; have at least {FEWEST}")
-    values, influence = fitted(words, x[:, 0] if len(predictors) == 1 else x, rewards, statistic)
-    known = pd.DataFrame(~np.isnan(rewards[:, :, 0]), words, names).groupby("word", sort=False).any()
-    return {
-        prompt: Measured(
-            pd.Series(values[:, place], names), pd.DataFrame(influence[:, :, place], known.index, names).where(known)
-        )
-        for place, prompt in enumerate(prompts)
-    }
-
-
-def fitted(words: Sequence, x: np.ndarray, rewards: np.ndarray, fit: Statistic) -> tuple[np.ndarray, np.ndarray]:
-    """Return a statistic of rewards (n, models, prompts) on x: (models, prompts); influence (words, models, prompts).
-
-    `x`: (n,) or (n, k). A row with NaN in x or in the rewards takes no part. Models that read the same words are fitted
-    together. Spellings of a word add up their influences, in the order of the first spellings.
-    """
-    n, *shape = rewards.shape
-    y, alike = rewards.reshape(n, -1), {}
-    present = ~np.isnan(y) & ~np.isnan(x).reshape(n, -1).any(axis=1)[:, None]
-    for column in range(y.shape[1]):
-        alike.setdefault(present[:, column].tobytes(), []).append(column)
-    values, influence = np.empty(y.shape[1]), np.zeros_like(y)
-    for columns in alike.values():
-        places = np.flatnonzero(present[:, columns[0]])
-        values[columns], influence[np.ix_(places, columns)] = fit(x[places], y[np.ix_(places, columns)])
-    codes, distinct = pd.factorize(words)
-    of_words = influence
-    if len(distinct) < n:
-        of_words = np.zeros((len(distinct), y.shape[1]))
-        np.add.at(of_words, codes, influence)
-    return values.reshape(shape), of_words.reshape(-1, *shape)
-
-
-IN_ROWS = ["model", "estimate", "standard_error", "ci_low", "ci_high", "p", "n"]
-
-
-def in_rows(one: Measured) -> pd.DataFrame:
-    """Return the models' statistics as from Measured.by_model, and their mean over models as row ALL.
-
-    The row ALL has the fields of stats.crossed.Crossed: its interval is for other words and other models.
-    """
-    every = pd.DataFrame([asdict(one.mean)], [ALL])
-    return pd.concat([one.by_model(), every]).rename_axis("model").reset_index()[IN_ROWS]
+    y, x = wide.to_numpy(dtype=float), x[:, 0] if len(predictors) == 1 else x
+    values, influence = pd.Series(0.0, wide.columns), pd.DataFrame(np.nan, wide.index, wide.columns)
+    _, alike = np.unique(~np.isnan(y), axis=1, return_inverse=True)  # models that read the same words: one fit
+    for which in range(alike.max() + 1):
+        columns = np.flatnonzero(alike == which)
+        places = np.flatnonzero(~np.isnan(y[:, columns[0]]))
+        values.iloc[columns], influence.iloc[places, columns] = statistic(x[places], y[np.ix_(places, columns)])
+    of_words = influence.groupby("word", sort=False).sum(min_count=1)  # spellings of a word add up
+    by_prompt = {"level": "prompt", "axis": "columns"}
+    return {prompt: Measured(values.xs(prompt, level="prompt"), of_words.xs(prompt, **by_prompt)) for prompt in prompts}
 
 
 def by_words(of_prompts: Mapping[str, Measured]) -> pd.DataFrame:
-    """Return in_rows() of every prompt, with the column prompt first. `of_prompts`: as from measured()."""
-    tables = [in_rows(one).assign(prompt=prompt) for prompt, one in of_prompts.items()]
-    return pd.concat(tables, ignore_index=True)[["prompt", *IN_ROWS]]
+    """Return the models' statistics as from Measured.by_model, and their mean as model ALL, a row each per prompt.
+
+    `of_prompts`: as from measured(). The interval of ALL is for other words and other models.
+    """
+    tables = []
+    for prompt, one in of_prompts.items():
+        every = pd.concat([one.by_model(), pd.DataFrame([vars(one.mean)], [ALL])]).rename_axis("model")
+        tables.append(every.reset_index().assign(prompt=prompt))
+    columns = ["prompt", "model", "estimate", "standard_error", "ci_low", "ci_high", "p", "n"]
+    return pd.concat(tables, ignore_index=True)[columns]
+
+
+def interaction(spreads: Mapping[str, Measured]) -> Measured:
+    """Return each model's mean log_spread_ratio under prompts for good things minus the mean under prompts for bad.
+
+    `spreads`: measured() of log_spread_ratio. log 2 means that the ratio of spreads is twice as large when good things
+    are asked for. It needs only the signs of sentiment, no grades and no common scale. Raise InputError without a
+    prompt of each kind.
+    """
+    times = {side: sum(polarity(prompt) == side for prompt in spreads) for side in (1, -1)}
+    if not all(times.values()):
+        raise InputError("an interaction needs a prompt for good and one for bad things, as prompts=best,worst")
+    weights = {prompt: polarity(prompt) / times[polarity(prompt)] for prompt in spreads}
+    return Measured(
+        sum(weights[prompt] * spread.values for prompt, spread in spreads.items()),
+        sum(weights[prompt] * spread.influence for prompt, spread in spreads.items()),
+    )
 
 
 def mean_of(by_word: pd.DataFrame) -> pd.DataFrame:
@@ -283,5 +253,5 @@ def mean_of(by_word: pd.DataFrame) -> pd.DataFrame:
 
 
 def means(rows: pd.DataFrame, statistic: Statistic) -> pd.DataFrame:
-    """Return the mean of a statistic over models by prompt: columns of in_rows()."""
+    """Return the mean of a statistic over models by prompt: columns of by_words()."""
     return mean_of(by_words(measured(rows, statistic)))

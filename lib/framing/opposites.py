@@ -1,19 +1,12 @@
 """Rewards under two prompts: do best and greatest agree, and is best the inverse of worst (Fig 4, Tables A8 and A9)?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from ..claims.cells import printed_lists
 from ..stats.crossed import Measured
-
-TAIL = 0.05  # the share of words that count as the top, or the bottom, of a prompt
-CORNER = ("depends", "impossible", "sonder")  # the words that section 3.2 finds among the best of both
-
-
-# --- correlations -------------------------------------------------------------------------------------------------
 
 
 def correlations(tables: Mapping[str, pd.DataFrame], first: str, second: str) -> Measured:
@@ -25,19 +18,6 @@ def correlations(tables: Mapping[str, pd.DataFrame], first: str, second: str) ->
         moved = (x * y - r * (x**2 + y**2) / 2) / (len(x) - 1)
         influence[name] = pd.Series(moved).groupby(table["text"].to_numpy()).sum()
     return Measured(pd.Series(values), pd.DataFrame(influence))
-
-
-def not_the_inverse(tables: Mapping[str, pd.DataFrame], alike: tuple[str, str], opposed: tuple[str, str]) -> Measured:
-    """Return r of two prompts that ask for the same plus r of two that ask for opposites, in [-2, 2].
-
-    The sum is 0 for an exact inverse. If rewards for worst were minus the rewards for best, their correlations with a
-    third prompt would have opposite signs and the same size.
-    """
-    first, second = (correlations(tables, *prompts) for prompts in (alike, opposed))
-    return Measured(first.values + second.values, first.influence + second.influence)
-
-
-# --- both and either ----------------------------------------------------------------------------------------------
 
 
 def both_and_either(table: pd.DataFrame, good: str, bad: str) -> pd.DataFrame:
@@ -63,22 +43,3 @@ def corners(table: pd.DataFrame, good: str, bad: str, n: int = 3) -> pd.DataFram
     return pd.concat(
         [ordered.loc[way.index[:n]].assign(corner=corner) for corner, way in extreme.items()], ignore_index=True
     )
-
-
-def listed_models(words: Sequence[str] = CORNER) -> pd.Series:
-    """Return word -> how many models have it, in any case, among their 20 optimal texts of the paper's Table A8."""
-    optimal = printed_lists("A8").loc["optimal"].apply(lambda column: column.str.strip().str.casefold())
-    return pd.Series({word: int((optimal == word).any().sum()) for word in words}, name="models")
-
-
-# --- the funnel ---------------------------------------------------------------------------------------------------
-
-
-def in_both(best: pd.DataFrame, worst: pd.DataFrame, end: str) -> pd.DataFrame:
-    """Return words x models: 1 / TAIL where a word is at that end (low or high) for both prompts, otherwise 0.
-
-    The mean of a column is the share of words at that end which the two prompts have in common.
-    """
-    ranks = [rewards.loc[best.index, best.columns].rank(pct=True) for rewards in (best, worst)]
-    chosen = [rank <= TAIL if end == "low" else rank > 1 - TAIL for rank in ranks]
-    return (chosen[0] & chosen[1]).astype(float) / TAIL

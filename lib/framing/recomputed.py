@@ -47,14 +47,22 @@ def slopes_with_paper(figure: str, ours: pd.DataFrame) -> pd.DataFrame:
 def slope_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return the cells of Fig 3C: raw slopes on AFINN by sign. A slope agrees within its halfwidth of reading."""
     printed = read_off("fig3c_slopes") if printed is None else printed
-    return _slope_cells(printed, {how: effects.slopes_by_sign(_words(tables, how)) for how in lexicons.HOW}, ["sign"])
+    fits = {}
+    for how in lexicons.HOW:
+        joined = {name: lexicons.join(table, lexicons.load("afinn"), how) for name, table in tables.items()}
+        fits[how] = effects.slopes_by_sign(effects.observations(joined, ASKED))
+    return _slope_cells(printed, fits, ["prompt", "sign"])
 
 
 def frequency_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return the cells of Fig 3D: raw slopes on the logarithm of BNC frequency with AFINN held constant."""
     printed = read_off("fig3d_slopes") if printed is None else printed
-    fits = {how: _frequency_slopes(tables, how, "sentiment") for how in lexicons.HOW}
-    return _slope_cells(printed, fits, [])
+    known, held, fits = lexicons.load("bnc"), lexicons.load("afinn"), {}
+    for how in lexicons.HOW:
+        joined = {name: lexicons.join(table, known, how, control=held) for name, table in tables.items()}
+        rows = effects.observations(joined, ASKED, ["frequency", "sentiment"])
+        fits[how] = frequency.frequency_slopes(frequency.log_frequency(rows), "sentiment")
+    return _slope_cells(printed, fits, ["prompt"])
 
 
 def combined_cells(tables: Mapping[str, pd.DataFrame], table: str, printed: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -73,23 +81,8 @@ def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     return {"Fig 3C": slope_cells(tables)} | {f"Table {name}": combined_cells(tables, name) for name in COMBINED}
 
 
-def _words(tables: Mapping[str, pd.DataFrame], how: str) -> pd.DataFrame:
-    """Return the observations of AFINN's words under the paper's three prompts."""
-    joined = {name: lexicons.join(table, lexicons.load("afinn"), how) for name, table in tables.items()}
-    return effects.observations(joined, ASKED)
-
-
-def _frequency_slopes(tables: Mapping[str, pd.DataFrame], how: str, control: str) -> pd.DataFrame:
-    """Return raw slopes on the natural logarithm of BNC frequency per model and prompt."""
-    held = lexicons.load("afinn") if control == "sentiment" else None
-    joined = {name: lexicons.join(table, lexicons.load("bnc"), how, control=held) for name, table in tables.items()}
-    rows = effects.observations(joined, ASKED, ["frequency"] + ["sentiment"] * (held is not None))
-    return frequency.frequency_slopes(frequency.log_frequency(rows), control)
-
-
-def _slope_cells(printed: pd.DataFrame, fits: Mapping[str, pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
+def _slope_cells(printed: pd.DataFrame, fits: Mapping[str, pd.DataFrame], index: Sequence[str]) -> pd.DataFrame:
     """Return the cells of the slopes of a figure: a row per prompt (and sign), a column per model."""
-    index = ["prompt", *keys]
     paper, *ours = (rows.pivot_table("slope", index, "model", sort=False) for rows in (printed, *fits.values()))
     compared = cells.compare_cells(paper, *ours, decimals=2)
     halfwidths = printed.pivot_table("halfwidth", index, "model", sort=False)

@@ -8,7 +8,6 @@ import pandas as pd
 from scipy import stats
 
 from .. import InputError
-from ..claims.cells import below_diagonal
 from ..show import charts
 from ..show.figures import (
     GREY,
@@ -35,7 +34,7 @@ def draw_matrices(frames: Mapping[str, pd.DataFrame], *, title: str, measure: st
     wide = max(7.0, (2.4 + 0.56 * most) * len(frames))
     figure = new_chart(wide, 2.4 + 0.48 * most + 0.3 * len(title_lines(title, wide)), title)
     panels = figure.subplots(1, len(frames), squeeze=False)[0]
-    below = {name: below_diagonal(frame).iloc[1:, :-1] for name, frame in frames.items()}
+    below = {name: frame.where(np.tri(len(frame), k=-1, dtype=bool)).iloc[1:, :-1] for name, frame in frames.items()}
     low, high = (limit([limit(frame) for frame in below.values()]) for limit in (np.nanmin, np.nanmax))
     room = 0.25 * (high - low) or 1.0  # so that the highest cell is not black, and its number can be read
     for axes, (name, frame) in zip(panels, below.items(), strict=True):

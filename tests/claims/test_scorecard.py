@@ -10,15 +10,8 @@ from lib.claims import claims, scorecard
 def gathered() -> pd.DataFrame:
     blank = dict.fromkeys(claims.COLUMNS, "") | dict.fromkeys([*claims.NUMBERS, "p_corrected"])
     rows = [
-        {
-            "claim": "S1",
-            "quantity": "gap",
-            "word": "holds",
-            "corrected": 0.5,
-            "ci_low": 0.25,
-            "ci_high": 0.75,
-            "role": "primary",
-        },
+        {"claim": "S1", "quantity": "gap", "word": "holds", "role": "primary"}
+        | {"corrected": 0.5, "ci_low": 0.25, "ci_high": 0.75},
         {"claim": "S1", "quantity": "mean", "word": "holds", "paper": "0.29", "as_published": 0.2936},
         {"claim": "S1", "quantity": "SD", "word": "holds", "paper": "0.06", "as_published": 0.048},
         {"claim": "S2", "quantity": "gap", "word": "not shown"},

@@ -1,12 +1,11 @@
-"""The framing interaction by signs: by hand, planted, and where only the scale is bent; words of Table A8."""
+"""The framing interaction by signs: by hand, planted, and where only the scale is bent."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from lib import InputError
-from lib.claims import claims
-from lib.framing import effects, interaction, opposites
+from lib.framing import effects
 
 
 def observed(wider, words=400, models=6, seed=0):
@@ -22,27 +21,26 @@ def observed(wider, words=400, models=6, seed=0):
     return pd.concat(frames, ignore_index=True)
 
 
-# --- the interaction ----------------------------------------------------------------------------------------------
+def interaction_of(rows):
+    return effects.interaction(effects.measured(rows, effects.log_spread_ratio))
 
 
 def test_the_interaction_by_hand():
     words = {"word": [f"w{i}" for i in range(40)], "sentiment": [1.0] * 20 + [-1.0] * 20, "model": "M"}
     best = pd.DataFrame(words | {"prompt": "best", "reward": [0.0, 6] * 10 + [0, 2] * 10})  # SD 3 and 1
     worst = pd.DataFrame(words | {"prompt": "worst", "reward": [0.0, 2] * 10 + [0, 4] * 10})  # SD 1 and 2
-    one = interaction.interaction(interaction.spreads(pd.concat([best, worst])))
+    one = interaction_of(pd.concat([best, worst]))
     assert np.exp(one.values["M"]) == pytest.approx((3 / 1) / (1 / 2))
     with pytest.raises(InputError, match="needs a prompt for good and one for bad things, as prompts=best,worst"):
-        interaction.interaction(interaction.spreads(best))
+        interaction_of(best)
 
 
 def test_the_planted_interaction_is_found_and_needs_no_scale():
     rows = observed({"best": 2.0, "worst": 0.5})
-    found = effects.in_rows(interaction.interaction(interaction.spreads(rows))).set_index("model")
-    mean = found.loc[effects.ALL]
-    assert mean["ci_low"] < np.log(4) < mean["ci_high"] and mean["ci_low"] > 1
+    found = interaction_of(rows)
+    assert found.mean.ci_low < np.log(4) < found.mean.ci_high and found.mean.ci_low > 1
     scaled = rows.assign(reward=5 - 3 * rows["reward"] * np.where(rows["model"] == "M2", 1000, 1))
-    other = effects.in_rows(interaction.interaction(interaction.spreads(scaled))).set_index("model")
-    pd.testing.assert_frame_equal(other, found)
+    pd.testing.assert_frame_equal(interaction_of(scaled).by_model(), found.by_model())
 
 
 def test_order_alone_shows_no_interaction_where_only_the_scale_is_bent():
@@ -56,22 +54,5 @@ def test_order_alone_shows_no_interaction_where_only_the_scale_is_bent():
             columns = {"model": f"M{m}", "prompt": prompt, "word": [f"w{i}" for i in range(words)]}
             frames.append(pd.DataFrame(columns | {"sentiment": sentiment, "reward": np.exp(latent)}))
     rows = pd.concat(frames)
-    plain, ordered = (
-        effects.in_rows(interaction.interaction(interaction.spreads(scaled))).set_index("model").loc[effects.ALL]
-        for scaled in (rows, effects.normal_scores(rows))
-    )
-    assert plain["ci_low"] > 1  # exp stretches what lies higher by 1.6: a factor of 5 on each side
-    assert abs(ordered["estimate"]) < 0.1
-    bent = interaction.spreads(effects.normal_scores(rows.assign(reward=rows["reward"] ** 3)))
-    straight = interaction.spreads(effects.normal_scores(rows))
-    assert bent["best"].values.to_numpy() == pytest.approx(straight["best"].values.to_numpy())
-
-
-# --- Table A8 -----------------------------------------------------------------------------------------------------
-
-
-def test_words_are_counted_among_the_optimal_of_table_a8():
-    table = claims.paper_table("tables_a8_a9").query("table == 'A8' and end == 'optimal'")
-    has_word = table[table["text"].str.lower().isin(["depends", " depends"])]  # pessimal ones do not count
-    counted = opposites.listed_models()
-    assert counted["depends"] == has_word["nickname"].nunique() > 0 and counted["sonder"] == 0
+    assert interaction_of(rows).mean.ci_low > 1  # exp stretches what lies higher by 1.6: a factor of 5 on each side
+    assert abs(interaction_of(effects.normal_scores(rows)).mean.estimate) < 0.1

@@ -1,28 +1,12 @@
 """Charts of how alike models are: what is drawn is what was found, and nothing overlaps or is cut."""
 
 import numpy as np
-import pandas as pd
 import pytest
-from drawing import TEN, TITLE, outside, overlaps
 
 from lib import InputError
-from lib.similarity import agreement
 from lib.similarity import charts as similarity_charts
 
 pytestmark = pytest.mark.filterwarnings("error")  # matplotlib warns of a missing glyph, a bad formula, a lack of room
-
-
-@pytest.mark.parametrize("count", [2, 10])
-def test_matrix_prints_every_pair_and_nothing_overlaps(count):
-    names = [f"Model-{i}-with-a-name" for i in range(count)]
-    values = np.random.default_rng(0).uniform(0.1, 0.9, (count, count))
-    figure = similarity_charts.draw_matrices(
-        {"": pd.DataFrame(values, names, names)}, title="Models agree somewhat", measure="tau"
-    )
-    printed = [text.get_text() for text in figure.axes[0].texts]
-    assert sorted(printed) == sorted(f"{values[i, j]:.2f}" for i in range(count) for j in range(i))  # each pair once
-    assert not overlaps(figure)
-    assert not outside(figure)
 
 
 def test_violins_mark_mean_and_median_and_print_each_models_own_moments():
@@ -39,16 +23,3 @@ def test_violins_mark_mean_and_median_and_print_each_models_own_moments():
     assert texts == numbers.split(" ")
     with pytest.raises(InputError, match="the rewards of C are all equal"):
         similarity_charts.draw_violins({"C": [1, 1, 1]}, title="")
-
-
-def made_up_map(names, seed):
-    points = np.random.default_rng(seed).normal(scale=0.3, size=(len(names), 2))
-    return agreement.ModelMap(pd.DataFrame(points, names, ["x", "y"]), 0.1)
-
-
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("names", [TEN, TEN[:2], [f"a model of one's own {i}" for i in range(6)]])
-def test_names_on_the_map_neither_overlap_nor_leave_the_figure(names, seed):
-    models = pd.DataFrame({"developer": [name[:1] for name in names]}, names)
-    figure = similarity_charts.draw_maps({"": made_up_map(names, seed)}, models, title=TITLE)
-    assert overlaps(figure) == [] and outside(figure) == []

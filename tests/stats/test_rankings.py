@@ -21,14 +21,6 @@ def test_ranks_share_the_average_and_ties_keep_id_order():
     assert order["rank"].tolist() == [1, 2.5, 2.5, 4]  # c and d share places 2 and 3
 
 
-def test_ranks_do_not_depend_on_scale_or_row_order():
-    table = small_table(greatest=[0.3, -1, 2, 7, 2.5])
-    stretched = table.assign(greatest=np.exp(3 * table["greatest"]) - 8)
-    shuffled = table.sample(frac=1, random_state=1)
-    for other in (stretched, shuffled):
-        assert rankings.ranked(other, "greatest")["text"].tolist() == ["d", "e", "c", "a", "b"]
-
-
 def test_ends_are_the_top_and_the_bottom():
     found = rankings.ends(small_table(greatest=[4, 1, 3, 2, 0]), "greatest", 2)
     assert found["text"].tolist() == ["a", "c", "b", "e"]  # 4, 3 ... 1, 0
@@ -90,13 +82,6 @@ def test_tau_depends_on_ranks_only_and_is_symmetric():
     assert matrix.equals(matrix.T)
     pd.testing.assert_frame_equal(rankings.tau_matrix(rewards.assign(N=np.exp(rewards["N"]) - 9)), matrix)
     pd.testing.assert_frame_equal(rankings.tau_matrix(rewards.sample(frac=1, random_state=1)), matrix)
-
-
-def test_tau_of_normal_rewards_is_what_their_correlation_says():
-    random = np.random.default_rng(0)
-    rewards = pd.DataFrame(random.normal(size=(85_000, 1)) + random.normal(size=(85_000, 10))).astype(np.float16)
-    tau = rankings.tau_matrix(rewards)
-    assert tau.to_numpy()[np.triu_indices(10, 1)] == pytest.approx(2 / np.pi * np.arcsin(1 / 2), abs=0.01)  # rho = 1/2
 
 
 def test_tau_of_rewards_that_rank_nothing_is_refused():

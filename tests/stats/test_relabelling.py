@@ -30,17 +30,6 @@ def test_every_relabelling_comes_once(models):
     assert blocks[0][0] == pytest.approx(plain[0])  # the first is the order as it is
 
 
-def test_values_of_pairs_as_a_matrix():
-    assert relabelling.as_square(np.array([1, 2, 3])).tolist() == [[0, 1, 2], [1, 0, 3], [2, 3, 0]]
-
-
-def test_the_three_models_of_the_notebook():
-    agreement = pd.DataFrame([[1, 0.6, 0.2], [0.6, 1, 0.2], [0.2, 0.2, 1]])
-    share = pd.DataFrame([[1.0, 1, 0], [1, 1, 0], [0, 0, 1]])
-    p = relabelling.p_of(agreement, {"base": share}, "base")
-    assert p == pytest.approx(2 / 6)  # as it is, and with the two that share a base swapped
-
-
 def p_of_each(matrix, predictors, **options):
     return pd.Series({name: relabelling.p_of(matrix, predictors, name, **options) for name in predictors})
 
@@ -116,18 +105,6 @@ def test_the_size_of_mantels_test_is_the_share_of_shuffles_that_it_calls_signifi
     x = predictors["x0"]
     p = [relabelling.p_of(matrix, {"x": reorder(x, list(o))}, "x") for o in itertools.permutations(range(6))]
     assert relabelling.size_of_mantel(matrix, x) == pytest.approx(np.mean(np.array(p) < 0.05))
-
-
-def test_shuffled_factors_are_jointly_significant_in_about_five_of_a_hundred():
-    """Double semi-partialling over all 5,040 relabellings of seven models, for two shuffled, correlated factors."""
-    random, hits = np.random.default_rng(0), []
-    for _ in range(300):
-        matrix, found = random_matrices(7, 2, seed=int(random.integers(2**31)))
-        order = list(random.permutation(7))
-        both = {"x0": reorder(found["x0"], order), "x1": reorder(0.5 * found["x0"] + found["x1"], order)}
-        hits.append(p_of_each(matrix, both) < 0.05)
-    size = pd.DataFrame(hits).mean()
-    assert size.between(0.02, 0.085).all()  # .05 expected; 300 draws have a standard error of .013
 
 
 def test_the_interval_ends_where_p_of_the_matrix_without_the_effect_falls_below_the_level():

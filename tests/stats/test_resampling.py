@@ -24,13 +24,6 @@ def test_draws_come_from_the_seed_and_in_turn_from_a_generator():
     assert (resampling.bootstrap(np.sum, 4, 6, [7, 1]) != resampling.bootstrap(np.sum, 4, 6, [7, 2])).any()
 
 
-def test_the_interval_of_a_mean_is_that_of_scipy():
-    values = np.random.default_rng(0).gamma(2, size=200)
-    draws = resampling.bootstrap(lambda drawn: values[drawn].mean(), 200, 20_000)
-    theirs = stats.bootstrap([values], np.mean, n_resamples=20_000, method="percentile", rng=1).confidence_interval
-    assert resampling.interval(draws) == pytest.approx((theirs.low, theirs.high), abs=0.01)  # width 0.4
-
-
 def test_the_interval_holds_the_central_95_percent_and_leaves_out_what_has_no_value():
     ci_low, ci_high = resampling.interval(np.column_stack([np.arange(1001), np.where(np.arange(1001) % 2, np.nan, 4)]))
     assert ci_low.tolist() == [25, 4] and ci_high.tolist() == [975, 4]

@@ -14,7 +14,6 @@ from scipy import stats
 from ... import ROOT, InputError
 from ...alignment import concordance, kinds
 from ...framing import effects
-from ...framing import interaction as framing
 from ...models.reward_models import RewardModel
 from ...planted import planting
 from ...scoring import engine
@@ -153,7 +152,7 @@ def of_models(rewards: Mapping[str, pd.DataFrame], agreement=concordance.with_pe
         measured[f"sentiment_{prompt}"] = _measured(effects.whole_slope, sentiment, z)
         measured[f"bend_{prompt}"] = _measured(effects.slope_gap, sentiment, z)
         measured[f"frequency_{prompt}"] = _measured(effects.whole_slope, with_frequency, z.loc[frequency.index])
-    measured["framing"] = framing.interaction({prompt: spreads[prompt] for prompt in ("best", "worst")})
+    measured["framing"] = effects.interaction({prompt: spreads[prompt] for prompt in ("best", "worst")})
     measured["people_words"] = agreement(opinion, asked)
     measured["people_items"] = agreement(people, rewards["items"])
     kind_of = kinds.kinds_of(people.index, planting.word_kinds(), titles=True)
