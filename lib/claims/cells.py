@@ -10,14 +10,12 @@ from . import claims
 
 
 def compare_cells(
-    printed: pd.DataFrame, as_published: pd.DataFrame, corrected: pd.DataFrame | None = None,
-    decimals: int | None = None,
-) -> pd.DataFrame:  # fmt: skip
-    """Return one row per printed cell, row by row, with our two numbers and whether the published recipe agrees.
+    printed: pd.DataFrame, as_published: pd.DataFrame, corrected: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Return one row per printed cell, row by row, with our two values and whether that of the published recipe agrees.
 
-    Tables are matched by the names of rows and columns. Cells that the paper leaves blank are left out. A cell that was
-    not computed is missing, and does not agree. A number agrees if it rounds to the printed one at so many decimals, or
-    keeps a printed bound such as `<0.001`. Without decimals, cells are texts, which must be equal.
+    Tables are matched by the names of rows and columns. Cells that the paper leaves blank are left out. A cell agrees
+    if it is equal to the printed one; a cell that was not computed is missing, and does not agree.
     """
     tables = {"paper": printed, "as_published": as_published, "corrected": corrected}
     like = {"index": printed.index, "columns": printed.columns}
@@ -26,18 +24,8 @@ def compare_cells(
     rows, columns = ([" ".join(map(str, label)) if isinstance(label, tuple) else str(label) for label in labels]
                      for labels in printed.axes)  # fmt: skip
     cells = pd.DataFrame({"row": np.repeat(rows, len(columns)), "column": columns * len(rows)} | flat)
-    cells["agrees"] = [_agrees(*pair, decimals) for pair in zip(cells["paper"], cells["as_published"], strict=True)]
+    cells["agrees"] = cells["paper"].eq(cells["as_published"])
     return cells[cells["paper"].notna() & (cells["paper"] != "")].reset_index(drop=True)
-
-
-def _agrees(paper: object, ours: object, decimals: int | None) -> bool:
-    if pd.isna(ours):
-        return False
-    if decimals is None:
-        return paper == ours
-    if str(paper).startswith("<"):
-        return float(ours) < float(str(paper)[1:])
-    return abs(float(ours) - float(paper)) <= 0.5 * 10.0**-decimals * (1 + 1e-9)
 
 
 def printed_lists(table: str, value: str = "text") -> pd.DataFrame:

@@ -1,7 +1,6 @@
 """The paper's sentences: a notebook states its estimates, one rule per quantity judges them, a scorecard gathers them.
 
-data/paper/claims.csv lists the sentences in our words. data/paper/numbers.csv lists their quantities: what the paper
-prints, and the rule that judges our number (rules.py).
+data/paper/claims.csv lists the sentences. data/paper/numbers.csv lists what the paper prints, and the rule (rules.py).
 """
 
 from collections.abc import Iterable, Set
@@ -120,10 +119,9 @@ def papers_own(study: Collection) -> Set[str]:
 def gather(collection: Collection) -> pd.DataFrame:
     """Return the rows of every sentence, in the paper's order, that notebooks kept for this collection.
 
-    `published` gathers all published collections; a sentence has the rows of the first that can test it, whole
-    vocabularies before items and words. What was counted in printed tables stays as it is committed until a notebook
-    counts it again. A sentence without rows is not testable here, and its remark says what it needs. InputError if no
-    notebook kept any row.
+    `published` gathers all published collections; a sentence has the rows of the first that can test it. What was
+    counted in printed tables stays as it is committed until a notebook counts it again. A sentence without rows is not
+    testable here, and its remark says what it needs. InputError if no notebook kept any row.
     """
     parts = [VOCABULARY, ITEMS, WORDS, PUBLISHED] if collection == PUBLISHED else [collection]
     kept = [table for part in parts for path in sorted(part.claims.glob("*.csv")) if len(table := read_claims(path))]
@@ -168,13 +166,11 @@ def scorecard(table: pd.DataFrame) -> pd.DataFrame:
     for claim, of_claim in table.groupby("claim", sort=False):
         ordered = of_claim.sort_values("role", key=lambda role: role.map({"primary": 0, "printed": 1}).fillna(2),
                                        kind="stable")  # fmt: skip
-        first = ordered.iloc[0]
-        with_print = ordered[ordered["paper"].fillna("") != ""]
-        paper = with_print.iloc[0] if len(with_print) else None
-        recipe = first if paper is None else paper
+        first, with_print = ordered.iloc[0], ordered[ordered["paper"].fillna("") != ""]
+        recipe = with_print.iloc[0] if len(with_print) else first
         rows[claim] = {
             "sentence": listed()["says"][claim],
-            "paper": "" if paper is None else str(paper["paper"]),
+            "paper": str(recipe["paper"]) if len(with_print) else "",
             "by the paper's recipe": "" if pd.isna(recipe["as_published"]) else _of_all(recipe, recipe["as_published"]),
             "corrected": "" if pd.isna(first["corrected"]) else _of_all(first, number_text(first)),
             "n": "" if pd.isna(first["n"]) else f"{first['n']:.0f}",
@@ -234,10 +230,7 @@ def declared(claim: str, quantity: str, prompt: str = "", model: str = "") -> De
 
 
 def method_check(*claims: str) -> pd.DataFrame:
-    """Return what planted models say about the estimators of these sentences (data/calibration/method.csv).
-
-    Columns: what was planted, what was found, the null band of models without the effect, power at three sizes.
-    """
+    """Return what planted models say about the estimators of these sentences (data/calibration/method.csv)."""
     table = pd.read_csv(ROOT / "data" / "calibration" / "method.csv", keep_default_na=False, na_values="")
     return table[table["claim"].isin(claims)].set_index("claim")
 

@@ -1,7 +1,6 @@
 """The rules that judge a number of ours: data/paper/numbers.csv names one for each quantity, RULES looks it up.
 
-A rule returns True (the number says what the sentence says), False, or None (no number was computed). The word of a
-sentence follows from its numbers (`word_of`). data/paper/README.md lists when rules were declared and changed.
+data/paper/README.md lists when rules were declared and changed.
 """
 
 from collections.abc import Callable, Iterable

@@ -41,23 +41,13 @@ def statements(gathered: pd.DataFrame) -> pd.DataFrame:
         words = gathered[gathered["claim"].isin(row.claims.split())].drop_duplicates("claim")["word"]
         of_claim = gathered[(gathered["claim"] == row.claim) & (gathered["role"] == "primary")]
         named = of_claim[(of_claim["quantity"] == row.quantity) & of_claim["prompt"].isin([row.prompt, ""])]
-        number, what = "", ""
+        told = set(words) - {NOT_TESTABLE}  # those that cannot be tested here are left out where another one can
+        if len(told) > 1:
+            told = {PARTLY if told & {HOLDS, PARTLY} else NOT_SHOWN}
+        word, number, what = told.pop() if told else NOT_TESTABLE, "", ""
         for _, found in pd.concat([named, of_claim]).head(1).iterrows():
             number = claims.number_text(found)
             what = row.what if len(named) else claims.declared(*found[list(claims.NAMES)]).said
-        shown = {"word": _word_of(words), "number": number, "what": what}
+        shown = {"word": word, "number": number, "what": what}
         rows.append({"statement": row.statement, **shown, "picture": row.picture, "notebooks": row.notebooks})
     return pd.DataFrame(rows)
-
-
-def _word_of(words: pd.Series) -> str:
-    """Return one word for several sentences: their common word, else `partly` where a part of them holds.
-
-    Sentences that cannot be tested here are left out where another one can.
-    """
-    told = set(words[words != NOT_TESTABLE])
-    if len(told) == 1:
-        return told.pop()
-    if not told:
-        return NOT_TESTABLE
-    return PARTLY if told & {HOLDS, PARTLY} else NOT_SHOWN

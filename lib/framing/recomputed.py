@@ -84,7 +84,7 @@ def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 def _slope_cells(printed: pd.DataFrame, fits: Mapping[str, pd.DataFrame], index: Sequence[str]) -> pd.DataFrame:
     """Return the cells of the slopes of a figure: a row per prompt (and sign), a column per model."""
     paper, *ours = (rows.pivot_table("slope", index, "model", sort=False) for rows in (printed, *fits.values()))
-    compared = cells.compare_cells(paper, *ours, decimals=2)
+    compared = cells.compare_cells(paper, *ours)
     halfwidths = printed.pivot_table("halfwidth", index, "model", sort=False)
     within = cells.compare_cells(halfwidths, halfwidths)["paper"].astype(float)
     off = np.abs(compared["as_published"].astype(float) - compared["paper"].astype(float))

@@ -1,9 +1,8 @@
 """Means over models and words that are both samples: all models read the same words, so their errors are crossed.
 
-A statistic is computed for each model (a slope, a mean, the log of a spread); `influence` is how much each word moves
-it. A model's statistic plus n times the influence of a word is the word's *pseudo-value*. Least squares of all
+A model's statistic plus n times the influence of a word is the word's *pseudo-value*. Least squares of all
 pseudo-values on a constant give the mean over models, and errors clustered by word and by model its interval (Cameron,
-Gelbach and Miller 2011, Journal of Business & Economic Statistics 29, 238-249; statsmodels, `cov_type="cluster"`).
+Gelbach and Miller 2011, Journal of Business & Economic Statistics 29, 238-249).
 """
 
 from collections.abc import Sequence
@@ -89,9 +88,6 @@ def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) ->
     half = stats.t.ppf(0.975, df) * error
     p = float(2 * stats.t.sf(abs(mean - null) / error, df)) if error > 0 else np.nan
     return Crossed(mean, float(error), float(mean - half), float(mean + half), p, n, models)
-
-
-# --- how much each word moves a statistic -------------------------------------------------------------------------
 
 
 def mean_influence(values):

@@ -8,8 +8,6 @@ from scipy import stats
 
 from .. import InputError
 
-# --- the ends of a ranking ----------------------------------------------------------------------------------------
-
 
 def ranked(table: pd.DataFrame, prompt: str) -> pd.DataFrame:
     """Return the score table from optimal to pessimal, with a column `rank`: 1 = highest reward, ties share the mean.
@@ -52,9 +50,6 @@ def overlap(rewards: pd.DataFrame, n: int = 22, end: str = "optimal") -> pd.Data
     listed = side_by_side_shared(rewards, n).loc[end]
     sets = {name: set(listed[name]) for name in listed}
     return pd.DataFrame({a: {b: len(sets[a] & sets[b]) / n for b in sets} for a in sets})
-
-
-# --- how far whole rankings agree ---------------------------------------------------------------------------------
 
 
 def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:

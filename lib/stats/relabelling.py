@@ -57,8 +57,7 @@ def interval(
     """Return the smallest and the largest effect of a predictor that the test of `p_of` does not reject.
 
     An effect d is rejected if the matrix without it, matrix - d * predictor, gives p < 1 - level. All d are tested on
-    the same `permutations` random relabellings. The ends are found by bisection, to a thousandth of the distance
-    between the least-squares effect and either end.
+    the same random relabellings. The ends are found by bisection, to a thousandth of their distance from the estimate.
     """
     outcome, design = observations(matrix, predictors, "pairs")
     column = list(predictors).index(name)
@@ -150,9 +149,6 @@ def as_square(values: np.ndarray) -> np.ndarray:
     square = np.zeros((models, models))
     square[np.triu_indices(models, 1)] = values
     return square + square.T
-
-
-# --- observations -------------------------------------------------------------------------------------------------
 
 
 def observations(

@@ -1,7 +1,4 @@
-"""Resampling with a bootstrap, the 95% interval of its draws, what an interval decides, and a permutation test.
-
-A seed is an integer, a list of integers, or a Generator that several bootstraps draw from in turn.
-"""
+"""Resampling with a bootstrap, the 95% interval of its draws, what an interval decides, and a permutation test."""
 
 from collections.abc import Callable
 
@@ -14,7 +11,8 @@ FOR, UNDECIDED, AGAINST = SIDES = ("for", "undecided", "against")  # what an int
 def bootstrap(statistic: Callable[[np.ndarray], object], n: int, resamples: int, seed=0) -> np.ndarray:
     """Return a statistic of n observations drawn with replacement, once per resample: (resamples, ...).
 
-    `statistic` takes the places of the drawn observations: (n,) integers from 0 to n - 1.
+    `statistic` takes the places of the drawn observations: (n,) integers from 0 to n - 1. `seed`: integers, or a
+    Generator that several bootstraps draw from in turn.
     """
     random = np.random.default_rng(seed)
     return np.array([statistic(random.integers(n, size=n)) for _ in range(resamples)])
