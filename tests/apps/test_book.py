@@ -45,11 +45,6 @@ def test_a_solution_is_folded_and_of_a_check_only_what_it_prints(notebook):
     assert "hide-output" in check.metadata.tags and "hide-input" not in check.metadata.tags
 
 
-def test_below_its_title_a_page_says_on_which_scores_it_was_executed(notebook):
-    first = for_book(notebook, "*On words.*").cells[0].source
-    assert first.splitlines() == ["# Title", "", "*On words.*", "", "What?"]
-
-
 def test_what_a_notebook_keeps_for_programs_is_left_out_and_pictures_have_their_texts():
     data = {"image/png": "", ANSWER_TYPE: "so", "text/plain": "figure"}
     output = v4.new_output("display_data", data, metadata={"image/png": {"alt": "rewards rise"}})
@@ -183,9 +178,3 @@ def test_a_page_that_cannot_be_built_is_an_error_that_names_it_and_the_book_of_b
     with pytest.raises(InputError, match=r"02_optimal.*nowhere\.md"):
         building.make(two_notebooks, tmp_path / "html")
     assert (tmp_path / "html" / "index.html").read_text() == "as before"
-
-
-def test_without_the_wheel_that_sets_formulas_it_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(building, "MATHJAX", ("no-such-wheel", "tex-svg.js"))
-    with pytest.raises(InputError, match=r"\[book\]"):
-        building._mathjax()

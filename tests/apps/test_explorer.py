@@ -12,7 +12,7 @@ import pytest
 from lib import InputError, run
 from lib.apps.explorer import page
 from lib.tables import scores
-from lib.tables.collection import EMBEDDED, Collection
+from lib.tables.collection import Collection
 
 HOSTILE = [
     "</script><script>window.hacked = 1</script>", "<img src=x onerror='window.hacked = 1'>", "\ud800", "\u2028",
@@ -120,17 +120,6 @@ def test_texts_are_shown_as_in_tables_and_scripts_from_right_to_left_stay_readab
     assert page.visible("x" * 100_000) == "x" * 31 + "…⟨100000⟩"  # 40 columns
 
 
-def test_offensive_texts_are_marked(tables, content, monkeypatch):
-    monkeypatch.setattr("lib.show.display.is_offensive", lambda text: text.strip() == "war")
-    description, _ = read_block(page.build(tables, COLLECTION))
-    assert [description["texts"][row] for row in description["offensive"]] == ["war"]
-
-
-def test_a_page_says_whose_rewards_they_are(tables):
-    banners = [read_block(page.build(tables, study))[0]["banner"] for study in (EMBEDDED, COLLECTION)]
-    assert [banner.partition(":")[0] for banner in banners] == ["Planted", "Your own"]
-
-
 def scored(table: pd.DataFrame, **settings) -> pd.DataFrame:
     """The same table, with the metadata of one that was scored so."""
     table = table.copy()
@@ -159,9 +148,3 @@ def test_the_command_writes_one_file_and_names_it(tmp_path, place_project_in, ca
     assert "data/explorer/mine.html" in capsys.readouterr().out
     description, _ = read_block((tmp_path / "data" / "explorer" / "mine.html").read_text())
     assert description["prompts"] == {"greatest": "What is greatest?", "worst": "worst"}
-
-
-def test_a_collection_without_scores_is_one_line(tmp_path, place_project_in):
-    place_project_in(tmp_path)
-    with pytest.raises(InputError, match="make reproduce"):
-        page.write(Collection("nothing"), tmp_path / "page.html")

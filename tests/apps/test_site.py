@@ -11,8 +11,6 @@ from lib import ROOT, InputError
 from lib.apps.course.making import requirements
 from lib.apps.site import gathering
 from lib.notebooks.files import find_notebooks
-from lib.tables import scores
-from lib.tables.collection import WORDS
 
 
 class Page(HTMLParser):
@@ -72,22 +70,6 @@ def test_every_link_of_the_site_leads_somewhere(parts, repository, tmp_path):
     assert all(f"/{repository}/" in address for address in outside)
     # Binder and Colab, each for notebooks 02 to 07, and own-models.md, which is no page of the book
     assert len(outside) == (2 * 6 + 1 if repository else 0)
-
-
-def test_a_lost_page_a_lost_anchor_and_a_foreign_script_are_broken_links(tmp_path):
-    (tmp_path / "a.html").write_text(
-        "<a href='a.html#here' id='here'></a><a href='b.html'></a><a href='#there'></a><a href='https://b.c'></a>"
-        "<script src='https://b.c/d.js'>'<a href=\"in_a_script\">'</script>"
-    )
-    assert broken_links(tmp_path) == ["a.html: b.html", "a.html: #there", "a.html: https://b.c/d.js"]
-
-
-def test_rewards_stand_beside_the_explorers_by_model_and_prompt():
-    if not WORDS.models:
-        pytest.skip("the released scores are not imported: make published")
-    table, rewards = scores.read_all(WORDS)["R-Gem-2B"].set_index("text"), gathering.rewards_of(WORDS)
-    assert rewards.shape == (2260, 10 * 54)
-    assert rewards.loc["love", "R-Gem-2B worst"] == table.loc["love", "worst"]
 
 
 def test_the_built_site_has_no_broken_link():

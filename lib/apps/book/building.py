@@ -42,9 +42,13 @@ def _run_sphinx(work: Path) -> None:
     from sphinx.util.console import strip_escape_sequences
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
-    here, static, warnings = Path(__file__).parent, work / "static", io.StringIO()
+    here, static, warnings, (wheel, script) = Path(__file__).parent, work / "static", io.StringIO(), MATHJAX
     shutil.copytree(here / "static", static)
-    shutil.copyfile(_mathjax(), static / MATHJAX[1])
+    try:
+        mathjax = next(file for file in metadata.files(wheel) or [] if file.name == script)
+    except metadata.PackageNotFoundError as error:
+        raise InputError(f"{wheel} is not installed; run: pip install -c requirements.lock -e '.[book]'") from error
+    shutil.copyfile(mathjax.locate(), static / script)
     settings = {"html_static_path": [str(static)], "html_extra_path": [str(work / "extra")]}
     try:
         with patch_docutils(), docutils_namespace():  # so that a second build in a process is like the first
@@ -55,13 +59,3 @@ def _run_sphinx(work: Path) -> None:
         raise InputError(f"the book cannot be built: {error}") from error
     if text := strip_escape_sequences(warnings.getvalue()).strip():
         raise InputError(f"the book cannot be built: {text}")
-
-
-def _mathjax() -> Path:
-    """Return the script that sets formulas, which a wheel brings; InputError if the wheel is not installed."""
-    wheel, name = MATHJAX
-    try:
-        files = metadata.files(wheel) or []
-    except metadata.PackageNotFoundError as error:
-        raise InputError(f"{wheel} is not installed; run: pip install -c requirements.lock -e '.[book]'") from error
-    return Path(next(file for file in files if file.name == name).locate())

@@ -53,7 +53,7 @@ def setup(app: Sphinx) -> None:
 
 
 def leave_tokens_out_of_search(app: Sphinx, page: nodes.document) -> None:
-    """Mark outputs that show tokens with Sphinx's class for it, because they hold folded words in clear."""
+    """Mark outputs that show tokens with Sphinx's class no-search, because they hold folded words in clear."""
     for raw in page.findall(nodes.raw):
         raw["classes"] += ["no-search"] if TOKENS in raw.astext() else []
 
@@ -66,10 +66,7 @@ def _link_terms(app: Sphinx, page: nodes.document, docname: str) -> None:
 
 
 def anchors_of(glossary: nodes.Node) -> dict[str, str]:
-    """Return the anchor of each term's section, under each form of the term in small letters.
-
-    The forms are the section's title, and those that its first paragraph lists: `*Also: another form, one more*`.
-    """
+    """Return the anchor of each term, under its title and the forms of `*Also: another form*`, in small letters."""
     anchors: dict[str, str] = {}
     for section in (node for node in glossary.findall(nodes.section) if isinstance(node.parent, nodes.section)):
         _, is_list, also = section[1].astext().partition("Also: ")
@@ -81,13 +78,19 @@ def anchors_of(glossary: nodes.Node) -> dict[str, str]:
 def link_first_uses(page: nodes.Node, addresses: Mapping[str, str]) -> None:
     """Make the first use of each term in the prose of a page a link to its explanation; the page is changed.
 
-    addresses: the address of the explanation for each form of a term in small letters. Forms with one address are one
-    term.
+    addresses: form of a term in small letters -> address. Forms with one address are one term.
     """
+
+    def is_prose(node: nodes.Node) -> bool:
+        while (node := node.parent) is not None:
+            if isinstance(node, LEFT_ALONE) or "output" in node.get("classes", []):
+                return False
+        return True
+
     longest_first = sorted(addresses, key=lambda form: (-len(form), form))
     forms = re.compile(rf"(?<![\w'’-])({'|'.join(map(re.escape, longest_first))})(?:s|es)?(?![\w-])", re.IGNORECASE)
     seen: set[str] = set()
-    for text in [text for text in page.findall(nodes.Text) if _is_prose(text)]:
+    for text in list(filter(is_prose, page.findall(nodes.Text))):
         pieces, end = [], 0
         for use in forms.finditer(text):
             address = addresses[use[1].lower()]
@@ -98,10 +101,3 @@ def link_first_uses(page: nodes.Node, addresses: Mapping[str, str]) -> None:
                 end = use.end()
         if pieces:
             text.parent.replace(text, [*pieces, nodes.Text(text[end:])])
-
-
-def _is_prose(node: nodes.Node) -> bool:
-    while (node := node.parent) is not None:
-        if isinstance(node, LEFT_ALONE) or "output" in node.get("classes", []):
-            return False
-    return True

@@ -36,10 +36,19 @@ def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") ->
     Return a line for each source that is left out.
     """
     chapters = [_chapter_of(path) for path in find_notebooks(notebooks)]
+    (folder / "notebooks").mkdir(parents=True)
     for chapter in chapters:
-        _write_chapter(folder, chapter)
-    for name in DOCUMENTS:
-        _write_document(folder, Path(name))
+        page = for_book(nbformat.read(chapter["path"], 4), f"*{chapter['name']}*")
+        nbformat.write(page, folder / chapter["place"])
+    for place in map(Path, DOCUMENTS):
+
+        def checked_link(link: re.Match, place: Path = place) -> str:  # one to a file outside the book becomes text
+            target = link[2].partition("#")[0]
+            return link[0] if not target or (folder / place.parent / target).is_file() else link[1]
+
+        (folder / place).parent.mkdir(exist_ok=True)
+        text = LINK.sub(checked_link, (ROOT / place).read_text(encoding="utf-8"))
+        (folder / place).write_text(text, encoding="utf-8")
     picture = PUBLISHED.figures / "front.png"
     shutil.copyfile(picture, folder / picture.name)
     links = _files_beside(extra)
@@ -50,9 +59,6 @@ def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") ->
         text = templates.get_template(name).render(links, chapters=chapters, picture=picture.name, scorecard=scorecard)
         (folder / name).write_text(text, encoding="utf-8")
     return [f"not in the book yet: {kind}" for kind in links if not links[kind]]
-
-
-# --- notebooks ----------------------------------------------------------------------------------------------------
 
 
 def _chapter_of(notebook: Path) -> dict:
@@ -67,54 +73,31 @@ def _chapter_of(notebook: Path) -> dict:
     }  # fmt: skip
 
 
-def _write_chapter(folder: Path, chapter: dict) -> None:
-    (folder / chapter["place"]).parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(for_book(nbformat.read(chapter["path"], 4), f"*{chapter['name']}*"), folder / chapter["place"])
-
-
 def for_book(notebook: NotebookNode, below: str = "") -> NotebookNode:
     """Return the notebook as a page of the book: answers folded, no wrong answers, no run-time metadata.
 
     below: Markdown below the title.
     """
-    cells = [_for_book(cell) for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", [])]
+    cells = []
+    for cell in [cell for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", [])]:
+        tags, mystnb = list(cell.metadata.get("tags", [])), {}
+        for tag in FOLDED.keys() & set(tags) if cell.cell_type == "code" else ():
+            tags.append(FOLDED[tag][0])
+            mystnb |= {"code_prompt_show": FOLDED[tag][1], "code_prompt_hide": "Fold it away"}
+        for output in cell.get("outputs", []):  # without what programs read, and without the folders of this machine
+            if alt := output.get("metadata", {}).get("image/png", {}).get("alt"):
+                mystnb["image"] = {"alt": alt}
+            if "text" in output:
+                output.text = without_folders(output.text)
+            if "data" in output:
+                data = {kind: value for kind, value in output.data.items() if kind not in (ANSWER_TYPE, RECORD_TYPE)}
+                texts = {kind: without_folders(value) for kind, value in data.items() if kind.startswith("text/")}
+                output.data = data | texts
+        cells.append(nbformat.from_dict({**cell, "metadata": {"tags": tags} | ({"mystnb": mystnb} if mystnb else {})}))
     title, _, rest = cells[0].source.partition("\n")
     cells[0].source = "\n".join([title, "", below, rest])
     language = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
     return nbformat.v4.new_notebook(cells=cells, metadata=KERNEL | language)
-
-
-def _for_book(cell: NotebookNode) -> NotebookNode:
-    tags, mystnb = list(cell.metadata.get("tags", [])), {}
-    for tag in FOLDED.keys() & set(tags) if cell.cell_type == "code" else ():
-        tags.append(FOLDED[tag][0])
-        mystnb |= {"code_prompt_show": FOLDED[tag][1], "code_prompt_hide": "Fold it away"}
-    for output in cell.get("outputs", []):  # without what is kept for programs, and without the folders of this machine
-        if alt := output.get("metadata", {}).get("image/png", {}).get("alt"):
-            mystnb["image"] = {"alt": alt}
-        if "text" in output:
-            output.text = without_folders(output.text)
-        if "data" in output:
-            data = {kind: value for kind, value in output.data.items() if kind not in (ANSWER_TYPE, RECORD_TYPE)}
-            texts = {kind: without_folders(value) for kind, value in data.items() if kind.startswith("text/")}
-            output.data = data | texts
-    return nbformat.from_dict({**cell, "metadata": {"tags": tags} | ({"mystnb": mystnb} if mystnb else {})})
-
-
-# --- documents, and files beside the pages ------------------------------------------------------------------------
-
-
-def _write_document(folder: Path, place: Path) -> None:
-    """Write a page that the repository holds too. Links to files outside the book become plain text."""
-
-    def checked_link(link: re.Match) -> str:
-        text, target = link.groups()
-        there = (folder / place.parent / target.partition("#")[0]).is_file() or target.startswith("#")
-        return link[0] if there else text
-
-    (folder / place).parent.mkdir(parents=True, exist_ok=True)
-    text = (ROOT / place).read_text(encoding="utf-8")
-    (folder / place).write_text(LINK.sub(checked_link, text), encoding="utf-8")
 
 
 def _files_beside(extra: Path) -> dict[str, list[tuple[str, str]]]:
@@ -123,16 +106,14 @@ def _files_beside(extra: Path) -> dict[str, list[tuple[str, str]]]:
     Students' copies lie inside their links: browsers save such files, and show those of a folder.
     """
     card = EMBEDDED.figures / f"card-{CARD_OF}.html"
-    files = {"cards": [(card, card.name, f"Value card of {CARD_OF}")]}
-    files["explorers"] = [(explorer.path_of(study), f"explorer/{study}.html", f"Rewards: {study}")
-                          for study in (WORDS, ITEMS)]  # fmt: skip
+    files = [("cards", card, card.name, f"Value card of {CARD_OF}")]
+    files += [("explorers", explorer.path_of(study), f"explorer/{study}.html", f"Rewards: {study}")
+              for study in (WORDS, ITEMS)]  # fmt: skip
+    links: dict[str, list[tuple[str, str]]] = {"cards": [], "explorers": []}
     (extra / "explorer").mkdir(parents=True)
-    links: dict[str, list[tuple[str, str]]] = {kind: [] for kind in (*files, "copies")}
-    for kind, of_kind in files.items():
-        for path, place, text in of_kind:
-            if path.is_file():
-                shutil.copyfile(path, extra / place)
-                links[kind].append((place, text))
-    for path in sorted((COURSE / STUDENTS).glob("*.ipynb")):
-        links["copies"].append((path.name, base64.b64encode(path.read_bytes()).decode()))
-    return links
+    for kind, path, place, text in files:
+        if path.is_file():
+            shutil.copyfile(path, extra / place)
+            links[kind].append((place, text))
+    copies = sorted((COURSE / STUDENTS).glob("*.ipynb"))
+    return links | {"copies": [(path.name, base64.b64encode(path.read_bytes()).decode()) for path in copies]}

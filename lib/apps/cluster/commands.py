@@ -1,7 +1,6 @@
 """The commands with ON=: scores and notebooks by Ray, each model a task on a machine's cards or a cluster's nodes.
 
-A task scores a whole table into a folder that all nodes see. If a process or a node ends, Ray starts its task again,
-and the task continues from the shards that are there. So the table is the same as that of one process.
+If a process or a node ends, Ray starts its task again, which continues from the shards in a folder that all nodes see.
 """
 
 import contextlib
@@ -41,8 +40,8 @@ USABLE = 0.95  # of a card's memory
 def connected(on: str) -> Iterator[None]:
     """Connect to Ray; on leaving, end what was started for it here. InputError if nothing answers.
 
-    With "auto" for `on`, this is the cluster of a Ray job, or else this machine. Otherwise `on` is the address of a
-    head, as host:6379 from one of its nodes, or as ray://host:10001 from elsewhere.
+    on: "auto" for the cluster of a Ray job, or else this machine; or the address of a head, as host:6379 from one of
+    its nodes, or as ray://host:10001 from elsewhere
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is informed that this ran
     address = os.environ.get("RAY_ADDRESS", "local") if on == "auto" else on
@@ -84,6 +83,12 @@ def asks_of(load: str, options: dict, models: int) -> tuple[dict, dict]:
     dtype = checkpoints.dtype_for(options.get("dtype") or entry["dtype"], options.get("device") or "cpu", config)
     parameters = weights.numbers_stored(folder).total()
     memory = int(parameters * weights.size_of(dtype) * weights.BESIDE)
+
+    def card_memory() -> int:  # bytes of the card of the process that runs this
+        import torch
+
+        return torch.cuda.get_device_properties(0).total_memory
+
     card = ray.get(ray.remote(num_gpus=1 / STEPS)(card_memory).remote()) if on_cards else 0
     asks, fits = place(memory, parameters < SMALL, nodes, models, card)
     return asks, options if fits else options | {"stream": True}
@@ -92,8 +97,8 @@ def asks_of(load: str, options: dict, models: int) -> tuple[dict, dict]:
 def place(memory: int, small: bool, nodes: Sequence[dict], models: int, card: int = 0) -> tuple[dict, bool]:
     """Return what a model of this many bytes asks Ray for, and whether a node holds it; otherwise it is streamed.
 
-    A model takes its share of a card, one card or several cards of one node. Without cards, a small model takes one
-    core and a large one all cores of a node. nodes: amounts by the names of Ray's resources; card: bytes of a card.
+    A model takes its share of a card (of so many bytes), one card or several cards of one node. Without cards, a small
+    model takes one core and a large one all cores of a node. nodes: amounts by the names of Ray's resources.
     """
     most = {what: max(node.get(what, 0) for node in nodes) for what in ("CPU", "GPU", "memory")}
     if not card:
@@ -105,13 +110,6 @@ def place(memory: int, small: bool, nodes: Sequence[dict], models: int, card: in
     return {"num_cpus": 1, "num_gpus": gpus if gpus <= most["GPU"] else 1}, gpus <= most["GPU"]
 
 
-def card_memory() -> int:
-    """Return the bytes of the card of this process."""
-    import torch
-
-    return torch.cuda.get_device_properties(0).total_memory
-
-
 # --- scores -------------------------------------------------------------------------------------------------------
 
 
@@ -119,10 +117,9 @@ def score(
     on: str, name: str, prompts: str | None = None, collection: str | None = None, *, tokens: int | None = None,
     reply_mode: str = "text", bos: str = "single", **options,
 ) -> int:  # fmt: skip
-    """Score the vocabularies of reward models; return how many of them failed. See `connected` for `on`.
+    """Score the vocabularies of reward models; return how many of them failed.
 
-    `name` is one model, several separated by commas, or a group of the registry such as `paper`. See lib.run.score for
-    the rest.
+    on: see `connected`; name: models separated by commas, or a group such as `paper`; the rest: see lib.run.score
     """
     if options.get("replies") or options.get("reference"):
         raise InputError("replies of your own and implicit rewards are scored in one process; leave ON out")
@@ -167,10 +164,7 @@ def score_model(load: str, options: dict, prompts: dict, path: Path, tokens: int
 
 
 def reproduce(on: str, models: Sequence[str] = (), collection: str | None = None) -> int:
-    """Run the notebooks for these models, each as a task of Ray; return the number of jobs that failed.
-
-    See lib.notebooks.runs.reproduce for models and collection, and `connected` for `on`.
-    """
+    """Run the notebooks, each as a task of Ray; return how many failed. See lib.notebooks.runs.reproduce."""
     to_load = find_models(models)
     small = study_of(to_load, collection).is_embedded  # these are trained first, and fit anywhere
     with connected(on):
@@ -179,17 +173,19 @@ def reproduce(on: str, models: Sequence[str] = (), collection: str | None = None
 
 
 class OnCluster:
-    """Runs jobs on a cluster, instead of in processes of this machine; it has the functions of lib.notebooks.workers.
-
-    A notebook about one model asks for what `asks` gives for this model, any other for one core.
-    """
+    """Runs jobs on a cluster, with the functions of lib.notebooks.workers; asks: model -> what its notebook needs."""
 
     def __init__(self, asks: dict[str, dict]):
         self.asks, self.processes = asks, lambda: 1000  # jobs that may wait for Ray at once
 
     def start(self, job: Job) -> workers.Running:
         """Start a job as a task of Ray."""
-        reference = task(execute, self.asks.get(job.model, {"num_cpus": 1}), job)
+
+        def execute() -> Result:  # on a node, with the number of threads that Ray assigned
+            os.environ.update(dict.fromkeys(workers.THREADS, os.environ.get("OMP_NUM_THREADS", "1")))
+            return workers.outcome(job)
+
+        reference = task(execute, self.asks.get(job.model, {"num_cpus": 1}))
 
         def ended() -> Result:
             try:
@@ -208,9 +204,3 @@ class OnCluster:
         """Cancel what still runs."""
         for job in running:
             ray.cancel(job.handle, force=True)
-
-
-def execute(job: Job) -> Result:
-    """Execute a notebook on the node where this runs, with the number of threads that Ray assigned."""
-    os.environ.update(dict.fromkeys(workers.THREADS, os.environ.get("OMP_NUM_THREADS", "1")))
-    return workers.outcome(job)

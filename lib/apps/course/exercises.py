@@ -1,12 +1,7 @@
-"""The exercises that end a notebook: read from its tagged cells, and the stubs that students get for their solutions.
-
-An exercise is five cells that carry its name, see ORDER.
-nbgrader's marks enclose the parts of a solution that students do not get.
-"""
+"""The exercises that end a notebook, five cells each (see ORDER), and the stubs that students get for solutions."""
 
 import itertools
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +12,9 @@ from ...notebooks.files import EXERCISE, EXERCISES, SETUP, is_of_exercises, read
 
 SOLUTION, CHECK = "solution", "check"
 ORDER = (
-    ("markdown", EXERCISE),
-    ("markdown", "prediction"),
-    ("code", SOLUTION),
-    ("code", CHECK),
-    ("markdown", SOLUTION),
-)
-BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"  # nbgrader's marks of what students do not get
+    ("markdown", EXERCISE), ("markdown", "prediction"), ("code", SOLUTION), ("code", CHECK), ("markdown", SOLUTION),
+)  # fmt: skip
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"  # nbgrader's marks around what students do not get
 INSIDE = r"(?:.|\n)*?"
 TURN = "...  # your turn"
 
@@ -63,9 +54,6 @@ class Section:
     exercises: tuple[Exercise, ...]
 
 
-# --- read ---------------------------------------------------------------------------------------------------------
-
-
 def read_section(notebook: Path) -> Section:
     """Return the exercises that end a notebook. InputError names a cell without the form of an exercise."""
     cells = read(notebook).cells
@@ -76,29 +64,25 @@ def read_section(notebook: Path) -> Section:
     setup = before[1:]
     if inside and not (setup and before[0].cell_type == "markdown" and all(SETUP in _tags(cell) for cell in setup)):
         raise InputError(f"{notebook.name}: before its exercises stand a cell '{EXERCISES}' and cells tagged {SETUP}")
-    groups = itertools.groupby(inside[len(before) :], lambda cell: cell.metadata[EXERCISE].get("name", ""))
-    exercises = tuple(_exercise(notebook.name, name, list(group)) for name, group in groups)
-    return Section("\n".join(cell.source for cell in setup), exercises)
-
-
-def _exercise(notebook: str, name: str, cells: Sequence[nbformat.NotebookNode]) -> Exercise:
-    kinds = tuple((cell.cell_type, *_tags(cell)) for cell in cells)
-    if kinds != ORDER:
-        wanted = ", ".join(" ".join(kind) for kind in ORDER)
-        raise InputError(f"{notebook}: exercise '{name}' has to have the cells {wanted}; it has {kinds}")
-    about, solution = cells[0].metadata[EXERCISE], cells[2].metadata[EXERCISE]
-    try:
-        wrong = tuple(Wrong(case["answer"], case["says"]) for case in solution["wrong"])
-        return Exercise(name, about["minutes"], about["difficulty"], *(cell.source for cell in cells), wrong)
-    except KeyError as error:
-        raise InputError(f"{notebook}: exercise '{name}' has no {error} in its metadata") from error
+    exercises = []
+    for name, group in itertools.groupby(inside[len(before) :], lambda cell: cell.metadata[EXERCISE].get("name", "")):
+        five = list(group)
+        kinds = tuple((cell.cell_type, *_tags(cell)) for cell in five)
+        if kinds != ORDER:
+            wanted = ", ".join(" ".join(kind) for kind in ORDER)
+            raise InputError(f"{notebook.name}: exercise '{name}' has to have the cells {wanted}; it has {kinds}")
+        about, solution = five[0].metadata[EXERCISE], five[2].metadata[EXERCISE]
+        try:
+            wrong = tuple(Wrong(case["answer"], case["says"]) for case in solution["wrong"])
+            sources = (cell.source for cell in five)
+            exercises.append(Exercise(name, about["minutes"], about["difficulty"], *sources, wrong))
+        except KeyError as error:
+            raise InputError(f"{notebook.name}: exercise '{name}' has no {error} in its metadata") from error
+    return Section("\n".join(cell.source for cell in setup), tuple(exercises))
 
 
 def _tags(cell: nbformat.NotebookNode) -> list[str]:
     return cell.metadata.get("tags", [])
-
-
-# --- stubs --------------------------------------------------------------------------------------------------------
 
 
 def stub_of(solution: str) -> str:

@@ -30,8 +30,7 @@ STUB = "your-turn"  # tag of a cell with a stub
 def make(folder: Path = COURSE, notebooks: Path = ROOT / "notebooks") -> None:
     """Write students' copies, the answer key, slides and the folder for a class, and print where they are.
 
-    InputError, with nothing written, for an exercise that does not have the right form. Without scores of the small
-    models there is no folder for a class, and a line says so.
+    InputError, with nothing written, for an exercise that does not have the right form.
     """
     paths = find_notebooks(notebooks)
     copies = {path.name: student_copy(path) for path in paths}
@@ -57,9 +56,6 @@ def _write(folder: Path, notebooks: dict[str, NotebookNode]) -> None:
         nbformat.validate(notebook)
         with replacing(folder / name) as part:
             nbformat.write(notebook, part)
-
-
-# --- one notebook -------------------------------------------------------------------------------------------------
 
 
 def student_copy(notebook: Path) -> NotebookNode:
@@ -97,36 +93,31 @@ def answer_key(notebook: Path) -> NotebookNode:
     return new.new_notebook(cells=cells, metadata=KERNEL)
 
 
-# --- slides -------------------------------------------------------------------------------------------------------
-
-
 def write_slides(notebooks: list[Path], path: Path) -> None:
-    """Write a slide per notebook into one page. Space or Page Down shows the next slide; nothing is fetched."""
+    """Write a slide per executed notebook into one page: its question, its picture and its answer.
+
+    Space or Page Down shows the next slide; nothing is fetched.
+    """
     import nbconvert  # here, because it takes a second to load
 
+    cells = []
+    for notebook in notebooks:
+        title, question = opening(notebook)
+        highlights, attachments = highlights_of(notebook), {}
+        parts = [f"# {notebook.name.partition('_')[0]} {title}", f"**{question}**" if question else ""]
+        for output in [output for cell in read(notebook).cells for output in cell.get("outputs", [])]:
+            about = output.get("metadata", {}).get("image/png", {})
+            if highlights.hero and about.get("file") == highlights.hero:
+                attachments = {"picture.png": {"image/png": output.data["image/png"]}}
+                parts.append(f"![{about['alt'].replace('[', '(').replace(']', ')')}](attachment:picture.png)")
+        if highlights.answer:
+            parts.append(f"<p>{html.escape(without_folders(highlights.answer))}</p>")
+        cells.append(nbformat.v4.new_markdown_cell("\n\n".join(filter(None, parts)), attachments=attachments))
     exporter = nbconvert.HTMLExporter(extra_template_paths=[str(TEMPLATES)], template_file="slides.html.j2")
-    slides = nbformat.v4.new_notebook(cells=[slide_of(notebook) for notebook in notebooks])
-    page, _ = exporter.from_notebook_node(slides, {"metadata": {"name": "What do reward models value?"}})
+    name = {"metadata": {"name": "What do reward models value?"}}
+    page, _ = exporter.from_notebook_node(nbformat.v4.new_notebook(cells=cells), name)
     with replacing(path) as part:
         part.write_text(page, encoding="utf-8")
-
-
-def slide_of(notebook: Path) -> NotebookNode:
-    """Return the slide of an executed notebook: a Markdown cell with its question, its picture and its answer."""
-    title, question = opening(notebook)
-    highlights, attachments = highlights_of(notebook), {}
-    parts = [f"# {notebook.name.partition('_')[0]} {title}", f"**{question}**" if question else ""]
-    for output in [output for cell in read(notebook).cells for output in cell.get("outputs", [])]:
-        about = output.get("metadata", {}).get("image/png", {})
-        if highlights.hero and about.get("file") == highlights.hero:
-            attachments = {"picture.png": {"image/png": output.data["image/png"]}}
-            parts.append(f"![{about['alt'].replace('[', '(').replace(']', ')')}](attachment:picture.png)")
-    if highlights.answer:
-        parts.append(f"<p>{html.escape(without_folders(highlights.answer))}</p>")
-    return nbformat.v4.new_markdown_cell("\n\n".join(filter(None, parts)), attachments=attachments)
-
-
-# --- the folder for a class ---------------------------------------------------------------------------------------
 
 
 def fill_class(folder: Path, copies: dict[str, NotebookNode]) -> None:

@@ -62,16 +62,18 @@ def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:
     scores.refuse_differing(settings, f"score these tables of '{collection}' again, all in the same way")
     row_of: dict[str, int] = {}  # a text's row on the page
     rows = {name: [row_of.setdefault(text, len(row_of)) for text in table["text"]] for name, table in tables.items()}
-    texts, columns, arrays = list(row_of), [], {}
+    texts, columns, arrays, prompts = list(row_of), [], {}, {}
     for model, table in tables.items():
+        asked = table.attrs.get("metadata", {}).get("prompts", {})
         for prompt in scores.prompt_names(table):
+            prompts[prompt] = asked.get(prompt, prompt)
             values = arrays[f"{model} {prompt}"] = np.full(len(texts), np.nan, dtype=np.float32)
             values[rows[model][::-1]] = table[prompt].to_numpy()[::-1]  # of several ids with one text the first stays
             columns.append({"array": f"{model} {prompt}", "model": model, "prompt": prompt})
     description = {
         "collection": collection.name,
         "banner": BANNERS[collection.kind],
-        "prompts": _prompts(tables),
+        "prompts": prompts,
         "models": [{"name": name, "colour": colour} for name, colour in figures.model_colours(tables).items()],
         "columns": columns,
         "texts": texts,
@@ -105,12 +107,3 @@ def visible(text: str) -> str:
     if text.isascii() and text.isalnum() and len(text) <= 40:
         return text
     return html.unescape(re.sub("<[^>]*>", "", display.token_html(text, blur=False)))  # its own marks are entities
-
-
-def _prompts(tables: dict[str, pd.DataFrame]) -> dict[str, str]:
-    """Return the text of each prompt, from all tables."""
-    prompts: dict[str, str] = {}
-    for table in tables.values():
-        asked = table.attrs.get("metadata", {}).get("prompts", {})
-        prompts |= {name: asked.get(name, name) for name in scores.prompt_names(table)}
-    return prompts

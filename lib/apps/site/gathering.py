@@ -71,7 +71,11 @@ def gather(folder: Path, parts: Mapping[str, Path], repository: str = "") -> Pat
     first = folder / "index.html"
     first.write_text(PLACE.sub(lambda link: _moved(link, folder, repository), text), encoding="utf-8")
     if repository:
-        write_for_colab(folder / "colab", repository)
+        (folder / "colab").mkdir()
+        for path in [path for path in find_notebooks(ROOT / "notebooks") if path.name.startswith(ONLINE)]:
+            notebook = read(path)  # with a first cell that brings the project and its light packages
+            notebook.cells.insert(0, nbformat.v4.new_code_cell(COLAB.format(repository=repository), id="begin"))
+            nbformat.write(notebook, folder / "colab" / path.name)
     return first
 
 
@@ -81,13 +85,3 @@ def _moved(link: re.Match, folder: Path, repository: str) -> str:
     if (folder / "book" / f"{source}.html").is_file():
         return f'<a href="book/{source}.html">{text}</a>'
     return f'<a href="https://github.com/{repository}/blob/HEAD/{source}.{ending}">{text}</a>' if repository else text
-
-
-def write_for_colab(folder: Path, repository: str) -> None:
-    """Write the notebooks of ONLINE with a first cell that brings the project and its light packages to Colab."""
-    folder.mkdir(parents=True)
-    for path in find_notebooks(ROOT / "notebooks"):
-        if path.name.startswith(ONLINE):
-            notebook = read(path)
-            notebook.cells.insert(0, nbformat.v4.new_code_cell(COLAB.format(repository=repository), id="begin"))
-            nbformat.write(notebook, folder / path.name)
