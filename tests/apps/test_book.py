@@ -1,6 +1,5 @@
 """The book: what becomes of a notebook's cells, which words lead to the glossary, and a build without a warning."""
 
-import itertools
 import re
 import shutil
 
@@ -16,9 +15,6 @@ from lib.apps.book.sources import for_book
 from lib.show.display import ANSWER_TYPE
 
 ADDRESSES = {"kendall's tau": "g#tau", "tau": "g#tau", "tau-b": "g#tau", "token": "g#token"}
-
-
-# --- cells --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -60,9 +56,6 @@ def test_no_page_names_a_folder_of_this_machine():
     made = v4.new_notebook(cells=[v4.new_markdown_cell("# A"), v4.new_code_cell("", outputs=outputs)])
     told, shown = for_book(made).cells[1].outputs
     assert told.text == "wrote figures/a.png\n" and shown.data == {"text/html": "figures/a.png"}
-
-
-# --- glossary -----------------------------------------------------------------------------------------------------
 
 
 def linked(*paragraphs: nodes.Node) -> list[tuple[str, str]]:
@@ -110,42 +103,6 @@ def test_every_term_of_the_glossary_is_explained_once_and_leads_to_a_notebook_th
     for section in sections:
         links = re.findall(r"\]\(([^)#]+)\)", section)
         assert links and all((ROOT / "docs" / link).is_file() for link in links), section
-
-
-def read_plan() -> tuple[str, dict[str, int], dict[str, float]]:
-    """Return TEACHING.md, the minutes of every exercise by title, and those of reading each notebook by number."""
-    minutes, reading = {}, {}
-    for path in (ROOT / "notebooks").glob("*.ipynb"):
-        prose = [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "markdown"]
-        main = itertools.takewhile(lambda cell: not cell.source.startswith("## Exercises"), prose)
-        reading[path.name.partition("_")[0]] = sum(len(cell.source.split()) for cell in main) / 200
-        tasks = [cell for cell in prose if "exercise" in cell.metadata.get("tags", [])]
-        titles = [cell.source.partition("\n")[0].removeprefix("### Exercise: ").strip(" .?") for cell in tasks]
-        minutes |= dict(zip(titles, [cell.metadata["exercise"]["minutes"] for cell in tasks], strict=True))
-    return (ROOT / "docs" / "TEACHING.md").read_text(), minutes, reading
-
-
-def exercises_in(text: str) -> list[str]:
-    return [name.strip(" .?") for name in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", text)]
-
-
-def test_exercises_that_the_plan_names_are_there_and_its_sessions_fit_their_minutes():
-    text, minutes, reading = read_plan()
-    plan = text[text.index("## Ninety minutes") : text.index("## What students get wrong")]
-    named = exercises_in(plan)
-    assert set(named) <= set(minutes) and len(named) >= 20
-    lesson = re.findall(r"(?m)^\| (\d+) \| \[.*$", plan)
-    assert sum(map(int, lesson)) == 90
-    for row in re.findall(r"(?m)^\| \d+ \| \[.*$", plan):
-        assert sum(minutes[name] for name in exercises_in(row)) < int(row.split()[1]), row
-    for row in re.findall(r"(?m)^\| \d\. .*$", plan):
-        _, _, read, solve, talk, _ = row.split("|")
-        needed = sum(reading[number] for number in read.replace(" ", "").split(","))
-        needed += sum(minutes[name] for name in exercises_in(solve)) + int(talk.split()[0])
-        assert 70 < needed <= 90, (row, needed)
-
-
-# --- the build ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

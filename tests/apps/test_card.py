@@ -73,18 +73,12 @@ def rated(words: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     return some, VADER[some.index].to_numpy()
 
 
-# --- texts --------------------------------------------------------------------------------------------------------
-
-
 def test_the_texts_are_those_that_the_authors_scored():
     assert len(measures.words()) == measures.words().nunique() == 2145
     assert measures.words().str.fullmatch("[a-z]{2,}").all()
     people = measures.items()
     assert len(people) == people.index.nunique() == 7530
     assert people.idxmax() != people.idxmin() and people.max() < 0  # minus a rank, so that higher is better
-
-
-# --- numbers are those of the sections ----------------------------------------------------------------------------
 
 
 def test_framing_is_the_ratio_of_four_standard_deviations(words, found):
@@ -149,9 +143,6 @@ def test_measures_do_not_depend_on_the_scale_or_order_of_the_rewards(words, rank
     pd.testing.assert_frame_equal(again, found, rtol=1e-6)
 
 
-# --- places -------------------------------------------------------------------------------------------------------
-
-
 def test_places_equal_the_ranks_of_pandas():
     random = np.random.default_rng(2)
     keys = ["a", "b", "c"]
@@ -187,9 +178,6 @@ def test_the_published_values_are_there_for_ten_models_and_are_plausible():
     assert planted.loc["bend_best"].idxmin() == planted.loc["framing"].idxmin() == "F-Lla-64"
 
 
-# --- replies ------------------------------------------------------------------------------------------------------
-
-
 def test_ends_list_each_input_once_with_the_outermost_first(score_table):
     table = score_table(list("abcdef"), groups=[0, 0, 1, 2, 3, 4], greatest=[5, 5, 1, 2, 3, 4])
     ends = making.ends(table, 2)
@@ -221,9 +209,6 @@ def test_pairs_are_all_that_can_be_typed_and_tell_which_survive(monkeypatch):
     assert pairs["reply"].tolist() == ["bb bb", "bb a", "a bb", "a a"]
     assert pairs.set_index("reply")["survives"].to_dict()["bb a"] is False
     assert pairs["survives"].sum() == 3
-
-
-# --- words --------------------------------------------------------------------------------------------------------
 
 
 def row(estimate, ci_low, ci_high, below=8, equal=0, within=3, of=10) -> pd.Series:
@@ -258,9 +243,6 @@ def test_values_and_places_as_texts():
     assert making.value(row(-0.4, -0.5, 0.1)) == "−0.40 [−0.50, 0.10]"
     assert making.place(row(0, -1, 1, 8, 0, 3)) == "above 8 of 10 (its interval holds 3 of the 10)"
     assert making.place(row(0, -1, 1, 0, 2, 0)) == "above 0 of 10, equal to 2"
-
-
-# --- random heads --------------------------------------------------------------------------------------------------
 
 
 def test_measures_of_head_0_are_those_of_the_card(words, ranked, found):
@@ -354,9 +336,6 @@ def test_a_card_of_a_model_that_fails_its_check_says_so_first(card):
     assert page.warnings(card) == [] and "fails its check" not in page.as_html(card)
 
 
-# --- the page -----------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def card(found) -> Card:
     """A card of a model and tokens that would act on a page if they could."""
@@ -433,17 +412,6 @@ def test_the_command_of_an_implicit_reward_names_reference_and_beta(tmp_path, be
     assert named == f"<folder of pi> REFERENCE=<folder of ref>{end}"
 
 
-# --- real replies and own lists --------------------------------------------------------------------------------------
-
-
-def test_real_replies_are_twenty_answers_with_one_thing_swapped():
-    texts = pd.read_csv(ROOT / "data/real_replies.csv").pivot_table("reply", "prompt", "version", "first")
-    assert len(texts) == 20 and set(texts) == {"good", "bad", *replies.SWAPS} and texts.notna().all(axis=None)
-    assert all(texts[swap].ne(texts["good"]).all() for swap in replies.SWAPS)
-    longer = texts["length"].str.split().str.len() - texts["good"].str.split().str.len()
-    assert longer.min() > 5 and all(a.startswith(b) for a, b in zip(texts["length"], texts["good"], strict=True))
-
-
 def test_each_real_reply_is_scored_after_its_own_question(monkeypatch):
     def score_replies(model, prompt, typed, bos):
         return np.array([[len(prompt) + 1000 * len(text), 0] for text in typed])
@@ -492,9 +460,6 @@ def test_own_lists_that_are_rewarded_more_are_found(monkeypatch, tmp_path):
     assert np.isnan(own["random_low"])
 
 
-# --- bad input ----------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def loaded() -> SimpleNamespace:
     """What a card asks of a loaded model to know how its table must have been scored."""
@@ -540,9 +505,6 @@ def test_a_card_asks_the_papers_questions_whatever_the_projects_prompts_are(monk
 def test_a_group_of_models_has_no_card(capsys):
     assert run.main(["card", "paper"]) == 2
     assert "'paper' names 10 reward models; a card is about one" in capsys.readouterr().err
-
-
-# --- the whole ----------------------------------------------------------------------------------------------------
 
 
 def test_the_card_of_a_small_model_is_made_from_nothing(monkeypatch, tmp_path, capsys):

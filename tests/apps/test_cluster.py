@@ -66,9 +66,6 @@ def test_where_no_head_answers_one_line_says_so(address):
         commands.score(address, "A-Gem-48")
 
 
-# --- two nodes ----------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Path:
     """A copy of what the commands need of the project, without notebooks; scores go into it."""

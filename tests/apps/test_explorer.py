@@ -55,9 +55,6 @@ def unpack(packed: bytes) -> tuple[dict, dict[str, np.ndarray]]:
     return description, arrays
 
 
-# --- the block ----------------------------------------------------------------------------------------------------
-
-
 def test_a_block_comes_back_bit_by_bit():
     arrays = {
         "rewards": np.array([0.1, -0.0, np.nan, 3.4e38, 1e-45], dtype=np.float32),
@@ -68,18 +65,12 @@ def test_a_block_comes_back_bit_by_bit():
     assert {name: array.tobytes() for name, array in found.items()} == {n: a.tobytes() for n, a in arrays.items()}
 
 
-# --- texts --------------------------------------------------------------------------------------------------------
-
-
 def test_a_text_of_two_vocabularies_is_one_row_and_of_several_ids_of_a_text_the_first_counts():
     first, second = table_of(["love", "\ufffd", "\ufffd", "war"]), table_of(["\ufffd", "peace"], first_id=5)
     description, arrays = read_block(page.build({"a": first, "b": second}, COLLECTION))
     assert description["texts"] == ["love", "\ufffd", "war", "peace"]
     assert arrays["a greatest"][:3].tolist() == first["greatest"].iloc[[0, 1, 3]].tolist()
     assert np.isnan(arrays["b greatest"]).tolist() == [True, False, True, False]
-
-
-# --- the page -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -133,9 +124,6 @@ def test_models_that_were_asked_otherwise_are_no_page():
     for other in ({"reply_mode": "ids"}, {"prompts": {"greatest": "What is worst?"}}):
         with pytest.raises(InputError, match=r"a and b differ in .*score these tables of 'mine-alone' again"):
             page.build({"a": first, "b": scored(table, **other)}, COLLECTION)
-
-
-# --- the command --------------------------------------------------------------------------------------------------
 
 
 def test_the_command_writes_one_file_and_names_it(tmp_path, place_project_in, capsys, monkeypatch):

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from test_explorer import HOSTILE, table_of
 
-from browser.conftest import check_width
 from lib.apps.explorer import page as explorer
-from lib.tables.collection import EMBEDDED, Collection
+from lib.tables.collection import EMBEDDED
 
 pytestmark = pytest.mark.slow
 OFFENSIVE = "slurry"  # stands for an offensive word
@@ -48,9 +47,6 @@ def rows_of(page, part: str) -> list[list[str]]:
 def search(page, word: str) -> None:
     page.fill("#search", word)
     page.press("#search", "Enter")
-
-
-# --- numbers ------------------------------------------------------------------------------------------------------
 
 
 def test_every_rank_is_that_of_pandas(opened):
@@ -98,9 +94,6 @@ def test_all_texts_stand_in_order_twenty_at_a_time(opened):
     assert rows_of(page, "#table") == first
 
 
-# --- keyboard -----------------------------------------------------------------------------------------------------
-
-
 def test_a_search_by_keyboard_alone(opened):
     page = opened()
     page.keyboard.press("/")
@@ -125,9 +118,6 @@ def test_six_words_are_compared_and_a_seventh_takes_the_place_of_the_first(opene
     assert page.url.endswith("?" + "&".join(f"word=word{i}" for i in range(1, 6)) + "&word=war")
     page.click("#chosen li:last-child button:last-child")
     assert page.locator("#chosen li").count() == 5
-
-
-# --- blurred words ------------------------------------------------------------------------------------------------
 
 
 def test_a_blurred_word_is_nowhere_to_be_read_until_it_is_revealed(opened):
@@ -165,20 +155,6 @@ def test_a_guess_comes_before_the_rank(opened):
     assert page.locator("#ranks").count() == 1
 
 
-def test_what_goes_wrong_on_a_page_is_seen(open_page, wrong, tmp_path):
-    (tmp_path / "bad.html").write_text("<p style='width: 2000px'>wide</p><img src='http://example.org/x.png'>"
-                                       "<script>console.error('said'); throw Error('thrown')</script>")  # fmt: skip
-    page = open_page(tmp_path / "bad.html")
-    check_width(page, wrong)
-    kinds = ("asked for http://example.org", "console: said", "page error: thrown", "px wider")
-    assert [kind for kind in kinds if kind not in " ".join(wrong)] == []
-    page.set_content("")  # so that nothing is left to be seen when the test ends
-    wrong.clear()
-
-
-# --- looks and hostile texts --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("width", [390, 1280])
 def test_dark_and_large_print_fit_the_window_and_can_be_read(opened, width):
     page = opened("?word=love&word=war", width=width, color_scheme="dark")
@@ -208,13 +184,3 @@ def test_a_browser_that_cannot_unpack_says_what_to_do(open_page, explorer_page, 
         content.replace("<body>", "<body><script>delete window.DecompressionStream;</script>"), encoding="utf-8"
     )
     assert "open it in" in open_page(old).inner_text("#ready")
-
-
-def test_a_collection_of_ones_own_says_so_and_needs_one_model_only(open_page, browser, tmp_path):
-    path = tmp_path / "own.html"
-    table = table_of(["a", "b", "c"])
-    path.write_text(explorer.build({"one": table}, Collection("mine-alone")), encoding="utf-8", newline="\n")
-    page = open_page(path, "?word=b", width=390)
-    page.wait_for_selector("html[data-ready]", state="attached")
-    assert page.inner_text("#banner").startswith("Your own")
-    assert [row[0] for row in rows_of(page, "#ranks")] == ["one", "one"]

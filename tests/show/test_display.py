@@ -104,9 +104,6 @@ def columns(text: str) -> int:
     return len(text) + wide - sum(unicodedata.category(c) in ("Mn", "Me") for c in text)
 
 
-# --- one token ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("token", HOSTILE)
 def test_a_shown_token_is_safe_and_nothing_of_it_is_lost(token):
     shown = show_token(token, 10_000)
@@ -158,9 +155,6 @@ def test_a_formula_is_broken_up(token):
     assert not set(token_html(token, 10_000)) & set("$\\`*")
 
 
-# --- what is offensive --------------------------------------------------------------------------------------------
-
-
 def printed(*token_ids: int) -> list[str]:
     table = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv", keep_default_na=False).set_index("token_id")
     return [table.loc[i, "decoded"] for i in token_ids]
@@ -206,9 +200,6 @@ def test_the_list_prints_no_word():
     assert all(re.fullmatch("[0-9a-f]{16}", line) for line in hashes)
     assert hashes == sorted(set(hashes)) and len(hashes) > 500
     assert word_hash(" Café ") == word_hash("cafe")
-
-
-# --- tables -------------------------------------------------------------------------------------------------------
 
 
 def test_a_table_of_hostile_tokens_has_the_elements_of_a_harmless_one():
@@ -278,9 +269,6 @@ def test_ranked_table_lists_both_ends_from_the_extreme_inwards(score_table):
     table = ranked_table(score_table(["a", " b", "c", "d", "e"], greatest=[1, 5, 3, 2, 4]), "greatest", n=2)
     rows = [line.split() for line in repr(table).splitlines()[1:3]]
     assert rows == [["1", "1", "␣b", "5.000", "0", "a", "1.000"], ["2", "4", "e", "4.000", "3", "d", "2.000"]]
-
-
-# --- answers ------------------------------------------------------------------------------------------------------
 
 
 def test_an_answer_is_shown_and_kept_and_nothing_in_it_acts(monkeypatch):

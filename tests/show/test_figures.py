@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from lib import ROOT
 from lib.show import figures
-from lib.show.figures import label, model_colours, save, save_table
+from lib.show.figures import label, model_colours, save
 from lib.similarity.charts import draw_violins
 from lib.tables.collection import Collection
 
@@ -20,9 +20,6 @@ pytestmark = pytest.mark.filterwarnings("error")  # matplotlib warns of a missin
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     return tmp_path
-
-
-# --- labels -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("token", HOSTILE)
@@ -44,9 +41,6 @@ def test_labels_say_what_the_font_lacks_and_hide_what_offends():
     assert label(offensive) == "▒▒▒⟨7⟩" and label(offensive, blur=False) == offensive
 
 
-# --- style, colours, files ----------------------------------------------------------------------------------------
-
-
 def test_what_a_figure_says_goes_with_it_into_the_notebook(folder):
     figure = draw_violins({"R-Gem-2B": np.arange(9.0)}, title="Rewards of \\$x\n spread")
     save(figure, Collection("mine"), "a")
@@ -66,16 +60,6 @@ def test_the_same_figure_gives_the_same_file_without_date_or_version(folder):
     assert first == second
     assert b"tEXt" not in first and b"tIME" not in first and b"atplotlib" not in first
     assert [path.name for path in (folder / "figures" / "mine").iterdir()] == ["violins.png"]
-
-
-def test_a_table_comes_back_as_it_was(folder):
-    frame = pd.DataFrame({"token_id": range(len(HOSTILE)), "text": HOSTILE, "reward": 0.1}).rename_axis("position")
-    path = save_table(frame, Collection("mine"), "ends")
-    assert path == folder / "figures" / "mine" / "ends.csv"
-    back = pd.read_csv(path, keep_default_na=False, index_col="position")
-    pd.testing.assert_frame_equal(back, frame)
-    assert path.read_bytes() == save_table(frame, Collection("mine"), "ends").read_bytes()
-    assert b"position" not in save_table(frame.reset_index(drop=True), Collection("mine"), "ends").read_bytes()
 
 
 def test_a_model_has_one_colour_whatever_it_is_shown_with():

@@ -36,7 +36,6 @@ html_theme_options = {
     "search_bar_text": "Search the book",
     "footer_start": ["copyright"],
     "footer_end": [],
-    "show_nav_level": 1,
 }
 
 TOKENS = 'class="token'  # in the HTML of outputs that show tokens, folded ones among them (see lib.show.display)

@@ -1,7 +1,4 @@
-"""A value card while a reward model is trained: a callback for transformers.Trainer, and for trainers that extend it.
-
-The training is the same as without the callback, because the model and all random states are left as they were.
-"""
+"""A value card while a reward model is trained: a callback for transformers.Trainer and what extends it."""
 
 import contextlib
 import copy
@@ -88,9 +85,6 @@ class ValueCardCallback(TrainerCallback):
         # Not the method of an extended trainer, which may empty the averages that it is collecting
         Trainer.log(self.trainer, {LOGGED + str(key): value for key, value in values.items()})
         control.should_log = should_log
-
-
-# --- the model in training ----------------------------------------------------------------------------------------
 
 
 class OwnOutput(Head):

@@ -1,9 +1,7 @@
 """Compare two checkpoints, or the steps of one training, on the texts of a card: what changed, with intervals.
 
-A step may have several trainings with different seeds, as in `a1,a2 b1,b2`; those of two steps are paired in their
-order. All models are asked about the same words and items, so differences are taken word by word. Intervals are over
-words and seeds (lib.stats.crossed). With one training per step they are over words alone. Then they say nothing about
-how the two checkpoints were trained, because another seed changes the measures too.
+Differences are taken word by word. A step may have several seeds, as in `a1,a2 b1,b2`; those of two steps are paired in
+their order, and intervals are over words and seeds (lib.stats.crossed). With one seed they are over words alone.
 """
 
 import base64
@@ -95,10 +93,7 @@ def of_models(models: Sequence[str], collection: str | None = None, bos: str = "
 
 
 def of_rewards(rewards: Sequence[Rewards], steps: int, study: Collection) -> Comparison:
-    """Return the comparison of rewards, in the order of this many steps and of the seeds in each.
-
-    InputError if two seeds of a step give the same rewards: copies of a checkpoint are no trainings.
-    """
+    """Return the comparison of rewards, in the order of steps and seeds. InputError if two seeds are copies."""
     by_step = [[rewards[i] for i in step] for step in np.array_split(np.arange(len(rewards)), steps)]
     for one, other in itertools.chain(*(itertools.combinations(step, 2) for step in by_step)):
         if all(np.allclose(one.texts[prompt], other.texts[prompt], rtol=1e-6, atol=ROUNDING) for prompt in PROMPTS):
@@ -133,15 +128,11 @@ def rewards_of(
     return Rewards(name, table.attrs["metadata"], tokens, {key: each[0] for key, each in typed.items()}, pairs)
 
 
-# --- numbers ------------------------------------------------------------------------------------------------------
-
-
 def differences(made: Comparison) -> pd.DataFrame:
     """Return the last step minus the first, a row per measure; framing as logarithms.
 
-    The interval and p of the estimate are over words and seeds, with one seed over words. p_corrected is adjusted for
-    all measures (Benjamini and Hochberg). changed is "yes" (p_corrected < .05) or "no". With one seed it is "seeds?"
-    instead of "yes".
+    p_corrected is adjusted for all measures (Benjamini and Hochberg). changed is "no" or, where p_corrected < .05,
+    "yes"; with one seed "seeds?", because another seed changes the measures too.
     """
     rows, (first, *_, last) = {}, made.steps
     for key, measure in made.measured.items():
@@ -173,18 +164,12 @@ def rank_correlations(first: Rewards, last: Rewards) -> pd.DataFrame:
 
 
 def moved_most(first: Rewards, last: Rewards, kind: str) -> pd.DataFrame:
-    """Return the texts whose rewards moved most between two models, up and down. kind: tokens or pairs.
-
-    The unit is the standard deviation of a model's rewards over its vocabulary.
-    """
+    """Return the tokens or pairs whose rewards moved most, up and down, in standard deviations over the vocabulary."""
     texts = [(getattr(model, kind) - model.tokens.mean()) / model.tokens.std() for model in (first, last)]
     both = pd.concat(texts, axis=1, join="inner", keys=["first", "last"]).rename_axis("text").reset_index()
     both = both.assign(moved=both["last"] - both["first"]).sort_values("moved", ascending=False, kind="stable")
     up, down = both[both["moved"] > ROUNDING].head(MOVED), both[both["moved"] < -ROUNDING].tail(MOVED)[::-1]
     return pd.concat([up.assign(end="up"), down.assign(end="down")], ignore_index=True)
-
-
-# --- the page -----------------------------------------------------------------------------------------------------
 
 
 def as_text(changes: pd.DataFrame) -> pd.DataFrame:
@@ -216,10 +201,7 @@ def draw_steps(made: Comparison) -> Chart:
 
 
 def step_labels(names: Sequence[str]) -> list[str]:
-    """Return names of steps without the words that all of them begin with, such as `…step-030`.
-
-    A name that has no other words is kept whole.
-    """
+    """Return names of steps without the words that all begin with, as `…step-030`; one without others is whole."""
     words = [re.findall(r"[^-_./]+[-_./]*|[-_./]+", name) for name in names]
     shared = len(os.path.commonprefix([[word.rstrip("-_./") for word in some] for some in words]))
     ends = ["".join(some[shared:]) for some in words]

@@ -66,8 +66,7 @@ def of_model(
 ) -> Card:  # fmt: skip
     """Return the card of a loaded model. Its vocabulary is scored unless the collection has its score table.
 
-    `report` is the result of its check. None checks it now. `lists` comes from replies.read_lists. InputError for a
-    model that does not belong into the collection.
+    report: the result of its check, None checks it now; lists: from replies.read_lists
     """
     registry.refuse_foreign(study, {model.nickname: model.hub_id})
     report = report or checking.check_loaded(model, bos)
@@ -88,10 +87,7 @@ def of_model(
 
 
 def of_table(name: str, table: pd.DataFrame, study: Collection) -> Card:
-    """Return the card of imported rewards (see outside.py), for which only the rewards of the texts are known.
-
-    It has no two-word replies and no random heads, and nobody checked its model.
-    """
+    """Return the card of imported rewards (see outside.py), without two-word replies, random heads and a check."""
     rewards = measures.rewards_in(table.set_index("text"))
     measured = measures.of_model(rewards, np.nan).drop(index="read_as_itself")
     measured, compared = placed(measured.assign(**dict.fromkeys(random_heads.RANDOM_COLUMNS, np.nan)), study, name)
@@ -124,10 +120,7 @@ def what_to_name(model: RewardModel) -> str:
 
 
 def vocabulary_of(model: RewardModel, study: Collection, bos: str = "single") -> pd.DataFrame:
-    """Return the score table of the model with the three prompts of a card; missing prompts are scored.
-
-    InputError if the table is of another version of the model, or was scored with other settings.
-    """
+    """Return the model's score table with the prompts of a card; missing ones are scored. InputError if it differs."""
     path = scores.path_of(study, model.nickname)
     table = scores.read(path) if path.is_file() else None
     if table is None or not set(measures.PROMPTS) <= set(scores.prompt_names(table)):
@@ -149,9 +142,6 @@ def placed(measured: pd.DataFrame, study: Collection, nickname: str) -> tuple[pd
     for group, ending in zip(compared, ("", "_planted"), strict=False):
         placed = placed.join(others.places(measured, compared[group], nickname).add_suffix(ending))
     return placed, compared
-
-
-# --- replies ------------------------------------------------------------------------------------------------------
 
 
 def ends(table: pd.DataFrame, n: int = 10) -> pd.DataFrame:
@@ -184,8 +174,7 @@ def words_at(table: pd.DataFrame, end: str, n: int = WORDS_AT_AN_END) -> list[st
 def pairs(model: RewardModel, words: list[str], end: str, bos: str = "single") -> pd.DataFrame:
     """Return rewards of all replies of two of these words, in both orders and with the same word twice.
 
-    The columns are reply, reward and survives (what the model reads decodes to what was typed). The first row is the
-    most extreme.
+    Columns: reply, reward, survives (what the model reads decodes to what was typed). The most extreme comes first.
     """
     typed = [" ".join(pair) for pair in itertools.product(words, repeat=2)]
     prompt = measures.prompts()[measures.PROMPTS[0]]
@@ -197,9 +186,6 @@ def pairs(model: RewardModel, words: list[str], end: str, bos: str = "single") -
     survives = [decoded[group].strip() == text for group, text in zip(read.group, typed, strict=True)]
     table = pd.DataFrame({"reply": typed, "reward": rewards, "survives": survives})
     return table.sort_values("reward", ascending=end == "pessimal", kind="stable", ignore_index=True)
-
-
-# --- as texts -----------------------------------------------------------------------------------------------------
 
 
 def value(row: pd.Series) -> str:
@@ -225,10 +211,9 @@ def reading(measure: str, row: pd.Series) -> str:
     return about["below"] if direction == "against" else about["above"]
 
 
-def place(row: pd.Series, group: str = "published") -> str:
-    """Return the place among the models of a group, such as `above 8 of 10 (its interval holds 2 of the 10)`."""
-    end = "" if group == "published" else f"_{group}"
-    below, equal, within, of = (int(row[f"{name}{end}"]) for name in ("below", "equal", "within", "of"))
+def place(row: pd.Series) -> str:
+    """Return the place among the published models, such as `above 8 of 10 (its interval holds 2 of the 10)`."""
+    below, equal, within, of = (int(row[name]) for name in ("below", "equal", "within", "of"))
     if not of:
         return "none to compare with"
     ties = f", equal to {equal}" * (equal > 0)

@@ -33,9 +33,6 @@ MEASURES = pd.read_csv(Path(__file__).with_name("measures.csv"), keep_default_na
 MEASURES = MEASURES.set_index("measure")
 
 
-# --- texts --------------------------------------------------------------------------------------------------------
-
-
 def read_table(name: str) -> pd.DataFrame:
     """Return the table data/card/<name>.csv. InputError if it is missing."""
     path = FOLDER / f"{name}.csv"
@@ -60,10 +57,9 @@ def prompts() -> dict[str, str]:
 
 
 def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFrame]:
-    """Return rewards of a card's texts as typed replies, on the model's own scale, each text read once.
+    """Return rewards of a card's texts as typed replies: prompt -> words x heads, "items" -> items x heads.
 
-    The keys are the prompts (words x heads), and "items" (items x heads, under `greatest`). Column 0 is the model's own
-    head, and the other columns are random heads, see random_heads.
+    Items are asked about under `greatest`. Head 0 is the model's own, the others are random (see random_heads).
     """
     asked = {prompt: (prompt, words()) for prompt in PROMPTS} | {"items": (PROMPTS[0], items().index)}
     texts, rewards = prompts(), {}
@@ -78,9 +74,6 @@ def rewards_in(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     rewards = {prompt: table.loc[words(), [prompt]] for prompt in PROMPTS}
     rewards["items"] = table.loc[items().index, [PROMPTS[0]]]
     return {name: typed.astype(float).set_axis([0], axis=1) for name, typed in rewards.items()}
-
-
-# --- measures -----------------------------------------------------------------------------------------------------
 
 
 def of_model(rewards: Mapping[str, pd.DataFrame], itself: float) -> pd.DataFrame:
@@ -103,7 +96,7 @@ def with_intervals(key: str, measured: Measured) -> pd.DataFrame:
 def corrected(measured: pd.DataFrame) -> pd.Series:
     """Return the p-value of each measure, adjusted for all of them (Benjamini and Hochberg); NaN for a share.
 
-    It is the larger of two: that there is no effect, and that the model's head is a random one.
+    It is the larger of two: no effect, a random head.
     """
     null, logs = MEASURES.loc[measured.index, "null"], measured.index.isin(LOGARITHMS)
     ends = measured[["estimate", "ci_low", "ci_high"]].astype(float)
@@ -131,10 +124,10 @@ def direction(measure: str, row: pd.Series) -> str:
 
 
 def of_models(rewards: Mapping[str, pd.DataFrame], agreement=concordance.with_people) -> dict[str, Measured]:
-    """Return each measure's value for each model, and the influence of each word or item. Framing is a logarithm.
+    """Return each measure's value for each model, and the influence of each word or item; LOGARITHMS as such.
 
-    Rewards are as from `type_texts`, with any models as columns. `agreement` computes Kendall's tau with people.
-    Sentiment and frequency use the words that VADER does not rate neutral. InputError for constant rewards.
+    Rewards are as from `type_texts`, with any models as columns. Sentiment and frequency use the words that VADER does
+    not rate neutral. InputError for constant rewards.
     """
     asked, people = rewards[PROMPTS[0]], items()
     opinion = lexicon("vader").reindex(asked.index).dropna()

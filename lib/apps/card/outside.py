@@ -1,7 +1,4 @@
-"""Rewards from outside: `export` writes the texts of a card, and `import_rewards` reads the rewards of any scorer.
-
-So an API, a judge or a process reward model gets a score table, which the card and the notebooks on words read.
-"""
+"""Rewards from outside: `export` writes the texts of a card, and `import_rewards` reads the rewards of any scorer."""
 
 import hashlib
 from pathlib import Path
@@ -20,10 +17,7 @@ OUTSIDE = "rewards from outside"  # what the metadata of such a table says under
 
 
 def texts() -> pd.DataFrame:
-    """Return the words and items to score under three prompts, with columns id, prompt_name, prompt, reply.
-
-    The id is a hash of prompt and reply, twelve hex digits, so that an export of other texts is noticed.
-    """
+    """Return what to score, with columns id, prompt_name, prompt, reply. The id is a hash of prompt and reply."""
     replies = measures.words().append(measures.items().index).unique()
     rows = [(name, text, reply) for name, text in measures.prompts().items() for reply in replies]
     ids = [hashlib.sha256(f"{text}\0{reply}".encode()).hexdigest()[:12] for _, text, reply in rows]
@@ -41,10 +35,9 @@ def export(file: str) -> None:
 
 
 def import_rewards(file: str, name: str, collection: str | None = None) -> None:
-    """Write the score table of a model whose rewards somebody else computed, and print where it is.
+    """Write the score table of a model whose rewards somebody else computed: a csv with columns id and reward.
 
-    `file` is a csv with the columns id and reward. Other columns are ignored. InputError names the line of an id that
-    is unknown, missing or given twice, or of a reward that is no finite number.
+    InputError names an id that is unknown, missing or given twice, or a reward that is no finite number.
     """
     study = Collection(collection or OWN.name)
     registry.refuse_foreign(study, {name: name})

@@ -1,7 +1,6 @@
 """The card as one HTML page that fetches nothing and prints on A4, and as JSON with all its numbers."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +105,6 @@ def warnings(card: Card) -> list[str]:
     return [f"{card.nickname} fails its check ({', '.join(card.failed)}): these may not be its rewards. Run: {command}"]
 
 
-# --- the page -----------------------------------------------------------------------------------------------------
-
-
 def as_html(card: Card, blur: bool = True) -> str:
     """Return the card as one page."""
     is_grey = card.measured["direction"].isin(GREY_DIRECTIONS)
@@ -159,10 +155,9 @@ def searched(card: Card, end: str) -> list[str]:
 
 
 def draw_places(card: Card, *, title: str) -> Chart:
-    """Draw each measure in standard deviations of the ten published models from their mean.
+    """Draw each measure in standard deviations of the ten published models from their mean; see MARKS.
 
-    A diamond with its 95% interval is the model, in grey if a random head gives such a value too. A ring is a published
-    model, a cross a planted one, and a pale bar 95% of random heads. Values beyond FURTHEST are drawn at FURTHEST.
+    Values beyond FURTHEST are drawn at FURTHEST.
     """
     rows = standardised(card).assign(panel="")
     ends = ["place", "ci_low", "ci_high"]
@@ -175,8 +170,8 @@ def draw_places(card: Card, *, title: str) -> Chart:
 def standardised(card: Card) -> pd.DataFrame:
     """Return every value of the card in standard deviations of the published models from their mean.
 
-    The columns are measure, group (one of MARKS), model, place, ci_low and ci_high. Other models have no interval, and
-    random heads have their band. Measures on which the published models do not differ are left out.
+    Columns: measure, group (one of MARKS), model, place, ci_low, ci_high. Other models have no interval, and random
+    heads have their band. Measures on which the published models do not differ are left out.
     """
     others = {group: values.drop(columns=card.nickname, errors="ignore").reindex(card.measured.index)
               for group, values in card.others.items()}  # fmt: skip
@@ -194,9 +189,6 @@ def standardised(card: Card) -> pd.DataFrame:
     return rows[["measure", "group", "model", *numbers]]
 
 
-# --- as numbers ---------------------------------------------------------------------------------------------------
-
-
 def as_json(card: Card) -> str:
     """Return all numbers of the card, to seven digits, as ASCII, so that no token in it acts on a terminal."""
     rows = []
@@ -212,7 +204,7 @@ def as_json(card: Card) -> str:
     content = {
         "model": card.nickname, "failed": list(card.failed), "collection": card.collection.name,
         "command": card.command, "settings": card.settings,
-        "tokens": {end: rows.drop(columns="end").to_dict("records") for end, rows in card.ends.groupby("end")},
+        "tokens": {end: some.drop(columns="end").to_dict("records") for end, some in card.ends.groupby("end")},
         "two_words": {
             end: {"searched": searched(card, end), "replies": table.head(PAIRS_SHOWN).to_dict("records")}
             for end, table in card.pairs.items()
@@ -221,15 +213,10 @@ def as_json(card: Card) -> str:
         "texts": {"words": card.typed_words, "items": card.typed_items, "tokens": card.settings["tokens"],
                   "words_read_as_one_token": card.single_tokens},
     }  # fmt: skip
-    return json.dumps(_plain(content), indent=1, allow_nan=False) + "\n"
 
+    def seven_digits(number: str) -> float:
+        value = float(number)
+        return int(value) if value == int(value) else float(f"{value:.7g}")
 
-def _plain(value: Any) -> Any:
-    """Return what JSON can hold: numbers to seven digits, whole ones as such, None for what is missing."""
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_plain(inner) for inner in value]
-    if not isinstance(value, float):
-        return value
-    return None if math.isnan(value) else int(value) if value == int(value) else float(f"{value:.7g}")
+    plain = json.loads(json.dumps(content), parse_float=seven_digits, parse_constant=lambda missing: None)
+    return json.dumps(plain, indent=1, allow_nan=False) + "\n"

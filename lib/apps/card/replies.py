@@ -1,7 +1,6 @@
 """What a card measures beyond its own words: swaps in ordinary answers, and a reader's own lists of words.
 
-data/real_replies.csv holds twenty questions, each with a good answer, a bad answer, and the good answer with one thing
-changed (SWAPS). All texts were written for this project.
+data/real_replies.csv holds twenty questions with a good and a bad answer, and the good one with one thing changed.
 """
 
 from pathlib import Path
