@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 
-import jedi
 import numpy as np
 import pytest
 from tiny import make_checkpoint
@@ -45,14 +44,6 @@ def test_rows_of_prompts_and_replies_are_scored_each_by_itself(folder):
 def test_a_misspelt_option_is_one_line(folder):
     with pytest.raises(InputError, match="load has no option 'devise'; write device"):
         lib.load(folder, devise="cpu")
-
-
-def test_editors_see_the_names_and_the_options():
-    script = jedi.Script("import lib\nlib.", project=jedi.Project(ROOT))
-    assert {"InputError", "ends", "load", "score", "score_vocabulary"} <= {name.name for name in script.complete(2, 4)}
-    [call] = jedi.Script("import lib\nlib.load(", project=jedi.Project(ROOT)).get_signatures(2, 9)
-    assert {"device", "template", "stream"} <= {parameter.name for parameter in call.params}
-    assert set(lib.__all__) <= set(dir(lib)) and re.fullmatch(r"\d+\.\d+\.\d+", lib.__version__)
 
 
 def test_a_wheel_holds_one_package_that_works_from_another_folder_as_the_readme_shows(folder, tmp_path):

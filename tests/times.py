@@ -1,15 +1,15 @@
 """Measure the tests, and write the list of the slow ones (tests/slow.txt), which `make quick` leaves out.
 
-    python tests/times.py          all tests
-    python tests/times.py --new    only those that are not on the list yet; the slow ones among them are added
+    python tests/times.py                  all tests
+    python tests/times.py tests/stats      only these; the slow ones among them are added
 
 A test's time is that of the processor, its own and that of the processes it started, so that other work on the machine
 does not count. Of a test with parameters, the slowest case counts. What a fixture of a module or a session takes counts
 for every test that uses it.
 """
 
-import argparse
 import os
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -29,31 +29,32 @@ def listed() -> set[str]:
     return set(SLOW.read_text(encoding="utf-8").splitlines()) if SLOW.is_file() else set()
 
 
+def now() -> float:
+    """Return the seconds of the processor so far."""
+    return sum(os.times()[:4])
+
+
 class Times:
     """A plugin of pytest that measures tests and the fixtures that several tests share."""
 
     def __init__(self):
         self.tests, self.fixtures, self.users = Counter(), Counter(), {}
 
-    @staticmethod
-    def _now() -> float:
-        return sum(os.times()[:4])
-
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item):
-        start, shared = self._now(), sum(self.fixtures.values())
+        start, shared = now(), sum(self.fixtures.values())
         result = yield
-        own = self._now() - start - (sum(self.fixtures.values()) - shared)
+        own = now() - start - (sum(self.fixtures.values()) - shared)
         self.tests[name_of(item)] = max(self.tests[name_of(item)], own)
         self.users[name_of(item)] = [(fixture, item.path) for fixture in item.fixturenames]
         return result
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef, request):
-        start = self._now()
+        start = now()
         result = yield
         if fixturedef.scope != "function":
-            self.fixtures[fixturedef.argname, request.node.path] += self._now() - start
+            self.fixtures[fixturedef.argname, request.node.path] += now() - start
         return result
 
     def seconds(self) -> dict[str, float]:
@@ -61,15 +62,12 @@ class Times:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--new", action="store_true", help="only tests that are not on the list yet")
-    options, others = parser.parse_known_args()
-    times = Times()
-    code = pytest.main(["-q", "-p", "no:cacheprovider", *(["-m", "not slow"] if options.new else []), *others], [times])
+    times, chosen = Times(), sys.argv[1:]
+    code = pytest.main(["-q", "-p", "no:cacheprovider", *chosen], [times])
     slow = {name for name, seconds in times.seconds().items() if seconds > LIMIT}
-    kept = listed() if options.new or others else set()
-    SLOW.write_text("".join(f"{name}\n" for name in sorted(slow | kept)), encoding="utf-8")
-    print(f"{len(slow)} of {len(times.tests)} tests take more than {LIMIT} s; {SLOW.name} lists {len(slow | kept)}.")
+    slow |= listed() if chosen else set()
+    SLOW.write_text("".join(f"{name}\n" for name in sorted(slow)), encoding="utf-8")
+    print(f"Measured {len(times.tests)} tests; {SLOW.name} lists {len(slow)} that take more than {LIMIT} s.")
     return int(code)
 
 
