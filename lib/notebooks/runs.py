@@ -1,9 +1,8 @@
 """Run the notebooks of a collection side by side. A notebook that is unchanged is not run again."""
 
-import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,8 +38,7 @@ def reproduce(
     if where is not workers:  # Ray itself keeps large models apart
         jobs = [replace(job, alone=False) for job in jobs]
     results = run_all(study, jobs, where)
-    with _saying_why_not():
-        write_index(study, [(job, results[job.name]) for job in jobs])
+    write_index(study, [(job, results[job.name]) for job in jobs])
     print("\n".join(["", *score_lines(study, to_load), "", *outcome_lines(jobs, results)]))
     print(f"Look at {shown_path(study.figures / 'index.html')}: questions, answers, pages and figures.")
     return sum(result.went_wrong for result in results.values())
@@ -69,8 +67,7 @@ def reproduce_published(folder: Path = NOTEBOOKS, measure: Callable[[], object] 
         before |= {f"{name} of {study}": result for name, result in results.items()}
         ended = [(job, results[job.name]) for job in jobs]
         outcomes += ended
-        with _saying_why_not():
-            write_index(study, outcomes if study == PUBLISHED else ended)
+        write_index(study, outcomes if study == PUBLISHED else ended)
         lines += [f"{study}: {imported.get(study, 'the claims of all of them')}.", *outcome_lines(jobs, results)]
         failed += sum(result.went_wrong for result in results.values())
     lines += missing
@@ -118,15 +115,6 @@ def _first_of(name: str, instead: str) -> str:
         return instead
 
 
-@contextlib.contextmanager
-def _saying_why_not() -> Iterator[None]:
-    """Print why something that the results do not need cannot be written, as on a full disk, and go on."""
-    try:
-        yield
-    except InputError as error:
-        print(error, flush=True)
-
-
 def run_all(
     study: Collection, jobs: list[Job], where=workers, before: Mapping[str, Result] | None = None
 ) -> dict[str, Result]:
@@ -160,8 +148,7 @@ def run_all(
                     progress.end(ended.job, result, waiting, running)
         finally:
             where.stop(running)
-        with _saying_why_not():
-            keep_hashes()
+        keep_hashes()
     return {job.name: results[job.name] for job in jobs}
 
 
@@ -197,8 +184,7 @@ class Progress:
         # A job that failed must run next time, so only the others are remembered.
         self.record = {name: known for name, known in (self.record | {job.name: result}).items() if known.key}
         if result.status != "unchanged":
-            with _saying_why_not():
-                keep_results(self.study, self.record)
+            keep_results(self.study, self.record)
         how = f"{result.seconds:.0f} s" if result.status == "run" else str(result)
         goes_on = result.status in ("run", "failed") and (waiting or running)
         if goes_on:  # about how long the others take, if all of them run
@@ -212,11 +198,10 @@ class Progress:
         if goes_on and time.monotonic() - self.shown > INDEX_AGAIN:
             first, self.shown = not self.shown, time.monotonic()
             now = dict.fromkeys([each.job.name for each in running], Result("running")) | self.results
-            with _saying_why_not():
-                write_index(self.study, [(job, now.get(job.name, Result("waiting"))) for job in self.jobs])
-                if first:
-                    place = shown_path(self.study.figures / "index.html")
-                    print(f"Look at {place}: it shows what is done so far.", flush=True)
+            write_index(self.study, [(job, now.get(job.name, Result("waiting"))) for job in self.jobs])
+            if first:
+                place = shown_path(self.study.figures / "index.html")
+                print(f"Look at {place}: it shows what is done so far.", flush=True)
 
 
 # --- the committed notebooks --------------------------------------------------------------------------------------
