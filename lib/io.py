@@ -88,9 +88,8 @@ def lock(path: Path) -> Iterator[None]:
         name = ""
         with contextlib.suppress(OSError):
             name = "".join(filter(str.isprintable, holder.read_text(encoding="utf-8", errors="replace")[:100])).strip()
-        raise InputError(
-            f"process {name or 'unknown'} is writing {path}; wait until it ends, or stop it, then run again"
-        ) from error
+        remedy = "wait until it ends, or stop it, then run again"
+        raise InputError(f"process {name or 'unknown'} is writing {path}; {remedy}") from error
     except OSError as error:
         raise InputError(_remedy(error, path) or f"{taken.lock_file} cannot be locked: {error.strerror}") from error
     try:
@@ -136,9 +135,8 @@ class Hashes:
         """Return compute(file), of plain types, under the name `what`. OSError if the file cannot be read."""
         if self.known is None:
             try:
-                self.known = {
-                    name: [state, value] for name, (state, value) in json.loads(self.place().read_bytes()).items()
-                }
+                known = json.loads(self.place().read_bytes())
+                self.known = {name: [state, value] for name, (state, value) in known.items()}
             except (OSError, ValueError, TypeError, AttributeError):
                 self.known = {}
         name, state = f"{what} {file}", state_of(file)
@@ -159,14 +157,11 @@ class Hashes:
             self.new = False
 
 
-LONGEST_NAME = 100  # bytes; file names are made of several names and at most 255 bytes long
-
-
-def checked(name: str, what: str, longest: int = LONGEST_NAME) -> str:
+def checked(name: str, what: str, longest: int = 100) -> str:
     """Return the name itself if a file may be called so on every system, else raise InputError.
 
-    Refused are names that are empty, too long in bytes, hidden, end with a space or a dot, could lead out of their
-    folder, or hold what cannot be printed. what: the thing that is named, such as `a prompt`.
+    Refused are names that are empty, hidden, longer than so many bytes, end with a space or a dot, could lead out of
+    their folder, or hold what cannot be printed. what: the thing that is named, such as `a prompt`.
     """
     plain = name.isprintable() and not any(character in '/\\:*?"<>|' for character in name)
     ends = name != "" and not name.startswith(".") and name == name.strip(" .")

@@ -34,14 +34,14 @@ def read(path: Path) -> nbformat.NotebookNode:
 
 
 def parameters_of(notebook: Path) -> dict:
-    """Return the parameters of a notebook and their defaults: the literals of its one cell tagged `parameters`."""
-    cells = with_tag(read(notebook), "parameters")
-    if len(cells) != 1:
-        raise InputError(f"{notebook} has {len(cells)} cells tagged 'parameters'; tag one")
-    try:
-        return {line.targets[0].id: ast.literal_eval(line.value) for line in ast.parse(cells[0].source).body}
-    except (SyntaxError, ValueError, AttributeError) as error:
-        raise InputError(f"{notebook}: the parameters cell may only set names to literals ({error})") from error
+    """Return the parameters of a notebook and their defaults: the literals of its cell tagged `parameters`."""
+    return literals_of(notebook, "parameters")
+
+
+def literals_of(notebook: Path, tag: str) -> dict:
+    """Return the literals that the cells with this tag set, by name. papermill tags its own cell INJECTED."""
+    lines = [line for cell in with_tag(read(notebook), tag) for line in ast.parse(cell.source).body]
+    return {line.targets[0].id: ast.literal_eval(line.value) for line in lines}
 
 
 def opening(notebook: Path) -> tuple[str, str]:
@@ -82,12 +82,6 @@ def to_execute(notebook: Path, parameters: Mapping, exercises: bool = False) -> 
     return node
 
 
-def injected_parameters(notebook: Path) -> dict:
-    """Return the parameters that papermill put into an executed notebook; {} if it put in none."""
-    lines = [line for cell in with_tag(read(notebook), INJECTED) for line in ast.parse(cell.source).body]
-    return {line.targets[0].id: ast.literal_eval(line.value) for line in lines}
-
-
 def execute(
     notebook: Path, output: Path, parameters: dict, exercises: bool = False, progress: bool = False, **engine
 ) -> nbformat.NotebookNode:
@@ -124,7 +118,7 @@ def cause_of(error: BaseException) -> str:
 def commit(executed: Path, path: Path) -> None:
     """Write an executed notebook in its place, stripped, and without injected parameters that repeat its own."""
     notebook = stripped(nbformat.read(executed, 4))
-    if injected_parameters(executed).items() <= parameters_of(executed).items():
+    if literals_of(executed, INJECTED).items() <= parameters_of(executed).items():
         notebook.cells = [cell for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", [])]
     for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), start=1):
         for counted in (cell, *(output for output in cell.outputs if output.output_type == "execute_result")):

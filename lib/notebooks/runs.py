@@ -219,7 +219,7 @@ def refresh(names: Sequence[str] = (), folder: Path = NOTEBOOKS) -> int:
         numbers = ", ".join(path.name.partition("_")[0] for path in notebooks)
         raise InputError(f"no notebook starts with '{unknown[0]}'; there are {numbers}")
     chosen = [path for path in notebooks if not names or path.name.startswith(tuple(names))]
-    found = [job_of(path, files.injected_parameters(path)) for path in chosen]
+    found = [job_of(path, files.literals_of(path, files.INJECTED)) for path in chosen]
     jobs = [replace(job, needs=(), after=(), exercises=True) for job in found if job]
     failed = 0
     for study in dict.fromkeys(job.collection for job in jobs):

@@ -33,7 +33,7 @@ def test_a_notebook_asks_one_question_and_has_its_parameters_in_the_second_code_
     notebook = nbformat.read(path, 4)
     assert [cell.cell_type for cell in notebook.cells[:4]] == ["markdown", "code", "code", "code"]
     assert notebook.cells[0].source.startswith("# ") and files.opening(path)[1].endswith("?")
-    assert "collection" in files.parameters_of(path)  # raises unless there is one such cell
+    assert "collection" in files.parameters_of(path)  # the one such cell
     assert "parameters" in code_of(notebook)[1].metadata.get("tags", [])
 
 

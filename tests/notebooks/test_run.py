@@ -20,7 +20,7 @@ from papermill.exceptions import PapermillExecutionError
 from lib import ROOT, InputError, run
 from lib.io import lock
 from lib.notebooks import files, listing, pages, runs
-from lib.notebooks.files import KERNEL, cause_of, opening, parameters_of
+from lib.notebooks.files import KERNEL, cause_of, opening
 from lib.notebooks.jobs import CARD_OF, Declared, Job, plan
 from lib.notebooks.runs import next_job
 from lib.notebooks.workers import Running
@@ -86,12 +86,6 @@ def reproduce(project, *models, collection=None):
 
 
 # --- notebooks ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("source", ["a = len('x')", "import os", "a = ", "a.b = 1"])
-def test_parameters_that_are_not_literals_are_refused(tmp_path, write_notebook, source):
-    with pytest.raises(InputError, match="may only set names to literals"):
-        parameters_of(write_notebook(tmp_path / "a.ipynb", parameters=source))
 
 
 def test_the_opening_gives_title_and_question(tmp_path):
@@ -430,7 +424,7 @@ def test_a_notebook_is_committed_with_the_parameters_that_differ_from_its_own(tm
     files.commit(tmp_path / "executed.ipynb", path)
     tags = [tag for cell in nbformat.read(path, 4).cells for tag in cell.metadata.get("tags", [])]
     assert tags == ["parameters", *kept]
-    assert files.injected_parameters(path) == ({"collection": given} if kept else {})
+    assert files.literals_of(path, files.INJECTED) == ({"collection": given} if kept else {})
 
 
 # --- command line -------------------------------------------------------------------------------------------------
