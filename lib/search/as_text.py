@@ -1,8 +1,6 @@
 """Replies that survive as text: if the whole conversation is written out and read again, they have the same ids.
 
-Most replies of several tokens do not: the template trims a leading space, and the tokenizer merges two tokens or cuts
-them elsewhere. Whether a token survives depends almost always on its neighbours alone. So the tokenizer is asked once
-for every pair that comes up. Only replies made of surviving pairs are proposed to a search, and these are read whole.
+Whether a token survives depends almost always on the token before it, so the tokenizer is asked once for every pair.
 """
 
 import itertools
@@ -41,18 +39,15 @@ class RoundTrip:
         replies = np.asarray(replies)
         if not len(replies):
             return np.zeros(0, dtype=bool)
-        texts = texts_of(self.model, replies)
+        texts, around = texts_of(self.model, replies), self.conversation
         if self.between is None:
-            conversation = self.conversation
-            return _are(self.inputs_of(texts), conversation.prefix_ids, replies, conversation.closing_ids)
-        rendered = conversations.render(self.model.tokenizer, self.conversation.prompt, texts)
+            return _are(self.inputs_of(texts), around.prefix_ids, replies, around.closing_ids)
+        rendered = conversations.render(self.model.tokenizer, around.prompt, texts)
         return self._come_back([self.between.of(text) for text in rendered], replies)
 
     def inputs_of(self, texts: list[str]) -> list[tuple[int, ...]]:
         """Return the whole model input of each text as a reply to the prompt."""
         return [tuple(ids) for ids in self.model.encode(self.conversation, texts)]
-
-    # --- neighbours ---
 
     @property
     def learns(self) -> bool:
@@ -62,8 +57,8 @@ class RoundTrip:
     def neighbours(self, replies: np.ndarray) -> np.ndarray:
         """Return whether each reply's first token can stand first, and each other behind the one before, (replies,).
 
-        What is proposed to a search is asked this first. It wrongly rejects the few replies whose neighbours fit
-        together only within a longer word (2 of 18,500 random replies of 2 to 5 tokens that survive).
+        It wrongly rejects the few replies whose neighbours fit together only within a longer word (2 of 18,500 random
+        replies of 2 to 5 tokens that survive).
         """
         can = np.ones(len(replies), dtype=bool)
         if self.between is None:
@@ -97,10 +92,7 @@ class RoundTrip:
         return tuple(reply[1:])
 
     def _first_that_can(self, before: int, tokens: list[int]) -> int | None:
-        """Return the place of the first of the tokens that can stand behind this one; None if none can.
-
-        Asked of few at first, as most often one of them can.
-        """
+        """Return the place of the first token that can stand behind this one; None if none can. Ask of few at first."""
         at, count = 0, 8
         while at < len(tokens):
             can = self._can([(before, token) for token in tokens[at : at + count]])
@@ -110,10 +102,7 @@ class RoundTrip:
         return None
 
     def _can(self, pairs: list[Pair]) -> np.ndarray:
-        """Return whether the second token of each pair can stand behind the first, (pairs,) bool.
-
-        As a first token it is put through the template; behind another the two are read where a reply would stand.
-        """
+        """Return whether the second token of each pair can stand behind the first, (pairs,) bool."""
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self.known]
         if first := [pair for pair in new if pair[0] == FIRST]:
             texts = texts_of(self.model, [pair[1:] for pair in first])
@@ -126,8 +115,6 @@ class RoundTrip:
             self.known |= dict(zip(later, self._come_back(texts, np.array(later)).tolist(), strict=True))
         return np.array([self.known[pair] for pair in pairs], dtype=bool)
 
-    # --- the tokenizer ---
-
     def _come_back(self, texts: list[str], replies: np.ndarray) -> np.ndarray:
         """Return whether each text is read as what opens the reply and then the reply's own ids, (texts,) bool."""
         encode = self.model.tokenizer.backend_tokenizer.encode  # past what transformers does around it: half the time
@@ -137,7 +124,7 @@ class RoundTrip:
 
 @lru_cache(maxsize=16)
 def _known(hub_id: str, revision: str, template: str) -> dict[Pair, bool]:
-    """Return whether the second token of a pair can stand behind the first; learned once for all prompts of a model."""
+    """Return what is known of pairs, learned once for all prompts of a model."""
     return {}
 
 

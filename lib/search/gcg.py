@@ -1,12 +1,8 @@
 """Methods of search for the reply of n tokens that a reward model rewards most, or least (section 5).
 
-There are too many replies of two tokens and more to score them all. The gradient of the reward by a reply's embeddings
-predicts, to first order, the effect of every swap of one token. Greedy coordinate gradient (GCG, Zou et al. 2023)
-scores the most promising swaps exactly and moves to the best. A method is a generator that yields replies to score, and
-is sent their values. It maximises the values of an Objective. `searches.search` runs it.
+A method is a generator that yields replies to score, and is sent their values. It maximises the values of an Objective.
 """
 
-import sys
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -49,9 +45,6 @@ def send(method: Proposals, values: np.ndarray) -> np.ndarray | None:
         return None
 
 
-# --- as published -------------------------------------------------------------------------------------------------
-
-
 def gcg(objective: Objective, start: Reply, value: float, settings: Settings, rng: np.random.Generator) -> Proposals:
     """Propose as published GCG does: random members of the top_k swaps of random positions. Move to the best one."""
     reply = start
@@ -90,8 +83,7 @@ def faster_gcg(
     while True:
         slope = 2 * (objective.sign * value - target) * objective.sign  # of (r - t)^2 by the value
         loss = slope * objective.gains(reply, centred=False) + 4.5 * objective.distances(reply)
-        most = _most(objective, settings) + len(reply)  # staying is no swap
-        parts = (np.unravel_index(part[0], loss.shape) for part in _lowest_first(loss.reshape(1, -1), most))
+        parts = (np.unravel_index(part[0], loss.shape) for part in _lowest_first(loss.reshape(1, -1)))
         proposed = chain.from_iterable(_swaps(objective, reply, *part) for part in parts)
         replies = objective.take(proposed, seen, settings.width)
         if not len(replies):
@@ -108,14 +100,6 @@ def _swaps(objective: Objective, reply: Reply, positions: np.ndarray, columns: n
             yield (*reply[:position], int(allowed[column]), *reply[position + 1 :])
 
 
-def _most(objective: Objective, settings: Settings) -> int:
-    """Return how many swaps must be put in order for a step: at most as many as the budget can have scored before.
-
-    With conditions any number may have been turned down, so all are looked at.
-    """
-    return sys.maxsize if objective.conditions else settings.budget + settings.width
-
-
 def _lowest(losses: np.ndarray, most: int) -> np.ndarray:
     """Return the columns of the `most` lowest losses of each row, lowest first; much faster than sorting all."""
     if most >= losses.shape[1]:
@@ -123,17 +107,14 @@ def _lowest(losses: np.ndarray, most: int) -> np.ndarray:
     return torch.topk(torch.from_numpy(losses), most, dim=1, largest=False).indices.numpy()
 
 
-def _lowest_first(losses: np.ndarray, most: int) -> Iterator[np.ndarray]:
-    """Yield the columns of _lowest in two parts, the second put in order only if it is asked for."""
-    first = _lowest(losses, min(most, LOOKED_AT))
+def _lowest_first(losses: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the columns of each row, lowest loss first, in two parts; the second is ordered only if it is asked for."""
+    first = _lowest(losses, LOOKED_AT)
     yield first
-    if most > LOOKED_AT:
+    if losses.shape[1] > LOOKED_AT:
         rest = losses.copy()
         np.put_along_axis(rest, first, -np.inf, axis=1)  # so that they come first again, and are left out
-        yield _lowest(rest, most)[:, LOOKED_AT:]
-
-
-# --- ours ---------------------------------------------------------------------------------------------------------
+        yield _lowest(rest, rest.shape[1])[:, LOOKED_AT:]
 
 
 class TokensSoFar:
@@ -158,13 +139,10 @@ def round_robin(
 ) -> Proposals:
     """Propose by our method: the best unvisited swaps of each position in turn, with restarts.
 
-    After a step without a new best, swaps are drawn at random from each position's TRIED best, because the next ones in
-    turn resemble those which have just failed. A quarter of a step's replies combine what scored well: the best swaps
-    of the step, then the best tokens so far of every position. No reply is scored twice. After `patience` steps without
-    a new best, a short reply starts over from a random one.
-
-    A reply of LONG tokens or more gets few swaps per position. After the first GREEDY steps they are always drawn, from
-    fewer of each position and by gain alone. It starts over from the best reply so far with one or two new tokens.
+    After a step without a new best, swaps are drawn at random from each position's TRIED best, as the next ones in turn
+    resemble those that have just failed. A quarter of a step's replies combine what scored well. No reply is scored
+    twice. After `patience` steps without a new best, a short reply starts over from a random one. A reply of LONG
+    tokens or more draws all swaps after GREEDY steps, and starts over from the best so far with one or two new tokens.
     """
     reply, seen, best = start, {start}, (start, value)
     highest, stale = value, 0  # since the last start
@@ -209,8 +187,8 @@ def _promising(
 ) -> Iterator[Reply]:
     """Yield swaps of the reply: the best of every position, then the second best of every position, and so on.
 
-    They are ordered by gain minus distance, scaled to the gains' spread, because far swaps are predicted worst. If
-    `rng` is given, some of the best of every position come first, in random order.
+    Far swaps are predicted worst, so the distance, in the gains' spread, counts against a gain. If `rng` is given, some
+    of the best of every position come first, in random order.
     """
     gains, is_long = objective.gains(reply), len(reply) >= LONG  # (n, allowed)
     losses = -gains
@@ -222,8 +200,7 @@ def _promising(
         tried = _lowest(losses, TRIED_OF_LONG if is_long else TRIED)
         order = rng.permutation(tried.size)
         yield from _swaps(objective, reply, order // tried.shape[1], tried.ravel()[order])
-    of_each = _most(objective, settings) // len(reply) + 2  # one for the remainder, one because staying is no swap
-    for order in _lowest_first(losses, of_each):
+    for order in _lowest_first(losses):
         yield from _swaps(objective, reply, np.tile(np.arange(len(reply)), order.shape[1]), order.T.ravel())
 
 
@@ -249,9 +226,6 @@ def _afresh(objective: Objective, best: Reply, rng: np.random.Generator) -> Iter
         positions = rng.choice(len(best), size=rng.integers(1, 3), replace=False)
         altered[positions] = rng.choice(objective.allowed, size=len(positions))
         yield as_reply(altered)
-
-
-# --- without gradients --------------------------------------------------------------------------------------------
 
 
 def random_search(

@@ -1,7 +1,4 @@
-"""What a search maximises, and over which replies.
-
-A reply is a tuple of token ids. The reward, or minus the reward, is computed in fp32 and the same for every method.
-"""
+"""What a search maximises, and over which replies, each a tuple of token ids."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
@@ -26,9 +23,6 @@ PER_SURVIVOR = 4  # proposals looked at together for every reply wanted: about s
 Reply = tuple[int, ...]
 
 
-# --- tokens and texts ---------------------------------------------------------------------------------------------
-
-
 def allowed_ids(model: RewardModel, which: str = "printable") -> np.ndarray:
     """Return the token ids that a reply may hold, (allowed,) ascending.
 
@@ -42,29 +36,13 @@ def allowed_ids(model: RewardModel, which: str = "printable") -> np.ndarray:
         special = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
         tokens = tokens[~tokens["token_id"].isin(special)]
     if which == "printable":
-        tokens = tokens[[is_printable(text) for text in tokens["text"]]]
+        # More than blanks, and all of it shows: no control characters, no broken UTF-8
+        texts = tokens["text"]
+        tokens = tokens[[t.isprintable() and t.strip() != "" and "\ufffd" not in t for t in texts]]
     ids = tokens["token_id"].to_numpy()
     if len(ids) < 2:
         raise InputError(f"{model.name}: only {len(ids)} tokens are '{which}'; allow more of the vocabulary, as 'all'")
     return ids
-
-
-def _checked_ids(model: RewardModel, ids: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Return the ids ascending, each once. InputError unless there are two or more, all of the model's vocabulary."""
-    ids = np.unique(np.asarray(ids, dtype=np.int64))
-    if unknown := sorted(set(ids.tolist()) - set(model.tokenizer.get_vocab().values())):
-        raise InputError(f"{model.name} has no token {unknown[0]}; allow ids of its vocabulary, or 'printable'")
-    if len(ids) < 2:
-        raise InputError(f"a search needs two allowed tokens or more, not {len(ids)}; allow 'printable'")
-    return ids
-
-
-def is_printable(text: str) -> bool:
-    """Return whether the text is more than blanks and all of it shows: no control characters, no broken UTF-8."""
-    return text.isprintable() and not text.isspace() and text != "" and "\ufffd" not in text
-
-
-# --- the objective ------------------------------------------------------------------------------------------------
 
 
 class Objective:
@@ -75,8 +53,7 @@ class Objective:
     - reply_mode "ids": everything that a program could feed to the model
     - fluency: only replies that a language model could have given, see lib/search/fluency.py
 
-    The prompt is read once. A reply of n tokens then costs n tokens and the closing ones. InputError for another
-    direction or mode, and for ids that the model lacks.
+    InputError for another direction or mode, and for ids that the model lacks.
     """
 
     def __init__(
@@ -88,18 +65,21 @@ class Objective:
         if reply_mode not in REPLY_MODES:
             raise InputError(f"reply_mode must be 'text' or 'ids', not {reply_mode!r}")
         self.model, self.prompt, self.direction, self.sign = model, prompt, direction, DIRECTIONS[direction]
-        self.allowed = _checked_ids(model, allowed_ids)
+        self.allowed = np.unique(np.asarray(allowed_ids, dtype=np.int64))
+        if unknown := sorted(set(self.allowed.tolist()) - set(model.tokenizer.get_vocab().values())):
+            raise InputError(f"{model.name} has no token {unknown[0]}; allow ids of its vocabulary, or 'printable'")
+        if len(self.allowed) < 2:
+            raise InputError(f"a search needs two allowed tokens or more, not {len(self.allowed)}; allow 'printable'")
         self.fluency, self.reply_mode = fluency, reply_mode
         survives = self.round_trip if reply_mode == "text" else None
-        conditions: tuple[Callable[[np.ndarray], np.ndarray] | None, ...] = (survives, fluency)
-        self.conditions = [condition for condition in conditions if condition is not None]
+        self.conditions: list[Callable[[np.ndarray], np.ndarray]] = [
+            condition for condition in (survives, fluency) if condition is not None
+        ]
         inputs = model.inputs_for(prompt, [(int(i),) for i in self.allowed[:4]], reply_mode="ids")
         self.closing = np.array(inputs.conversation.closing_ids, dtype=np.int64)
         self.scorer = stages.Scorer(model, inputs)
         self.gradients = 0  # how many were taken
         self.distance_to = lru_cache(maxsize=256)(self._distance_to)
-
-    # --- what replies are worth ---
 
     def values(self, replies: np.ndarray) -> np.ndarray:
         """Return sign * reward for replies of ids, (replies, n), as (replies,) float32."""
@@ -142,8 +122,6 @@ class Objective:
         with torch.no_grad():
             return self.model.backbone.get_input_embeddings()(torch.tensor(ids, device=self.model.device))
 
-    # --- which replies there are ---
-
     def satisfied(self, replies: np.ndarray) -> np.ndarray:
         """Return whether each reply satisfies every condition, (replies,) bool."""
         satisfied = np.ones(len(replies), dtype=bool)
@@ -175,15 +153,6 @@ class Objective:
             return self.round_trip.chain(n, self.allowed, rng)
         return as_reply(rng.choice(self.allowed, size=n))
 
-    def first_together(self, ids: Sequence[int], n: int) -> Reply:
-        """Return a reply of n of these ids in their order, from the first again if they are few; () if none fits.
-
-        If replies must survive as text, each is the first unused id that can follow the one before.
-        """
-        if self.reply_mode == "ids" or not self.round_trip.learns:
-            return tuple((list(ids) * n)[:n])
-        return self.round_trip.first_together(ids, n)
-
     def draws(self, n: int, rng: np.random.Generator) -> Iterator[Reply]:
         """Yield random replies, a limited number, as few may be left to find; fluent ones take long to draw."""
         for _ in range(100 if self.fluency else MOST_DRAWS):
@@ -193,7 +162,7 @@ class Objective:
     def take(self, proposed: Iterator[Reply], seen: set[Reply], width: int) -> np.ndarray:
         """Return the first `width` proposed replies, unseen and satisfying the conditions, (up to width, n) ids.
 
-        All that were turned down are seen from then on. Fewer, or none, if no proposal is left or hardly one satisfies.
+        All that were turned down are seen from then on. There are fewer if hardly a proposal is left that satisfies.
         """
         taken: list[list[int]] = []
         at_once = PER_SURVIVOR if self.reply_mode == "text" and not self.fluency else 1
@@ -209,8 +178,6 @@ class Objective:
                 replies = replies[:wanted]
             taken += replies[self.satisfied(replies)].tolist()
         return np.array(taken, dtype=np.int64)
-
-    # --- as text ---
 
     @cached_property
     def round_trip(self) -> RoundTrip:

@@ -12,13 +12,10 @@ import numpy as np
 from .. import ROOT, InputError
 from ..io import replacing
 from .as_text import texts_of
-from .gcg import METHODS, Proposals, Settings, send
+from .gcg import METHODS, Settings, send
 from .objective import Objective, Reply, as_reply
 
 TRACES = ROOT / "data" / "cache" / "searches"
-
-
-# --- where to start -----------------------------------------------------------------------------------------------
 
 
 def starts(
@@ -28,16 +25,17 @@ def starts(
     """Return replies of n tokens to start from, by name. A reply with a token that is not allowed is left out.
 
     - `x x x`: the paper's start, n times x
-    - `winners`: n of these ids, such as the best single tokens of a score table. If replies must survive as text, each
-      is the first that can follow the one before
+    - `winners`: n of these ids, such as the best single tokens, each the first that can follow the one before as text
     - `sentence`: the ids of that text that are allowed, of any number
     - `random 1` and on: drawn with the seed
     """
     rng, allowed = np.random.default_rng(seed), set(objective.allowed.tolist())
+    best = [int(i) for i in winners if i in allowed]
+    as_text = objective.reply_mode == "text" and objective.round_trip.learns
     xs, written = objective.model.tokenizer([" ".join("x" * n), sentence], add_special_tokens=False)["input_ids"]
     replies: dict[str, Reply] = {
         "x x x": tuple(xs[:n]),
-        "winners": objective.first_together([int(i) for i in winners if i in allowed], n),
+        "winners": objective.round_trip.first_together(best, n) if as_text else tuple((best * n)[:n]),
         "sentence": tuple(i for i in written if i in allowed),
     }
     random = objective.take(objective.draws(n, rng), set(), randoms)
@@ -49,14 +47,10 @@ def starts(
     }
 
 
-# --- what it scored -----------------------------------------------------------------------------------------------
-
-
 class Trace:
     """What a search scored: the number of evaluations, the best reply so far, and every improvement.
 
-    If a path is given, each row is also written there with a checksum. A search that is started again reads it, and
-    scores only what is missing or damaged.
+    With a path, it is also written there, each row with a checksum; a search that is started again reads what is whole.
     """
 
     def __init__(self, objective: Objective, length: int, path: Path | None = None):
@@ -67,20 +61,15 @@ class Trace:
         self.best: tuple[Reply, float] = ((), -np.inf)
         self.improvements: list[tuple[int, float]] = []  # (evaluations, reward)
         if path is not None and path.exists():
-            rows = self._whole_rows(path)
-            self.value_of = dict(zip(map(as_reply, rows["ids"]), rows["value"].tolist(), strict=True))
-
-    def _whole_rows(self, path: Path) -> np.ndarray:
-        """Return the undamaged rows, (rows,), and remove the others from the file."""
-        content = path.read_bytes()
-        rows = np.frombuffer(content, dtype=self.row, count=len(content) // self.row.itemsize)
-        whole = rows[(rows["check"] == _checks(rows)) & np.isfinite(rows["value"])]
-        if len(whole) < len(rows):
-            print(f"{path}: {len(rows) - len(whole)} of {len(rows)} rows are damaged, and are scored again")
-        if whole.nbytes < len(content):  # a killed run may also leave half a row
-            with replacing(path) as part:
-                part.write_bytes(whole.tobytes())
-        return whole
+            content = path.read_bytes()
+            rows = np.frombuffer(content, dtype=self.row, count=len(content) // self.row.itemsize)
+            whole = rows[(rows["check"] == _checks(rows)) & np.isfinite(rows["value"])]
+            if len(whole) < len(rows):
+                print(f"{path}: {len(rows) - len(whole)} of {len(rows)} rows are damaged, and are scored again")
+            if whole.nbytes < len(content):  # a killed run may also leave half a row
+                with replacing(path) as part:
+                    part.write_bytes(whole.tobytes())
+            self.value_of = dict(zip(map(as_reply, whole["ids"]), whole["value"].tolist(), strict=True))
 
     def score(self, replies: np.ndarray) -> np.ndarray:
         """Return the values of the replies, (replies,) float32. Each reply is scored once."""
@@ -114,9 +103,6 @@ def _checks(rows: np.ndarray) -> np.ndarray:
     return np.fromiter(checks, dtype=np.uint32, count=len(rows))
 
 
-# --- the search ---------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class SearchResult:
     """The best reply that a search found, and how the search went."""
@@ -145,8 +131,7 @@ def search(
     - certify: at the end, beyond the budget, score every swap of one token, and repeat this until none improves
     - traces: a folder that keeps what was scored, for a search that is started again
 
-    The same arguments find the same reply. InputError for an unknown method, and for a start that is empty or not
-    allowed.
+    InputError for an unknown method, and for a start that is empty or not allowed.
     """
     settings, start = settings or Settings(), tuple(int(i) for i in start)
     _check(objective, start, settings)
@@ -154,7 +139,10 @@ def search(
     trace = Trace(objective, len(start), traces and traces / f"{_fingerprint(objective, start, settings)}.trace")
     value = float(trace.score(np.array([start]))[0])
     method = METHODS[settings.method](objective, start, value, settings, np.random.default_rng(settings.seed))
-    _spend(settings, method, trace, np.inf if goal is None else objective.sign * goal)
+    wanted, replies = np.inf if goal is None else objective.sign * goal, next(method, None)
+    while replies is not None and (left := settings.budget - trace.evaluations) > 0 and trace.best[1] < wanted:
+        values = trace.score(replies[:left])
+        replies = send(method, values) if len(values) == len(replies) else None
     searched = trace.evaluations
     if certify:
         _sweep(objective, trace)
@@ -189,14 +177,6 @@ def _fingerprint(objective: Objective, start: Reply, settings: Settings) -> str:
     what += [around.prefix_ids, around.closing_ids]
     what += [objective.prompt, objective.direction, objective.allowed.tolist(), start, asdict(settings)]
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
-
-
-def _spend(settings: Settings, method: Proposals, trace: Trace, goal: float) -> None:
-    """Score what the method proposes, until the budget is spent, the goal is reached or it has nothing left."""
-    replies = next(method, None)
-    while replies is not None and (left := settings.budget - trace.evaluations) > 0 and trace.best[1] < goal:
-        values = trace.score(replies[:left])
-        replies = send(method, values) if len(values) == len(replies) else None
 
 
 def _sweep(objective: Objective, trace: Trace) -> None:
