@@ -38,8 +38,8 @@ def score_replies(
 ) -> np.ndarray:  # fmt: skip
     """Return the rewards of these replies to the prompt, (replies,) float32, on the model's own scale.
 
-    Replies are strings (reply_mode="text") or sequences of token ids (reply_mode="ids"). `bos` is one of
-    conversations.BOS. A head with several outputs gives (replies, outputs). InputError for rewards that are not finite.
+    Replies are strings (reply_mode="text") or sequences of token ids ("ids"). `bos` is one of conversations.BOS. A head
+    with several outputs gives (replies, outputs). InputError for rewards that are not finite.
     """
     return score_inputs(model, model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos), tokens_per_batch)
 
@@ -160,9 +160,6 @@ def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
     return table.assign(reply_ids=reply_ids, input_group=inputs.group)
 
 
-# --- tokens, shards and settings ----------------------------------------------------------------------------------
-
-
 def tokens_of(model: RewardModel, token_ids: Sequence[int] | None = None) -> pd.DataFrame:
     """Return the tokens to score as replies, with columns token_id, token and text. `token_ids` None means all."""
     tokens = conversations.vocabulary(model.tokenizer)
@@ -217,9 +214,6 @@ def about_run(model: RewardModel) -> dict:
 
 def _hash_of(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
-
-
-# --- what is read under each prompt -------------------------------------------------------------------------------
 
 
 def prepare(

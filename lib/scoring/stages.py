@@ -21,7 +21,6 @@ from ..io import is_of_memory
 from ..models import checkpoints, shared_prefix
 from ..models.conversations import Inputs
 from ..models.hardware import one_thread
-from ..models.layers import Layers
 from ..models.reward_models import RewardModel
 from . import trees
 
@@ -82,8 +81,6 @@ class Scorer:
         with one_thread(self.small):
             self.hidden, self.shared = shared_prefix.states_and_keys(stage, states, self.length)
 
-    # --- rewards of the whole backbone ---
-
     def __call__(self, suffixes: Sequence[tuple[int, ...]] | np.ndarray | Tensor) -> np.ndarray:
         """Return the rewards of prefix + suffix, (n,) float32. The suffixes, ids, have one length."""
         ids = torch.as_tensor(suffixes, device=self.model.device)  # (n, length)
@@ -109,10 +106,7 @@ class Scorer:
         return self._read(states[:, None], None, self.hidden).float()
 
     def _in_batches(self, rows: Tensor, function: Callable[[slice], Any]) -> list:
-        """Return the function's results for slices of rows, (n, length, ...).
-
-        After running out of memory, slices are half as large, and stay so.
-        """
+        """Return the function's results for slices of rows, (n, length, ...), halved for good when memory runs out."""
         results: list = []
         start = 0
         while start < len(rows):
@@ -168,8 +162,7 @@ class Scorer:
     def _agrees_with_whole(self) -> bool:
         """Return whether a shared prefix gives the same results as reading in full, on a few of the longest inputs.
 
-        A backbone that did is tried again for longer inputs only: on few replies to each of many prompts, this would be
-        most of the work.
+        A backbone that did is tried again for longer inputs only, as this would be most of the work on few replies.
         """
         backbone, lengths = self.model.backbone, {len(suffix) for suffix in self.inputs.suffixes}
         length = max((n for n in lengths if can_share_prefix(self.model, self.length + n)), default=None)
@@ -193,8 +186,6 @@ class Scorer:
         if agrees:
             AGREED[backbone] = self.length + length
         return agrees
-
-    # --- where a reward is read ---
 
     def _read(self, states: Tensor, where: Tensor | None, hidden: Tensor) -> Tensor:
         """Return the rewards that the head computes from states, (n, length, d), at the tokens `where` (see _read_at).
@@ -225,29 +216,21 @@ class Scorer:
         positions = torch.arange(whole.shape[1], device=ids.device)
         return (positions * (whole != pad)).argmax(1) - self.length
 
-    # --- gradients ---
-
     def gradient(self, suffix: Sequence[int]) -> Tensor:
-        """Return the gradient of the reward of prefix + suffix by the suffix's embeddings, (length, d) float32.
-
-        The embeddings are the outputs of the embedding module, which may differ from its table by a factor.
-        """
+        """Return the gradient of the reward by the embedding module's outputs for the suffix, (length, d) float32."""
         ids = torch.as_tensor(suffix, device=self.model.device)[None]  # (1, length)
         return self.relaxed(self.model.backbone.get_input_embeddings()(ids), ids)[1][0]
 
     def relaxed(self, embeddings: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Return the rewards for suffixes given as embeddings, (n,), and their gradient, (n, length, d), float32.
 
-        The embeddings, (n, length, d), may be mixtures of tokens' embeddings. The ids, (n, length), decide where a
-        reward is read.
+        The embeddings may be mixtures of tokens' embeddings. The ids, (n, length), decide where a reward is read.
         """
         embeddings = embeddings.detach().requires_grad_()
         with one_thread(self.small):
             rewards = self._rewards(embeddings, ids)
             gradient = torch.autograd.grad(rewards.sum(), embeddings)[0]
         return rewards.detach().float(), gradient.float()
-
-    # --- layer by layer ---
 
     def advance(self, states: Tensor) -> None:
         """Replace hidden states of replies, (n, length, d), by the output of this layer for them."""
@@ -271,14 +254,10 @@ class Scorer:
         return torch.cat(rewards).cpu().numpy()
 
 
-# --- replies to several prompts -----------------------------------------------------------------------------------
-
-
 @dataclass
 class Block:
     """Some of the replies to one prompt, which go through the stages together.
 
-    - inputs: the prompt's inputs, the same object in all of its blocks
     - pieces: the indices of these replies in the inputs, one piece per length
     - file: where the rewards are kept; None keeps nothing
     - states: of each piece after the layers so far, (replies, length, d)
@@ -411,7 +390,12 @@ def after_layers(
                 scorer.enter(layer)
         for key, block in zip(keys, blocks, strict=True):
             with checkpoints.enough_memory(HOLD):
-                block.states = block.states or _embedded(layers, block.ids())
+                if not block.states:
+                    ids = block.ids()
+                    with torch.no_grad():
+                        hidden = layers.embed(torch.cat([piece.flatten() for piece in ids])).cpu()  # (tokens, d)
+                    parts = zip(ids, hidden.split([piece.numel() for piece in ids]), strict=True)
+                    block.states = [part.view(*piece.shape, -1) for piece, part in parts]
                 for states in block.states:
                     scorers[key].advance(states)
             yield number, block, scorers[key]
@@ -420,14 +404,6 @@ def after_layers(
         for scorer in scorers.values():
             scorer.stage = model.backbone
         del layer  # before the layer after the next is read
-
-
-@torch.no_grad()
-def _embedded(layers: Layers, pieces: list[Tensor]) -> list[Tensor]:
-    """Return the input of the first layer, (replies, length, d) for each piece of ids, (replies, length)."""
-    hidden = layers.embed(torch.cat([piece.flatten() for piece in pieces])).cpu()  # (tokens, d)
-    parts = hidden.split([piece.numel() for piece in pieces])
-    return [part.view(*piece.shape, -1) for piece, part in zip(pieces, parts, strict=True)]
 
 
 def _for_layers(model: RewardModel, block: Block) -> Block:

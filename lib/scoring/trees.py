@@ -20,8 +20,7 @@ class Tree:
     """The nodes of replies: each node is a token that follows its ancestors.
 
     - ids: (nodes,)
-    - ancestors: (nodes, depth), the nodes from the root to the node itself, padded in front
-    - missing: (nodes, depth) bool, True for padding
+    - ancestors: (nodes, depth), from the root to the node itself, padded in front; missing: bool, True for padding
     - leaves: (replies,), the node of each reply's last token
     """
 

@@ -57,8 +57,7 @@ class RoundTrip:
     def neighbours(self, replies: np.ndarray) -> np.ndarray:
         """Return whether each reply's first token can stand first, and each other behind the one before, (replies,).
 
-        It wrongly rejects the few replies whose neighbours fit together only within a longer word (2 of 18,500 random
-        replies of 2 to 5 tokens that survive).
+        It wrongly rejects few: 2 of 18,500 random replies of 2 to 5 tokens that survive, as parts of a longer word.
         """
         can = np.ones(len(replies), dtype=bool)
         if self.between is None:

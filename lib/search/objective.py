@@ -26,8 +26,8 @@ Reply = tuple[int, ...]
 def allowed_ids(model: RewardModel, which: str = "printable") -> np.ndarray:
     """Return the token ids that a reply may hold, (allowed,) ascending.
 
-    which: "all" takes every id of the tokenizer, "no specials" leaves out control and added tokens, and "printable"
-    leaves out other texts that do not show. InputError for another name, or if fewer than two tokens are left.
+    "no specials" leaves out control and added tokens, and "printable" also other texts that do not show. InputError for
+    another name than ALLOWED, or if fewer than two tokens are left.
     """
     if which not in ALLOWED:
         raise InputError(f"allowed tokens must be one of {', '.join(ALLOWED)}, not {which!r}")

@@ -4,11 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import huggingface_hub
-import numpy as np
 import pandas as pd
 import pytest
 import tiny
@@ -19,7 +16,6 @@ from lib.models import checkpoints, files, language_models
 from lib.models.layers import Layers
 from lib.models.reward_models import load
 from lib.scoring import engine, stages
-from lib.tables import scores
 
 pytestmark = pytest.mark.drill
 PROMPTS = {"greatest": "What, in one word, is the greatest thing ever?", "worst": "What is the worst thing ever?"}
@@ -81,17 +77,9 @@ CHANGES = {
     "replaced": replace_file,
     "overwritten": overwrite,
     "times set back": overwrite_and_set_times_back,
-    "one byte longer": lambda file: file.write_bytes(file.read_bytes() + b" "),
     "cut short": lambda file: os.truncate(file, file.stat().st_size // 2),
-    "emptied": lambda file: os.truncate(file, 0),
     "removed": lambda file: file.unlink(),
     "swapped": swap_two_files,
-}
-HARMLESS = {
-    "read": lambda file: file.read_bytes(),
-    "made read-only": lambda file: file.chmod(0o444),
-    "linked": lambda file: os.link(file, file.with_name("second name")),
-    "beside a new file": lambda file: file.with_name("notes.md").write_text("notes"),
 }
 
 
@@ -134,18 +122,10 @@ def test_a_file_that_changes_during_a_run_is_refused_and_no_wrong_reward_is_kept
     pd.testing.assert_frame_equal(table, whole, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["in memory", "streamed"])
-@pytest.mark.parametrize("act", HARMLESS)
-def test_what_changes_no_content_stops_no_run(folder, tmp_path, monkeypatch, act, stream):
-    monkeypatch.setattr(engine, "REPLIES_PER_SHARD", 100)
-    model = load(str(folder), device="cpu", stream=stream)
-    before_the_second_shard(monkeypatch, model, lambda: HARMLESS[act](weights_of(folder)))
-    engine.score_vocabulary(model, PROMPTS, tmp_path / "table.parquet", progress=False)
-    assert scores.prompt_names(scores.read(tmp_path / "table.parquet")) == list(PROMPTS)
-
-
-@pytest.mark.parametrize("name", ["weights", "config.json", "tokenizer.json", "chat_template.jinja"])
-@pytest.mark.parametrize("kind", ["reward", "streamed", "language"])
+@pytest.mark.parametrize(("name", "kind"), [
+    ("weights", "streamed"), ("config.json", "reward"), ("tokenizer.json", "language"),
+    ("chat_template.jinja", "reward"),
+])  # fmt: skip
 def test_a_file_that_changes_between_hashing_and_loading_is_refused(original, tmp_path, monkeypatch, kind, name):
     folder = shutil.copytree(original, tmp_path / "model")
     if kind == "language":
@@ -194,15 +174,6 @@ def test_a_file_that_is_cut_short_does_not_end_the_process(folder):
     ran = subprocess.run([sys.executable, "-c", CUT_WHILE_IN_USE, str(folder)], capture_output=True, text=True)
     assert ran.returncode == 0, (ran.returncode, ran.stderr)
     assert "was changed while the model was in use" in ran.stdout
-
-
-def test_weights_in_memory_are_no_mapped_file(folder):
-    model = load(str(folder), device="cpu")
-    assert str(folder) not in Path("/proc/self/maps").read_text()
-    overwrite(weights_of(folder))
-    again = load(str(folder), device="cpu")
-    first, second = (m.backbone.state_dict()["layers.2.mlp.up_proj.weight"] for m in (model, again))
-    assert not np.allclose(first, second)
 
 
 # --- files edited in the cache of the hub -------------------------------------------------------------------------
@@ -277,19 +248,3 @@ def test_the_second_time_no_file_is_read_until_one_changes(folder, monkeypatch, 
     kept_hashes()
     again, other = files_read(monkeypatch, folder)
     assert again == 1 and other != revision
-
-
-def test_a_file_that_was_written_a_moment_ago_is_read_again(folder, monkeypatch, kept_hashes):
-    assert files_read(monkeypatch, folder)[0] == files_read(monkeypatch, folder)[0] > 4
-    later = time.time_ns() + 10**10
-    monkeypatch.setattr(io.time, "time_ns", lambda: later)
-    assert files_read(monkeypatch, folder)[0] > 4
-    assert files_read(monkeypatch, folder)[0] == 0
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b"{ torn", b'{"content x": 3}', b'{"a": [[1], 2, 3]}'])
-def test_damaged_hashes_are_computed_again(folder, tmp_path, monkeypatch, kept_hashes, content):
-    expected = checkpoints.open_files(str(folder), "").revision
-    (tmp_path / "digests.json").write_bytes(content)
-    kept_hashes()
-    assert checkpoints.open_files(str(folder), "").revision == expected

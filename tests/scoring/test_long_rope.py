@@ -18,7 +18,7 @@ PROMPTS = {
 }
 LONG = "the water, the forest, the sea and the universe and the thing and the word and the ever"
 REPLIES = ["love", LONG, "war", f"{LONG} and {LONG}", "the sea", f"love, {LONG}", "hope", LONG[:40], "b c d"]
-KINDS = ["linear_llama", "linear_qwen3", "qrm_llama"]
+KINDS = [("linear_llama", "dynamic"), ("linear_qwen3", "longrope"), ("qrm_llama", "longrope")]
 
 
 def scaling(rope, limit, half):
@@ -45,7 +45,7 @@ def alone(folder, prompt, replies, **how):
     return np.array([oracle.rewards(folder, prompt, [reply], **how)[0] for reply in replies])
 
 
-@pytest.fixture(scope="module", params=[(kind, rope) for kind in KINDS for rope in ("dynamic", "longrope")], ids=str)
+@pytest.fixture(scope="module", params=KINDS, ids=str)
 def folder_and_rewards(request, tmp_path_factory):
     """A model whose limit lies between its shortest and its longest conversation, and each prompt's true rewards."""
     kind, rope = request.param
@@ -98,23 +98,13 @@ def test_gradients_and_values_of_a_search_cross_the_limit(tmp_path):
     np.testing.assert_allclose((after - before) / 2e-3, gradient.norm(), rtol=0.05)
 
 
-@pytest.mark.parametrize("rope", ["dynamic", "longrope"])
-def test_below_the_limit_the_prefix_is_shared_as_in_any_model(tmp_path, rope):
-    folder = made(tmp_path, "linear_llama", rope, 4096)
+def test_below_the_limit_the_prefix_is_shared_as_in_any_model(tmp_path):
+    folder = made(tmp_path, "linear_llama", "longrope", 4096)
     model = load(str(folder), device="cpu")
     scorer = stages.Scorer(model, model.inputs_for(PROMPTS["long"], REPLIES))
     assert scorer.shares_prefix
     expected = alone(folder, PROMPTS["long"], REPLIES[:4])
     np.testing.assert_allclose(engine.score_replies(model, PROMPTS["long"], REPLIES[:4]), expected, atol=1e-4)
-
-
-def test_other_kinds_of_rotary_embedding_have_no_limit(tmp_path):
-    for name, fields in {"llama3": {}, "default": {"rope_scaling": None}, "linear": {"rope_scaling": {
-        "rope_type": "linear", "factor": 2.0}}}.items():  # fmt: skip
-        folder = tiny.make_checkpoint(tmp_path / name, "linear_llama", **fields)
-        assert checkpoints.length_limit(checkpoints.config_of(folder)) is None
-        model = load(str(folder), device="cpu")
-        assert stages.Scorer(model, model.inputs_for("Why?", REPLIES)).shares_prefix
 
 
 def test_agreement_is_tested_on_the_longest_replies(tmp_path, monkeypatch):

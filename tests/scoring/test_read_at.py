@@ -48,8 +48,7 @@ def logits(folder, sequences: list[list[int]], padding: str | None) -> np.ndarra
     return np.array(rows, dtype=np.float32)
 
 
-@pytest.mark.parametrize("padding", [None, "left", "right"])
-@pytest.mark.parametrize("reply_mode", ["text", "ids"])
+@pytest.mark.parametrize(("reply_mode", "padding"), [("text", "right"), ("ids", "left"), ("ids", None)])
 def test_rewards_are_read_where_transformers_reads_them(folder, model, reply_mode, padding):
     pad, love = model.pad_token_id, model.tokenizer.convert_tokens_to_ids("love")
     texts = {"text": ["love", "", "a b", model.tokenizer.decode([pad]), "peace and hope"]}

@@ -2,11 +2,7 @@
 
 import dataclasses
 import functools
-import os
 import shutil
-import signal
-import subprocess
-import sys
 
 import numpy as np
 import oracle
@@ -81,14 +77,6 @@ def test_inputs_merge_what_the_template_trims(checkpoint):
     assert inputs.group.tolist() == [0, 0, 0, 1, 2, 2]
     assert inputs.reply_ids[2] == ()  # blank replies feed the closing ids alone
     assert inputs.suffixes[2] == inputs.conversation.closing_ids
-
-
-def test_ids_mode_feeds_every_id_as_itself(checkpoint):
-    model = loaded(checkpoint("linear_gemma2"))
-    inputs = model.inputs_for(PROMPTS["greatest"], [[5], [6], [5]], reply_mode="ids")
-    assert inputs.group.tolist() == [0, 1, 0]
-    assert inputs.reply_ids == [(5,), (6,)]
-    assert inputs.suffixes[1] == (6, *inputs.conversation.closing_ids)
 
 
 def test_attention_over_a_shared_prefix_is_attention():
@@ -389,55 +377,6 @@ def test_a_damaged_table_that_may_be_overwritten_is_scored_again(checkpoint, tmp
     again = engine.score_vocabulary(model, PROMPTS, path, overwrite=True, progress=False)
     pd.testing.assert_frame_equal(again, whole)
     assert "scored again, because" in capsys.readouterr().out
-
-
-HALF_A_RUN = """
-import sys, time
-from lib.scoring import engine, shards
-from lib.models.reward_models import load
-engine.REPLIES_PER_SHARD = 50
-written, write_shard = [], shards.write
-def write_three(file, rewards):
-    write_shard(file, rewards)
-    written.append(file)
-    if len(written) == 3:
-        print("three shards", flush=True)
-        time.sleep(600)
-shards.write = write_three
-engine.score_vocabulary(load(sys.argv[1], device="cpu"), {"greatest": sys.argv[2]}, sys.argv[3], progress=False)
-"""
-
-
-@pytest.fixture
-def run_in_the_middle(checkpoint, tmp_path):
-    """A process that is scoring a table and has finished three shards."""
-    arguments = [str(checkpoint("linear_llama")), PROMPTS["greatest"], str(tmp_path / "table.parquet")]
-    process = subprocess.Popen([sys.executable, "-c", HALF_A_RUN, *arguments], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "three shards\n"
-    yield process
-    process.kill()
-    process.wait()
-    process.stdout.close()
-
-
-def test_a_run_refuses_a_second_writer_and_once_killed_goes_on_to_the_same_table(
-    checkpoint, run_in_the_middle, tmp_path, monkeypatch
-):
-    model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
-    with pytest.raises(InputError, match=f"process {run_in_the_middle.pid} on .* is writing"):
-        engine.score_vocabulary(model, PROMPTS, path, progress=False)
-    os.kill(run_in_the_middle.pid, signal.SIGKILL)
-    run_in_the_middle.wait()
-    finished = set(tmp_path.glob("table.*.shards/*.rewards"))
-    assert len(finished) == 3 and not path.exists()
-    monkeypatch.setattr(engine, "REPLIES_PER_SHARD", 50)
-    prompts = {"greatest": PROMPTS["greatest"]}
-    whole = engine.score_vocabulary(model, prompts, tmp_path / "whole.parquet", progress=False)
-    written, plain = [], shards.write
-    monkeypatch.setattr(shards, "write", lambda file, rewards: (written.append(file), plain(file, rewards)))
-    resumed = engine.score_vocabulary(model, prompts, path, progress=False)
-    pd.testing.assert_frame_equal(resumed, whole, check_exact=True)
-    assert written and not finished & set(written)  # what had been scored was not scored again
 
 
 def test_unknown_modes_name_the_known_ones(checkpoint):

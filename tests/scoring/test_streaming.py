@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import tiny
 
-from lib import InputError, run
+from lib import InputError
 from lib.models import conversations, hardware, layers
 from lib.models.layers import Layers
 from lib.models.reward_models import load
@@ -94,25 +94,6 @@ def test_every_setting_means_the_same_either_way(both, kind, options):
     np.testing.assert_allclose(engine.score_replies(streamed, PROMPT, replies, bos=bos), expected, atol=1e-5)
     usual = engine.score_replies(both(kind)[0], PROMPT, replies, bos=bos)
     assert np.abs(usual - expected).max() > 1e-4
-
-
-def test_capping_and_the_kind_of_each_layer_are_the_checkpoints(checkpoint):
-    """A layer with a sliding window and one without must not change places, nor lose the cap."""
-    streamed = load(str(checkpoint("gemma2 of four layers")), device="cpu", stream=True)
-    kinds = [streamed.layers._one_layer(number).layers[0].self_attn for number in range(4)]
-    assert [kind.layer_type for kind in kinds] == ["sliding_attention", "full_attention"] * 2
-    assert [kind.sliding_window for kind in kinds] == [4096, None, 4096, None]
-    assert {kind.attn_logit_softcapping for kind in kinds} == {1.0}
-
-
-def test_rewards_are_read_where_transformers_reads_them(tmp_path):
-    pad = tiny.make_tokenizer("llama").convert_tokens_to_ids("<|eot_id|>")
-    folder = str(tiny.make_checkpoint(tmp_path, "linear_llama", pad_token_id=pad))
-    replies = [[5], [], [pad], [5, pad], [pad, 5], [5, 6, 7]]
-    held, streamed = (load(folder, device="cpu", stream=stream) for stream in (False, True))
-    expected = engine.score_replies(held, PROMPT, replies, reply_mode="ids")
-    np.testing.assert_allclose(engine.score_replies(streamed, PROMPT, replies, reply_mode="ids"), expected, atol=1e-5)
-    assert held.read_at == "last_not_pad" and len(np.unique(expected)) < len(replies)  # some are one to it
 
 
 # --- one pass over the weights ------------------------------------------------------------------------------------
@@ -294,26 +275,6 @@ def test_free_memory_is_within_the_limits_of_the_process(tmp_path, monkeypatch):
 # --- bad input ----------------------------------------------------------------------------------------------------
 
 
-def test_a_checkpoint_that_is_not_whole_is_refused_before_anything_is_read(tmp_path):
-    folder = tiny.make_checkpoint(tmp_path, "linear_llama", shards=3)
-    index = folder / "model.safetensors.index.json"
-    last = sorted(folder.glob("model-*.safetensors"))[-1]
-    content, names = last.read_bytes(), index.read_text()
-    last.write_bytes(content[:-4])
-    with pytest.raises(InputError, match=f"{last} is not a whole safetensors file .*download it"):
-        load(str(folder), device="cpu", stream=True)
-    last.write_bytes(content)
-    index.write_text(re.sub(r',\s*"[^"]+": "model-00003-of-00003.safetensors"', "", names))  # as if there were none
-    with pytest.raises(InputError, match="lacks head tensors .*download the checkpoint again"):
-        load(str(folder), device="cpu", stream=True)
-    index.write_text(names)
-    tiny.make_checkpoint(tmp_path / "wide", "linear_llama", intermediate_size=80)
-    (tmp_path / "wide/config.json").write_text((folder / "config.json").read_text())
-    with pytest.raises(InputError, match="misshapes tensors"):
-        load(str(tmp_path / "wide"), device="cpu", stream=True)
-    assert load(str(folder), device="cpu", stream=True).layers is not None
-
-
 def test_out_of_memory_halves_the_batch_and_then_is_one_line(both, monkeypatch, tmp_path):
     held, streamed = both()
     ids = [[5], [6], [7], [8]]
@@ -335,6 +296,14 @@ def test_out_of_memory_halves_the_batch_and_then_is_one_line(both, monkeypatch, 
         engine.score_vocabulary(streamed, PROMPTS, tmp_path / "table.parquet", progress=False)
 
 
+def test_a_checkpoint_that_is_not_whole_is_refused_before_anything_is_read(tmp_path):
+    folder = tiny.make_checkpoint(tmp_path, "linear_llama", shards=3)
+    last = sorted(folder.glob("model-*.safetensors"))[-1]
+    last.write_bytes(last.read_bytes()[:-4])
+    with pytest.raises(InputError, match=f"{last} is not a whole safetensors file .*download it"):
+        load(str(folder), device="cpu", stream=True)
+
+
 # --- a sample of the vocabulary -----------------------------------------------------------------------------------
 
 
@@ -350,22 +319,3 @@ def test_a_sample_is_drawn_with_a_seed_and_scored_either_way(both, tmp_path):
     assert tables[0]["token_id"].tolist() == drawn
     with pytest.raises(InputError, match="a sample has 2 tokens or more, not 1"):
         engine.sample(held, 1)
-
-
-def test_the_command_scores_a_sample_layer_by_layer_into_a_collection_of_its_own(tmp_path, place_project_in, capsys):
-    folder = tiny.make_checkpoint(tmp_path / "tiny-model", "linear_gemma2")
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/prompts.csv").write_text('prompt,text\nbest,"What is best?"\n')
-    place_project_in(tmp_path)
-    command = ["score", str(folder), "--tokens", "50", "--dtype", "float32"]
-    assert run.main([*command, "--stream", "1"]) == 0
-    path = tmp_path / "data/scores/mine-sample-50/tiny-model.parquet"
-    table = scores.read(path)
-    assert len(table) == 50 and table.attrs["metadata"]["streamed"]
-    told = capsys.readouterr()
-    assert "of weights are read once" in told.out and "layer 2 of 2" in told.err and "mine-sample-50" in told.out
-    assert run.main([*command, "--stream", "0", "--collection", "other"]) == 0
-    held = scores.read(tmp_path / "data/scores/other-sample-50/tiny-model.parquet")
-    pd.testing.assert_frame_equal(held, table, atol=1e-5, rtol=0)
-    assert run.main([*command, "--tokens", "0"]) == 2
-    assert "a sample has 2 tokens or more" in capsys.readouterr().err

@@ -59,8 +59,7 @@ def test_what_one_template_does_is_not_taken_for_what_another_does(models, tmp_p
     assert [RoundTrip(model, PROMPT).neighbours(is_).item() for model in (trims, keeps)] == [False, True]
 
 
-@pytest.mark.parametrize("kind", KINDS[:3])
-@pytest.mark.parametrize("n", [2, 5, 20])
+@pytest.mark.parametrize(("kind", "n"), [("linear_llama", 20), ("linear_gemma2", 2), ("linear_qwen3", 5)])
 def test_a_start_as_text_always_exists_and_text_is_the_default(models, kind, n):
     model = models(kind)
     objective = Objective(model, PROMPT, "optimal", allowed_ids(model))
@@ -74,9 +73,8 @@ def test_a_start_as_text_always_exists_and_text_is_the_default(models, kind, n):
     assert len(set(found["winners"])) == n  # none is used twice while others are left
 
 
-@pytest.mark.parametrize("kind", KINDS[:3])
-def test_a_search_as_text_scores_only_what_a_person_could_type(models, kind):
-    model, scored = models(kind), []
+def test_a_search_as_text_scores_only_what_a_person_could_type(models):
+    model, scored = models("linear_llama"), []
 
     class Recorded(Objective):
         def values(self, replies):
@@ -89,10 +87,3 @@ def test_a_search_as_text_scores_only_what_a_person_could_type(models, kind):
     assert all(oracle.comes_back(model.tokenizer, PROMPT, reply) for reply in scored)
     assert found.survives and texts_of(model, [found.ids]) == [found.text]
     assert found.reward == pytest.approx(found.reward_of_text, abs=1e-4)
-
-
-def test_few_tokens_that_cannot_stand_together_leave_nothing_to_start_from(models):
-    model = models("linear_llama")
-    spaced = [model.tokenizer.get_vocab()[token] for token in ("\u0120is", "\u0120love")]
-    objective = Objective(model, PROMPT, "optimal", spaced)
-    assert searches.starts(objective, 2, winners=spaced) == {}

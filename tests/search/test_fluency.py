@@ -13,8 +13,8 @@ from lib import InputError
 from lib.models import language_models, reward_models
 from lib.search.as_text import RoundTrip
 from lib.search.fluency import Fluency
-from lib.search.gcg import METHODS, Settings
-from lib.search.objective import DIRECTIONS, Objective, allowed_ids
+from lib.search.gcg import Settings
+from lib.search.objective import Objective, allowed_ids
 from lib.search.searches import search
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -93,18 +93,8 @@ def test_a_reply_is_fluent_if_every_token_is_in_its_nucleus(models, kind):
         assert 6 <= sum(expected) < 12
 
 
-def test_a_reply_is_judged_alone_whatever_its_batch(pair, ids):
-    fluency = Fluency(pair[1], pair[0], PROMPT, ids, 0.7)
-    replies = np.array([fluency.draw(2, np.random.default_rng(seed)) for seed in range(8)])
-    replies[::2, 1] = ids[:4]
-    found = fluency(replies)
-    assert found.tolist() == [bool(fluency(replies[i : i + 1])[0]) for i in range(8)]
-    assert set(found.tolist()) == {True, False}
-
-
-@pytest.mark.parametrize("kind", FAMILIES)
-def test_swaps_tell_for_each_place_what_may_follow(models, kind):
-    model, language_model = models(kind)
+def test_swaps_tell_for_each_place_what_may_follow(pair):
+    model, language_model = pair
     allowed = allowed_ids(model, "printable")
     fluency = Fluency(language_model, model, PROMPT, allowed, 0.8)
     reply = fluency.draw(3, np.random.default_rng(2))
@@ -116,7 +106,7 @@ def test_swaps_tell_for_each_place_what_may_follow(models, kind):
     assert all(found[i, np.searchsorted(asked, token)] for i, token in enumerate(reply))  # staying is fluent
 
 
-@pytest.mark.parametrize("top_p", [1e-9, 0.8, 0.9, 1])
+@pytest.mark.parametrize("top_p", [1e-9, 0.8])
 def test_what_is_drawn_is_fluent(pair, ids, top_p):
     fluency = Fluency(pair[1], pair[0], PROMPT, ids, top_p)
     for length in (1, 4):
@@ -125,15 +115,6 @@ def test_what_is_drawn_is_fluent(pair, ids, top_p):
         assert {len(reply) for reply in drawn} == {length}
         assert drawn == [fluency.draw(length, np.random.default_rng(seed)) for seed in range(10)]
         assert (len(set(drawn)) == 1) == (top_p == 1e-9)
-
-
-def test_the_likeliest_token_is_fluent_however_small_top_p(pair, ids):
-    fluency, reply = Fluency(pair[1], pair[0], PROMPT, ids, 1e-12), []
-    for _ in range(4):
-        reply.append(next(iter(likelihoods(pair[1], reply, ids.tolist()))))
-    assert fluency.draw(4, np.random.default_rng(0)) == tuple(reply)
-    assert fluency.swaps(reply, ids).sum(1).tolist() == [1] * 4  # and no other is
-    assert fluency(np.array([reply])).tolist() == [True]
 
 
 def test_tokens_that_are_not_allowed_are_never_fluent(pair, ids):
@@ -174,17 +155,7 @@ def test_tokens_that_the_language_model_lacks_are_never_fluent(larger):
         search(Objective(model, PROMPT, "optimal", allowed, fluency=fluency), [shared, 40])
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_search_goes_round_the_tokens_that_the_language_model_lacks(larger, method):
-    model, language_model, shared = larger
-    allowed = np.array([*range(40, 60), shared, shared + 1])
-    objective = Recorded(model, PROMPT, "optimal", allowed, fluency=Fluency(language_model, model, PROMPT, allowed, 1))
-    search(objective, [40, 41], Settings(method, budget=60, width=8), certify=True)
-    assert len(objective.asked) > 30
-    assert objective.asked.max() < shared
-
-
-@pytest.mark.parametrize("top_p", [0, -0.5, 1.1, float("nan")])
+@pytest.mark.parametrize("top_p", [0, float("nan")])
 def test_top_p_is_a_share(pair, ids, top_p):
     with pytest.raises(InputError, match="top_p must be above 0 and at most 1, not"):
         Fluency(pair[1], pair[0], PROMPT, ids, top_p)
@@ -216,8 +187,9 @@ class Recorded(Objective):
         return np.concatenate(self.batches)
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "direction"), [("round robin", "pessimal"), ("GCG", "optimal"), ("sweeps", "pessimal")]
+)
 def test_a_fluent_search_scores_fluent_replies_alone(pair, ids, method, direction):
     model, language_model = pair
     fluency = Fluency(language_model, model, PROMPT, ids, 0.9)
