@@ -79,7 +79,7 @@ class RewardModel:
 
     @property
     def gated(self) -> bool:
-        return LAYOUTS[self.head_name].gated
+        return self.head_name in LAYOUTS and LAYOUTS[self.head_name].gated  # no implicit head is
 
     def conversation(self, prompt: str, bos: str = "single") -> Conversation:
         """Return the prompt rendered with a gap for the reply, as conversations.open_conversation does."""
