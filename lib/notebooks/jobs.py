@@ -1,7 +1,4 @@
-"""Jobs: which notebooks run for which models, what each waits for, and whether anything changed since its last run.
-
-Each notebook declares this in its own metadata, see Declared.
-"""
+"""Jobs: which notebooks run for which models, what each waits for, and whether anything changed since its last run."""
 
 import hashlib
 import json

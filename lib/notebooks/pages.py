@@ -113,8 +113,8 @@ def highlights_of(executed: Path) -> Highlights:
 def write_index(collection: Collection, outcomes: Sequence[Outcome]) -> None:
     """Write figures/<collection>/index.html: what was done, a card for each notebook, then every file.
 
-    outcomes: the jobs, and how each went. A notebook that ran several times has one card with a link and an answer for
-    each model or published collection. The page of a run that goes on says what runs and how much waits.
+    outcomes: the jobs, and how each went. A notebook that ran several times has one card with all links and answers.
+    The page of a run that goes on says what runs and how much waits.
     """
     first = FIRST.get(collection.kind, ("02",))
     groups: dict[str, list[Outcome]] = {}

@@ -29,8 +29,7 @@ def reproduce(
 ) -> int:  # fmt: skip
     """Run the notebooks for these reward models; return how many jobs failed. Unchanged jobs are not run again.
 
-    If a notebook fails, the others that do not need it still run, and a line at the end names it.
-    By default, `collection` is `embedded` for the embedded reward models and `mine` for others. where: as in run_all.
+    If a notebook fails, the others that do not need it still run, and a line at the end names it. where: see run_all.
     """
     to_load = find_models(models)
     study = study_of(to_load, collection)
@@ -47,9 +46,8 @@ def reproduce(
 def reproduce_published(folder: Path = NOTEBOOKS, measure: Callable[[], object] | None = None) -> int:
     """Import the published scores that can be had, and run the notebooks about them; return how many jobs failed.
 
-    A collection or model that cannot be downloaded is named in a line, and the rest goes on. Raise InputError if
-    nothing can be downloaded, or if a file is corrupt.
-    At the end, if words and items are there, `measure` computes the numbers that value cards compare a model with.
+    A line names what cannot be downloaded. InputError if nothing can, or if a file is corrupt. measure: called at the
+    end, if words and items are there, for the numbers that value cards compare a model with.
     """
     imported, missing = _import_published()
     values = {"signs": _first_of("bing", "bing stand-in"), "frequency": _first_of("bnc", "wordfreq")}
@@ -210,9 +208,8 @@ class Progress:
 def refresh(names: Sequence[str] = (), folder: Path = NOTEBOOKS) -> int:
     """Execute the committed notebooks whose names start so again, in place; return how many failed.
 
-    Each is executed on the collection, and with the parameters, that it is committed with. Results of `reproduce` on
-    the embedded models are used if nothing has changed since. A notebook that fails stays as it was. InputError for a
-    name that no notebook starts with.
+    Each is executed with the parameters that it is committed with, unless `reproduce` did so and nothing has changed
+    since. A notebook that fails stays as it was. InputError for a name that no notebook starts with.
     """
     notebooks = files.find_notebooks(folder)
     if unknown := [name for name in names if not any(path.name.startswith(name) for path in notebooks)]:
