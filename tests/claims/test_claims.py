@@ -162,11 +162,6 @@ def test_claims_read_back_as_they_were_written(paper):
         claims.gather(WORDS)
 
 
-def test_no_claims_name_the_command_that_writes_them(paper):
-    with pytest.raises(InputError, match="make published"):
-        claims.gather(PUBLISHED)
-
-
 # --- rules --------------------------------------------------------------------------------------------------------
 
 
