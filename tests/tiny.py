@@ -1,9 +1,7 @@
 """Tiny random reward models in the format of the real ones, for tests.
 
-`make_checkpoint(folder, kind)` writes config.json, safetensors weights under the real key names, and a tokenizer with
-the real control strings and a chat template of the real shape. All is scaled down (hidden size 32 to 48, 2 or 3
-layers, a few hundred ids) except what the heads' formulas depend on: 19 objectives, 19 quantiles, 10 labels. The
-vocabulary is awkward on purpose; `awkward_ids(tokenizer)` names its corners.
+All is scaled down (hidden size 32 to 48, 2 or 3 layers, a few hundred ids) except what the heads' formulas depend on:
+19 objectives, 19 quantiles, 10 labels. The vocabulary is awkward on purpose; `awkward_ids` names its corners.
 """
 
 import copy
@@ -30,43 +28,19 @@ SENTENCES = [
     "Émile loves café, naïve jalapeño and 你好世界 or Привет мир, 😀😀.",
 ]
 
-LLAMA_CONTROL = [
-    "<|begin_of_text|>",
-    "<|end_of_text|>",
-    "<|reserved_special_token_0|>",
-    "<|finetune_right_pad_id|>",
-    "<|start_header_id|>",
-    "<|end_header_id|>",
-    "<|eom_id|>",
-    "<|eot_id|>",
-]
+LLAMA_CONTROL = ["<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>",
+                 "<|finetune_right_pad_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>",
+                 "<|eot_id|>"]  # fmt: skip
 GEMMA_CONTROL = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<start_of_turn>", "<end_of_turn>"]
 QWEN_CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>"]
 DEBERTA_CONTROL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
 
 # Ordinary entries of the vocabulary (never produced by tokenising) whose text is or holds a control string, in part
 # or whole.
-LLAMA_ODD = [
-    "<|eot",
-    "_id|>",
-    "x<|eot_id|>",
-    "<|eot_id|>!",
-    "<|begin_of_text|> love",
-    "<|start_header_id|>user",
-    "</think>",
-]
-GEMMA_ODD = [
-    "<end_of",
-    "_turn>",
-    "x<end_of_turn>",
-    "<end_of_turn>\n",
-    "<bos>▁love",
-    "<start_of_turn>user",
-    "\n\n",
-    "▁▁",
-    "▁▁▁",
-    "\t",
-]
+LLAMA_ODD = ["<|eot", "_id|>", "x<|eot_id|>", "<|eot_id|>!", "<|begin_of_text|> love",
+             "<|start_header_id|>user", "</think>"]  # fmt: skip
+GEMMA_ODD = ["<end_of", "_turn>", "x<end_of_turn>", "<end_of_turn>\n", "<bos>▁love", "<start_of_turn>user",
+             "\n\n", "▁▁", "▁▁▁", "\t"]  # fmt: skip
 QWEN_ODD = ["<|im_", "end|>", "x<|im_end|>", "<|im_end|>\n", "think></think>love", "<|im_start|>user"]
 WHITESPACE = [" ", "  ", "\n", "\n\n", "\t", " \n", "\r\n"]
 
@@ -76,6 +50,12 @@ _LLAMA3_TURNS = (
     "{%- for message in messages %}{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'"
     " + message['content'] | trim + '<|eot_id|>' }}{%- endfor %}"
     "{%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{%- endif %}"
+)
+_FIXED_DAY = "{%- if date_string is not defined %}{%- set date_string = '26 Jul 2024' %}{%- endif %}"
+_TODAY = (
+    "{%- if date_string is not defined %}{%- if strftime_now is defined %}"
+    "{%- set date_string = strftime_now('%d %b %Y') %}{%- else %}"
+    "{%- set date_string = '26 Jul 2024' %}{%- endif %}{%- endif %}"
 )
 _SYSTEM = (
     "{{- '<|start_header_id|>system<|end_header_id|>\\n\\nCutting Knowledge Date: December 2023\\nToday Date: '"
@@ -92,19 +72,9 @@ _BOS = "{{- bos_token }}"
 TEMPLATES = {
     "llama3": _BOS + _LLAMA3_TURNS,
     "llama3_no_bos": _LLAMA3_TURNS,
-    "llama31": _BOS
-    + "{%- if date_string is not defined %}{%- set date_string = '26 Jul 2024' %}{%- endif %}"
-    + _SYSTEM
-    + _LLAMA3_TURNS,
-    "llama31_no_bos": "{%- if date_string is not defined %}{%- set date_string = '26 Jul 2024' %}{%- endif %}"
-    + _SYSTEM
-    + _LLAMA3_TURNS,
-    "llama32": _BOS
-    + "{%- if date_string is not defined %}{%- if strftime_now is defined %}"
-    + "{%- set date_string = strftime_now('%d %b %Y') %}{%- else %}"
-    + "{%- set date_string = '26 Jul 2024' %}{%- endif %}{%- endif %}"
-    + _SYSTEM
-    + _LLAMA3_TURNS,
+    "llama31": _BOS + _FIXED_DAY + _SYSTEM + _LLAMA3_TURNS,
+    "llama31_no_bos": _FIXED_DAY + _SYSTEM + _LLAMA3_TURNS,
+    "llama32": _BOS + _TODAY + _SYSTEM + _LLAMA3_TURNS,
     "gemma": _BOS + _GEMMA_TURNS,
     "gemma_no_bos": _GEMMA_TURNS,
     "chatml": (
@@ -141,6 +111,7 @@ _WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+_BY_BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
 
 
 def _with_entries(tokenizer: Tokenizer, entries: list[str], **model_fields) -> Tokenizer:
@@ -154,19 +125,12 @@ def _with_entries(tokenizer: Tokenizer, entries: list[str], **model_fields) -> T
 
 
 def _bytes_as_letters(text: str) -> str:
-    return "".join(
-        piece for piece, _ in pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(text)
-    )
+    return _BY_BYTES.pre_tokenize_str(text)[0][0]
 
 
 def _byte_level(odd: list[str], control: list[str], extra: list[str], merges: int, ignore_merges: bool) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(_WORDS), "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(_WORDS), "isolated"), _BY_BYTES])
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(vocab_size=256 + merges, initial_alphabet=alphabet, show_progress=False)
@@ -231,16 +195,12 @@ def _deberta_tokenizer(extra: list[str]) -> tuple[Tokenizer, dict]:
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=control
     )
     names = {"bos_token": "[CLS]", "eos_token": "[SEP]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    return tokenizer, names | {"unk_token": "[UNK]", "mask_token": "[MASK]", "model_input_names": _DEBERTA_INPUTS}
+    names |= {"unk_token": "[UNK]", "mask_token": "[MASK]"}
+    return tokenizer, names | {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
 
 
-_DEBERTA_INPUTS = ["input_ids", "token_type_ids", "attention_mask"]
-_BUILDERS = {
-    "llama": _llama_tokenizer,
-    "gemma": _gemma_tokenizer,
-    "qwen": _qwen_tokenizer,
-    "deberta": _deberta_tokenizer,
-}
+_BUILDERS = {"llama": _llama_tokenizer, "gemma": _gemma_tokenizer, "qwen": _qwen_tokenizer,
+             "deberta": _deberta_tokenizer}  # fmt: skip
 _PAD = {"llama": "[PAD]", "gemma": "<pad>", "qwen": "<|endoftext|>", "deberta": "[PAD]"}
 _TEXT_END = {"llama": "<|end_of_text|>", "gemma": "<eos>", "qwen": "<|endoftext|>", "deberta": "[SEP]"}
 
@@ -254,9 +214,9 @@ def make_tokenizer(
     family's pad token), "eos" (the end-of-text token serves as pad) or "none". `vocabulary`: further entries, as text.
     """
     extra = list(vocabulary or [])
-    tokenizer, names = _BUILDERS[family](
-        [text.replace(" ", "▁") for text in extra] if family in ("gemma", "deberta") else extra
-    )
+    if family in ("gemma", "deberta"):
+        extra = [text.replace(" ", "▁") for text in extra]
+    tokenizer, names = _BUILDERS[family](extra)
     if pad != "none":
         names["pad_token"] = _TEXT_END[family] if pad == "eos" else _PAD[family]
     wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, **names)
@@ -267,25 +227,8 @@ def make_tokenizer(
 def awkward_ids(tokenizer) -> dict[str, int]:
     """Ids of this vocabulary's awkward tokens: control, pad and blank ones, undecodable bytes, odd entries."""
     wanted = [*LLAMA_CONTROL, *GEMMA_CONTROL, *QWEN_CONTROL, *DEBERTA_CONTROL, "[PAD]", "<think>", "</think>"]
-    wanted += [
-        "love",
-        "Love",
-        "Ġlove",
-        "ĠLove",
-        "▁love",
-        "▁Love",
-        "▁",
-        "\n",
-        "<0xE2>",
-        "<0x0A>",
-        "Ġ",
-        "Ċ",
-        "ĊĊ",
-        "Ã",
-        "â",
-        "ð",
-        "ÿ",
-    ]
+    wanted += ["love", "Love", "Ġlove", "ĠLove", "▁love", "▁Love", "▁", "\n", "<0xE2>", "<0x0A>"]
+    wanted += ["Ġ", "Ċ", "ĊĊ", "Ã", "â", "ð", "ÿ"]
     wanted += [*GEMMA_ODD, *(_bytes_as_letters(text) for text in [*LLAMA_ODD, *QWEN_ODD, *WHITESPACE]), "x[SEP]"]
     vocabulary = tokenizer.get_vocab()
     return {token: vocabulary[token] for token in dict.fromkeys(wanted) if token in vocabulary}
@@ -294,143 +237,68 @@ def awkward_ids(tokenizer) -> dict[str, int]:
 # -------------------------------------------------------------------------------------------------- configurations
 
 _LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "hidden_act": "silu",
-    "max_position_embeddings": 8192,
-    "rms_norm_eps": 1e-5,
-    "rope_theta": 500000.0,
-    "rope_scaling": None,
-    "attention_bias": False,
-    "mlp_bias": False,
+    "model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_act": "silu", "max_position_embeddings": 8192,
+    "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "rope_scaling": None, "attention_bias": False, "mlp_bias": False,
     "tie_word_embeddings": False,
-}
+}  # fmt: skip
 # Original context of 64 positions, so that the scaling acts on the few frequencies that a tiny head has.
 _LLAMA_SCALED = _LLAMA | {
-    "num_hidden_layers": 3,
-    "max_position_embeddings": 131072,
-    "rope_scaling": {
-        "factor": 8.0,
-        "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 64,
-        "rope_type": "llama3",
-    },
-}
+    "num_hidden_layers": 3, "max_position_embeddings": 131072,
+    "rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                     "original_max_position_embeddings": 64, "rope_type": "llama3"},
+}  # fmt: skip
 _GEMMA = {
-    "model_type": "gemma2",
-    "hidden_size": 48,
-    "intermediate_size": 96,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "hidden_activation": "gelu_pytorch_tanh",
-    "max_position_embeddings": 8192,
-    "sliding_window": 4096,
-    "query_pre_attn_scalar": 24,
-    "attn_logit_softcapping": 1.0,
-    "final_logit_softcapping": 30.0,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 10000.0,
+    "model_type": "gemma2", "hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "hidden_activation": "gelu_pytorch_tanh",
+    "max_position_embeddings": 8192, "sliding_window": 4096, "query_pre_attn_scalar": 24,
+    "attn_logit_softcapping": 1.0, "final_logit_softcapping": 30.0, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
     "attention_bias": False,
-}
+}  # fmt: skip
 _QWEN = {
-    "model_type": "qwen3",
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "hidden_act": "silu",
-    "max_position_embeddings": 40960,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 1000000.0,
-    "rope_scaling": None,
-    "attention_bias": False,
-    "tie_word_embeddings": True,
-}
+    "model_type": "qwen3", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 3,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "hidden_act": "silu",
+    "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "rope_scaling": None,
+    "attention_bias": False, "tie_word_embeddings": True,
+}  # fmt: skip
 _DEBERTA = {
-    "model_type": "deberta-v2",
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "max_position_embeddings": 512,
-    "type_vocab_size": 0,
-    "relative_attention": True,
-    "position_buckets": 16,
-    "max_relative_positions": -1,
-    "position_biased_input": False,
-    "pos_att_type": "p2c|c2p",
-    "share_att_key": True,
-    "norm_rel_ebd": "layer_norm",
-    "layer_norm_eps": 1e-7,
-    "pooler_hidden_size": 32,
-    "pooler_dropout": 0,
+    "model_type": "deberta-v2", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
+    "max_position_embeddings": 512, "type_vocab_size": 0, "relative_attention": True, "position_buckets": 16,
+    "max_relative_positions": -1, "position_biased_input": False, "pos_att_type": "p2c|c2p", "share_att_key": True,
+    "norm_rel_ebd": "layer_norm", "layer_norm_eps": 1e-7, "pooler_hidden_size": 32, "pooler_dropout": 0,
     "pooler_hidden_act": "gelu",
-}
+}  # fmt: skip
 _ONE_LABEL = {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
 _GATED = {"num_objectives": 19, "gating_hidden_dim": 16, "gating_n_hidden": 3, "use_cache": False} | _ONE_LABEL
 _TEN_LABELS = {"id2label": {str(i): f"LABEL_{i}" for i in range(10)}, "label2id": {f"LABEL_{i}": i for i in range(10)}}
 
 
-def _remote(class_name: str) -> dict:
-    return {
-        "architectures": [class_name],
-        "auto_map": {"AutoModelForSequenceClassification": f"modeling_custom.{class_name}"},
-    }
+def _class(name: str) -> dict:
+    return _ONE_LABEL | {"architectures": [name]}
+
+
+def _remote(name: str) -> dict:
+    auto_map = {"AutoModelForSequenceClassification": f"modeling_custom.{name}"}
+    return {"architectures": [name], "auto_map": auto_map}
 
 
 # kind: (tokenizer family, chat template, config)
 KINDS = {
-    "linear_llama": (
-        "llama",
-        "llama32",
-        _LLAMA_SCALED | _ONE_LABEL | {"architectures": ["LlamaForSequenceClassification"], "tie_word_embeddings": True},
-    ),
-    "linear_gemma2": ("gemma", "gemma", _GEMMA | _ONE_LABEL | {"architectures": ["Gemma2ForSequenceClassification"]}),
-    "linear_qwen3": (
-        "qwen",
-        "qwen3",
-        _QWEN | _ONE_LABEL | {"architectures": ["Qwen3ForSequenceClassification"], "use_cache": False},
-    ),
-    "armorm": (
-        "llama",
-        "llama3",
-        _LLAMA | _GATED | _remote("LlamaForRewardModelWithGating") | {"gating_temperature": 10},
-    ),
-    "qrm_llama": (
-        "llama",
-        "llama31",
-        _LLAMA_SCALED
-        | _GATED
-        | _remote("LlamaForRewardModelWithGating")
-        | {"gating_temperature": 5.0, "num_quantiles": 19, "attn_implementation": "flash_attention_2"},
-    ),
-    "qrm_gemma": (
-        "gemma",
-        "gemma",
-        _GEMMA
-        | _GATED
-        | _remote("Gemma2ForQuantileSequenceClassification")
-        | {"gating_temperature": 3.0, "num_quantiles": 19, "num_objectives": 5},
-    ),
-    "urm": (
-        "llama",
-        "llama31",
-        _LLAMA_SCALED | _TEN_LABELS | _remote("LlamaForSequenceClassificationWithNormal_Weights"),
-    ),
-    "deberta": ("deberta", None, _DEBERTA | _ONE_LABEL | {"architectures": ["DebertaV2ForSequenceClassification"]}),
-}
+    "linear_llama": ("llama", "llama32", _LLAMA_SCALED | _class("LlamaForSequenceClassification")
+                     | {"tie_word_embeddings": True}),
+    "linear_gemma2": ("gemma", "gemma", _GEMMA | _class("Gemma2ForSequenceClassification")),
+    "linear_qwen3": ("qwen", "qwen3", _QWEN | _class("Qwen3ForSequenceClassification") | {"use_cache": False}),
+    "armorm": ("llama", "llama3", _LLAMA | _GATED | _remote("LlamaForRewardModelWithGating")
+               | {"gating_temperature": 10}),
+    "qrm_llama": ("llama", "llama31", _LLAMA_SCALED | _GATED | _remote("LlamaForRewardModelWithGating")
+                  | {"gating_temperature": 5.0, "num_quantiles": 19, "attn_implementation": "flash_attention_2"}),
+    "qrm_gemma": ("gemma", "gemma", _GEMMA | _GATED | _remote("Gemma2ForQuantileSequenceClassification")
+                  | {"gating_temperature": 3.0, "num_quantiles": 19, "num_objectives": 5}),
+    "urm": ("llama", "llama31", _LLAMA_SCALED | _TEN_LABELS
+            | _remote("LlamaForSequenceClassificationWithNormal_Weights")),
+    "deberta": ("deberta", None, _DEBERTA | _class("DebertaV2ForSequenceClassification")),
+}  # fmt: skip
 PENALTY_ROW = 4  # verbosity: in the real reward_transform_matrix each objective pays for it
 
 # --------------------------------------------------------------------------------------------------------- weights
@@ -440,9 +308,7 @@ def _normal(generator: torch.Generator, *shape: int, scale: float = 1.0) -> torc
     return torch.randn(*shape, generator=generator) * scale
 
 
-def _linear(
-    generator: torch.Generator, name: str, rows: int, columns: int, *, bias: bool = True, scale: float = 1.0
-) -> dict:
+def _linear(generator, name: str, rows: int, columns: int, *, bias: bool = True, scale: float = 1.0) -> dict:
     """Weights of one layer whose output has about `scale` times the spread of its input."""
     tensors = {f"{name}.weight": _normal(generator, rows, columns, scale=scale / columns**0.5)}
     return tensors | ({f"{name}.bias": _normal(generator, rows, scale=0.3 * scale)} if bias else {})
@@ -484,9 +350,8 @@ def head_tensors(kind: str, config: dict, seed: int = 0) -> dict[str, torch.Tens
     generator = torch.Generator().manual_seed(1000 + seed)
     hidden, objectives = config["hidden_size"], config.get("num_objectives")
     if kind == "deberta":
-        return _linear(generator, "pooler.dense", hidden, hidden) | _linear(
-            generator, "classifier", 1, hidden, scale=3.0
-        )
+        tensors = _linear(generator, "pooler.dense", hidden, hidden)
+        return tensors | _linear(generator, "classifier", 1, hidden, scale=3.0)
     if kind == "armorm":
         tensors = _linear(generator, "regression_layer", objectives, hidden, bias=False, scale=8.0)
         tensors |= _gate_tensors(generator, config, linear=[0, 1, 2], norms=[], last=3)
@@ -539,9 +404,8 @@ def write_weights(folder: Path, tensors: dict[str, torch.Tensor], shards: int = 
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         return
     names = list(tensors)
-    weight_map = {
-        name: f"model-{i * shards // len(names) + 1:05d}-of-{shards:05d}.safetensors" for i, name in enumerate(names)
-    }
+    numbers = [i * shards // len(names) + 1 for i in range(len(names))]
+    weight_map = {name: f"model-{i:05d}-of-{shards:05d}.safetensors" for name, i in zip(names, numbers, strict=True)}
     for file in sorted(set(weight_map.values())):
         part = {name: tensors[name] for name in names if weight_map[name] == file}
         save_file(part, folder / file, metadata={"format": "pt"})
@@ -550,25 +414,10 @@ def write_weights(folder: Path, tensors: dict[str, torch.Tensor], shards: int = 
     (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2))
 
 
-def _pad_id(tokenizer, family: str, pad: str) -> int | None:
-    if pad == "none":
-        return None
-    return tokenizer.convert_tokens_to_ids(_TEXT_END[family]) if pad == "mismatch" else tokenizer.pad_token_id
-
-
 def make_checkpoint(
-    folder,
-    kind: str,
-    *,
-    seed: int = 0,
-    dtype: str = "float32",
-    vocabulary=None,
-    template: str | None = "own",
-    pad: str = "own",
-    shards: int = 1,
-    head_dtype: str | None = None,
-    **overrides,
-) -> Path:
+    folder, kind: str, *, seed: int = 0, dtype: str = "float32", vocabulary=None, template: str | None = "own",
+    pad: str = "own", shards: int = 1, head_dtype: str | None = None, **overrides,
+) -> Path:  # fmt: skip
     """The folder, now holding one tiny random reward model; the same arguments give the same bytes.
 
     kind: a key of KINDS. dtype: of the backbone's tensors; head_dtype: of the head's (None: float32 for the kinds
@@ -580,15 +429,14 @@ def make_checkpoint(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     family, own_template, config = KINDS[kind]
+    template = own_template if template == "own" else template
     tokenizer = make_tokenizer(
-        family,
-        template=own_template if template == "own" else template,
-        pad="own" if pad == "mismatch" else pad,
-        vocabulary=vocabulary,
+        family, template=template, pad="own" if pad == "mismatch" else pad, vocabulary=vocabulary
     )
     tokenizer.save_pretrained(folder)
     spare = 11 if family == "qwen" else 0  # the real Qwen3 has more embedding rows than ids
-    token_ids = {"pad_token_id": _pad_id(tokenizer, family, pad), "bos_token_id": tokenizer.bos_token_id}
+    pad_id = tokenizer.convert_tokens_to_ids(_TEXT_END[family]) if pad == "mismatch" else tokenizer.pad_token_id
+    token_ids = {"pad_token_id": None if pad == "none" else pad_id, "bos_token_id": tokenizer.bos_token_id}
     token_ids |= {"eos_token_id": tokenizer.eos_token_id, "vocab_size": len(tokenizer) + spare, "torch_dtype": dtype}
     config = copy.deepcopy(config) | token_ids | overrides  # transformers writes into the dicts that it is given
     config = {name: value for name, value in config.items() if value is not None or name not in overrides}
@@ -611,9 +459,8 @@ def make_checkpoint(
 
 def _loadable(config: dict):
     """The transformers config of a config.json, without remote code and in fp32."""
-    fields = {
-        name: value for name, value in config.items() if name not in ("auto_map", "model_type", "attn_implementation")
-    }
+    other = ("auto_map", "model_type", "attn_implementation")
+    fields = {name: value for name, value in config.items() if name not in other}
     return AutoConfig.for_model(config["model_type"], **(fields | {"torch_dtype": "float32"}))
 
 
@@ -744,9 +591,8 @@ def make_family(folder: Path, name: str, plain: Path | None = None) -> Path:
     tensors = load_file(folder / "model.safetensors")
     generator, width = torch.Generator().manual_seed(5), tensors.pop("score.weight").shape[1]
     tensors["lm_head.weight"] = torch.ones(3, width)
-    head = {
-        key: _normal(generator, *(size or width for size in shape), scale=0.3) for key, shape in stored.shapes.items()
-    }
+    shapes = {key: [size or width for size in shape] for key, shape in stored.shapes.items()}
+    head = {key: _normal(generator, *shape, scale=0.3) for key, shape in shapes.items()}
     if stored.file == "model.safetensors":
         tensors |= head
     else:
