@@ -5,7 +5,6 @@ import os
 import shutil
 
 import pytest
-import tiny
 import torch
 from conftest import refusal_of
 from hypothesis import given, settings
@@ -53,11 +52,7 @@ def edit(file, **fields):
 
 
 EDITS = {
-    "rope_theta": lambda f: edit(f / "config.json", rope_theta=10.0),
-    "rms_norm_eps": lambda f: edit(f / "config.json", rms_norm_eps=0.5),
-    "normaliser": lambda f: edit(f / "tokenizer.json", normalizer={"type": "Lowercase"}),
-    "bos_token": lambda f: edit(f / "tokenizer_config.json", bos_token="<|end_of_text|>"),
-    "template": lambda f: (f / "chat_template.jinja").write_text(tiny.TEMPLATES["llama3"]),
+    "a field": lambda f: edit(f / "config.json", rope_theta=10.0),
     "other template": lambda f: (
         (f / "additional_chat_templates").mkdir(),
         (f / "additional_chat_templates" / "rag.jinja").write_text("{{ 1 }}"),
@@ -92,28 +87,24 @@ def test_any_byte_of_what_is_read_changes_the_revision(original, data):
     assert checkpoints.open_files(str(original), "").revision == revision
 
 
-def cuts_of(folder):
-    tokenizer = tokenizers.tokenizer_of(folder)
-    return [tuple(tokenizer(PROMPT)["input_ids"]) for _ in range(20)]
-
-
 @pytest.mark.drill
-@pytest.mark.parametrize("dropout", [0.5, 1.0])
-def test_merges_are_not_dropped_at_random_and_that_is_told(folder, capsys, dropout):
-    plain = cuts_of(folder)
-    assert not "".join(capsys.readouterr())
-    file = folder / "tokenizer.json"
-    state = json.loads(file.read_text())
-    file.write_text(json.dumps(state | {"model": state["model"] | {"dropout": dropout}}))
-    assert len({tuple(AutoTokenizer.from_pretrained(folder)(PROMPT)["input_ids"]) for _ in range(20)} | {plain[0]}) > 1
-    assert cuts_of(folder) == plain
-    assert f"its tokenizer drops merges at random ({dropout:g})" in "".join(capsys.readouterr())
+def test_merges_are_not_dropped_at_random_and_that_is_told(folder, capsys):
+    def cuts(tokenizer):
+        return {tuple(tokenizer(PROMPT)["input_ids"]) for _ in range(20)}
+
+    plain = cuts(tokenizers.tokenizer_of(folder))
+    edit(
+        folder / "tokenizer.json", model=json.loads((folder / "tokenizer.json").read_text())["model"] | {"dropout": 0.5}
+    )
+    assert len(cuts(AutoTokenizer.from_pretrained(folder))) > 1
+    assert cuts(tokenizers.tokenizer_of(folder)) == plain
+    assert "its tokenizer drops merges at random (0.5)" in "".join(capsys.readouterr())
 
 
 # --- which files are read -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["model_ema.safetensors", "a.safetensors", "model-00001-of-00002.safetensors"])
+@pytest.mark.parametrize("name", ["model_ema.safetensors", "model-00001-of-00002.safetensors"])
 def test_weights_that_transformers_does_not_read_are_told_and_not_read(folder, capsys, name):
     expected = rewards(folder)
     tensors = load_file(folder / "model.safetensors")
@@ -145,8 +136,7 @@ def test_a_tensor_that_two_files_hold_is_refused(sharded, tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    ["", "{ torn", "{}", "[]", "null", '{"weight_map": null}', '{"weight_map": {}}', '{"weight_map": {"a": 1}}']
-    + ['{"weight_map": {"a": "../model.safetensors"}}', '{"weight_map": {"a": "model.bin"}}', "[" * 100_000, "\xff"],
+    ["{ torn", "[]", '{"weight_map": {"a": 1}}', '{"weight_map": {"a": "../model.safetensors"}}', "[" * 100_000],
     ids=lambda content: content[:30],
 )
 def test_a_broken_index_is_one_line(sharded, tmp_path, content):
@@ -155,9 +145,7 @@ def test_a_broken_index_is_one_line(sharded, tmp_path, content):
     refused(folder, "model.safetensors.index.json", "download it again")
 
 
-@pytest.mark.parametrize(
-    "name", ["config.json", "tokenizer.json", "chat_template.jinja", "model.safetensors", "new.json"]
-)
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "new.json"])
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(folder, name):
     (folder / name).unlink(missing_ok=True)
     os.mkfifo(folder / name)
@@ -168,27 +156,18 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(folder, name):
 
 WRONG = [
     ({"num_attention_heads": 5}, "multiple of the number of attention heads"),
-    ({"num_attention_heads": 0}, "config.json"),
     ({"hidden_size": "x"}, "hidden_size"),
-    ({"hidden_size": -1}, "config.json"),
     ({"vocab_size": -1}, "vocab_size is -1"),
     ({"vocab_size": 3}, "no model can be built from config.json"),
     ({"num_hidden_layers": 10**7}, "num_hidden_layers is 10000000"),
-    ({"num_hidden_layers": 0}, "num_hidden_layers is 0"),
     ({"hidden_act": "nothing"}, "KeyError: 'nothing'"),
-    ({"hidden_act": 3}, "hidden_act"),
-    ({"torch_dtype": "float7"}, "float7"),
     ({"torch_dtype": "int8"}, "dtype must be"),
     ({"rope_scaling": {"rope_type": "nope", "factor": 2.0}}, "nope"),
     ({"architectures": [3]}, "architectures is [3]"),
-    ({"architectures": 3}, "architectures is 3"),
-    ({"architectures": {"a": 1}}, "architectures is {'a': 1}"),
     ({"sliding_window": "many"}, "sliding_window is 'many'; write a number of tokens"),
-    ({"sliding_window": [8]}, "sliding_window is [8]"),
     ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "is quantised"),
-    ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}, "is quantised"),
-    ({"quantization_config": 3}, "config.json"),
     ({"transformers_weights": "other.safetensors"}, "model.safetensors"),
+    ({"model_type": "nothing-like-it"}, "config.json"),
 ]
 
 
@@ -206,7 +185,6 @@ JSON = st.recursive(
 FIELDS = ["hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size", "hidden_act"]
 FIELDS += ["rope_scaling", "rms_norm_eps", "pad_token_id", "architectures", "model_type", "num_labels", "torch_dtype"]
 FIELDS += ["sliding_window", "attn_logit_softcapping", "bos_token_id", "type_vocab_size"]
-OF_HEADS = ["num_objectives", "num_quantiles", "gating_hidden_dim", "gating_n_hidden", "gating_temperature"]
 
 
 @settings(max_examples=40, deadline=None)
@@ -223,27 +201,18 @@ def test_no_field_of_a_config_is_a_traceback(original, field, value):
         file.write_bytes(content)
 
 
-@pytest.mark.parametrize("field", OF_HEADS)
-def test_no_field_of_a_head_is_a_traceback(tmp_path, field):
-    folder = tiny.make_checkpoint(tmp_path, "qrm_gemma")
-    for value in ("many", [1], {"a": 1}) + ((-1, 1.5) if field == "num_quantiles" else ()):
-        edit(folder / "config.json", **{field: value})
-        refused(folder, "no model can be built from config.json")
+@pytest.mark.parametrize("field", ["num_objectives", "num_quantiles", "gating_hidden_dim", "gating_temperature"])
+def test_no_field_of_a_head_is_a_traceback(copy_of, field):
+    folder = copy_of("qrm_gemma")
+    edit(folder / "config.json", **{field: [1]})
+    refused(folder, "no model can be built from config.json")
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{}", b"[]", b"null", b"{ torn", b"\xff\xfe", b'{"model": {"type": "Nope"}}']
-)
+@pytest.mark.parametrize("content", [b"", b"[]", b"{ torn", b"\xff\xfe", b'{"model": {"type": "Nope"}}'])
 @pytest.mark.parametrize("name", ["tokenizer.json", "config.json"])
 def test_a_broken_file_is_one_line(folder, name, content):
     (folder / name).write_bytes(content)
     refused(folder, str(folder), ";")
-
-
-@pytest.mark.parametrize("name", ["XLNetTokenizer", 3])
-def test_a_tokenizer_class_that_cannot_be_opened_is_one_line(folder, name):
-    edit(folder / "tokenizer_config.json", tokenizer_class=name)
-    refused(folder, "no tokenizer that transformers can open")
 
 
 def test_tokens_without_an_embedding_are_one_line(folder):

@@ -66,15 +66,6 @@ def test_the_conversation_and_what_is_read_end_alike(folder):
     ).input_ids
 
 
-def test_the_original_llama_3_template_opens_the_header_that_stands_before_the_reply(tmp_path):
-    folder = tiny.make_checkpoint(tmp_path, "linear_llama", template="extra_header")
-    model = load(folder, device="cpu")
-    assert model.opened.text == HEADER and model.conversation(PROMPT).after == "<|eot_id|>" + HEADER
-    trimmed = load(folder, device="cpu", closing="trim")
-    assert trimmed.conversation(PROMPT).after == "<|eot_id|>"
-    assert len(model.conversation(PROMPT).closing_ids) == 1 + len(model.opened.ids)
-
-
 def test_a_frame_that_is_asked_for_keeps_its_header(tmp_path):
     """A language model reads the prompt up to where the assistant speaks; that is no turn after a reply."""
     folder = tiny.make_checkpoint(tmp_path, "linear_llama", template="extra_header")
@@ -107,12 +98,11 @@ def test_a_template_that_ends_with_the_reply_has_nothing_to_trim(tmp_path):
     assert "closing" not in table.attrs["metadata"]  # tables of such models are what they were
 
 
-@pytest.mark.parametrize("kind", ["armorm", "qrm_llama"])
-def test_a_gate_would_read_in_the_opened_turn_so_it_has_to_be_trimmed(tmp_path, kind):
-    folder = tiny.make_checkpoint(tmp_path / "opens", kind, template="extra_header")
+def test_a_gate_would_read_in_the_opened_turn_so_it_has_to_be_trimmed(checkpoint):
+    folder = checkpoint("armorm", template="extra_header")
     with pytest.raises(InputError, match="say closing='trim'"):
         load(folder, device="cpu")
-    plain = tiny.make_checkpoint(tmp_path / "plain", kind, template="llama3")
+    plain = checkpoint("armorm", template="llama3")
     trimmed = load(folder, device="cpu", closing="trim")
     same(engine.score_replies(trimmed, PROMPT, WORDS[2:6]), oracle.rewards(plain, PROMPT, WORDS[2:6]))
 

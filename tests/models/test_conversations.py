@@ -121,14 +121,6 @@ def test_a_template_may_write_bos_several_times_where_the_tokenizer_adds_none(ti
         assert ids[: times + 1] == [start] * times + tokenizer("user")["input_ids"][:1]
 
 
-@pytest.mark.drill
-def test_a_frame_begins_with_one_bos_whoever_adds_it():
-    for template in ("llama3", "llama3_no_bos"):
-        tokenizer = templates.confine(tiny.make_tokenizer("llama", template=template))
-        ids = conversations.frame_ids(tokenizer, PROMPT, tuned=True)
-        assert ids[0] == tokenizer.bos_token_id and ids.count(tokenizer.bos_token_id) == 1
-
-
 @pytest.mark.parametrize("normalized", [True, False])
 @pytest.mark.parametrize(
     "form", [normalizers.NFC, normalizers.NFKC, None], ids=lambda form: getattr(form, "__name__", "")

@@ -4,18 +4,14 @@ import base64
 import json
 import os
 import shutil
-import signal
 import struct
-import threading
-import time
 
 import pytest
 from conftest import refusal_of
 from transformers import AutoTokenizer
 
-from lib import InputError, run
-from lib.models import conversations, tokenizers
-from lib.models.layers import Layers
+from lib import InputError
+from lib.models import tokenizers
 from lib.models.reward_models import load
 from lib.scoring import engine
 
@@ -49,22 +45,14 @@ def refused(folder, *words, **options):
 REPLY = {"Sequence": {"id": "A", "type_id": 0}}
 TO_NOWHERE = {"type": "TemplateProcessing", "pair": [REPLY], "special_tokens": {},
               "single": [{"SpecialToken": {"id": "[X]", "type_id": 0}}, REPLY]}  # fmt: skip
+UNIGRAM = {"type": "Unigram", "unk_id": None, "vocab": [["a", -1.0]]}
 DAMAGED = {
     "a post-processor that adds a token that is not there": {"post_processor": TO_NOWHERE},
-    "a model without a token for what it does not know": {
-        "model": {"type": "Unigram", "unk_id": None, "vocab": [["a", -1.0]]}
-    },
+    "a model without a token for what it does not know": {"model": UNIGRAM},
     "no words": {"model": {"type": "WordLevel", "vocab": {}, "unk_token": "[UNK]"}},
-    "no pieces": {
-        "model": {"type": "WordPiece", "vocab": {}, "unk_token": "[UNK]", "continuing_subword_prefix": "##",
-                  "max_input_chars_per_word": 100}
-    },
     "a pattern of no characters": {"normalizer": {"type": "Replace", "pattern": {"String": ""}, "content": "x"}},
     "a table of characters that is none": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "/////w=="}},
-    "ids that no embedding has": {
-        "post_processor": {"type": "BertProcessing", "sep": ["x", 10**8], "cls": ["y", 10**8]}
-    },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", DAMAGED)
@@ -72,21 +60,15 @@ def test_a_tokenizer_that_contradicts_itself_is_one_line(spoiled, name):
     refused(spoiled("tokenizer.json", **DAMAGED[name]), "download")
 
 
-def test_a_failure_for_some_replies_only_is_one_line(checkpoint, monkeypatch):
-    """A panic is no Exception; this one stands for those of the library."""
-    panic = type("PanicException", (BaseException,), {})
-    model = load(str(checkpoint("linear_llama")), device="cpu")
-    with monkeypatch.context() as patch:
-        patch.setattr(type(model.tokenizer), "batch_decode", lambda *given, **how: (_ for _ in ()).throw(panic("no")))
-        with pytest.raises(InputError, match="the tokenizer of .* fails .no.; download"):
-            conversations.vocabulary(model.tokenizer)
-        patch.setattr(type(model.tokenizer), "batch_decode", lambda *given, **how: (_ for _ in ()).throw(ValueError))
-        with pytest.raises(ValueError):  # an error of ours is not taken for one of that library
-            conversations.vocabulary(model.tokenizer)
-    assert len(conversations.vocabulary(model.tokenizer)) > 100
+def test_a_panic_of_the_library_is_one_line_and_an_error_of_ours_is_not(checkpoint):
+    panic = type("PanicException", (BaseException,), {})  # it is no Exception
+    with pytest.raises(InputError, match="the tokenizer of m fails .no.; download"), tokenizers.working_tokenizer("m"):
+        raise panic("no")
+    with pytest.raises(ValueError), tokenizers.working_tokenizer("m"):
+        raise ValueError
 
 
-@pytest.mark.parametrize("length", ["512", None, [1], 4, 1e30])
+@pytest.mark.parametrize("length", ["512", None, 4])
 def test_a_greatest_length_of_any_type_cuts_nothing(spoiled, checkpoint, length):
     assert rewards(spoiled("tokenizer_config.json", model_max_length=length)) == rewards(checkpoint("linear_llama"))
 
@@ -130,14 +112,11 @@ NOT_GROWING = {
 
 
 @pytest.mark.parametrize("name", GROWING)
-@pytest.mark.parametrize("part", ["normalizer", "decoder"])
-def test_a_tokenizer_that_may_make_a_text_a_thousand_times_as_long_is_refused_at_once(spoiled, name, part):
-    step = json.loads(
-        json.dumps(GROWING[name]).replace("normalizers", "decoders" if part == "decoder" else "normalizers")
-    )
-    folder, started = spoiled("tokenizer.json", **{part: step}), time.monotonic()
-    refused(folder, f"its {part} may make a text", "times as long")
-    assert time.monotonic() - started < 10
+def test_a_tokenizer_that_may_make_a_text_a_thousand_times_as_long_is_refused_at_once(spoiled, name):
+    refused(spoiled("tokenizer.json", normalizer=GROWING[name]), "its normalizer may make a text", "times as long")
+    decoder = json.loads(json.dumps(GROWING[name]).replace("normalizers", "decoders"))
+    folder = spoiled("tokenizer.json", name="other", decoder=decoder)
+    refused(folder, "its decoder may make a text", "times as long")
 
 
 @pytest.mark.parametrize("name", NOT_GROWING)
@@ -152,26 +131,20 @@ def test_a_normalizer_that_lets_texts_grow_a_little_is_not(spoiled, name):
 # --- configurations -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize(
-    "kinds",
-    [[], ["full_attention"], ["weird"] * 3, "full_attention", 3, ["sliding_attention"] * 3, ["chunked_attention"] * 3],
-    ids=str,
-)
-def test_layers_of_kinds_that_do_not_fit_are_one_line(spoiled, kinds, stream):
-    refused(spoiled(kind="linear_qwen3", layer_types=kinds), "config.json", stream=stream)
+@pytest.mark.parametrize("kinds", [[], ["weird"] * 3, 3, ["chunked_attention"] * 3], ids=str)
+def test_layers_of_kinds_that_do_not_fit_are_one_line(spoiled, kinds):
+    for stream in (False, True):
+        refused(spoiled(kind="linear_qwen3", name=f"{stream}", layer_types=kinds), "config.json", stream=stream)
 
 
-@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
-    "fields",
-    [{"return_dict": False}, {"return_dict": None}, {"output_hidden_states": True}, {"output_attentions": True}]
-    + [{"layer_types": ["full_attention"] * 3}],
-    ids=str,
+    "fields", [{"return_dict": False}, {"output_hidden_states": True}, {"layer_types": ["full_attention"] * 3}], ids=str
 )
-def test_what_a_model_gives_back_beside_its_output_changes_nothing(spoiled, checkpoint, fields, stream):
-    expected = rewards(checkpoint("linear_qwen3"), stream=stream)
-    assert rewards(spoiled(kind="linear_qwen3", **fields), stream=stream) == pytest.approx(expected, abs=1e-5)
+def test_what_a_model_gives_back_beside_its_output_changes_nothing(spoiled, checkpoint, fields):
+    folder = spoiled(kind="linear_qwen3", **fields)
+    for stream in (False, True):
+        expected = rewards(checkpoint("linear_qwen3"), stream=stream)
+        assert rewards(folder, stream=stream) == pytest.approx(expected, abs=1e-5)
 
 
 # --- names ----------------------------------------------------------------------------------------------------------
@@ -185,32 +158,3 @@ def test_names_that_are_no_utf_8_are_one_line_or_do_not_matter(checkpoint, tmp_p
     assert rewards(folder) == rewards(original)
     shutil.copytree(original, tmp_path / "ein Modell, größer")
     assert rewards(tmp_path / "ein Modell, größer") == rewards(original)
-
-
-# --- Ctrl-C ---------------------------------------------------------------------------------------------------------
-
-
-def test_ctrl_c_while_weights_are_read_is_one_line(checkpoint, tmp_path, place_project_in, monkeypatch, capsys):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/prompts.csv").write_text("prompt,text\na,What is best?\n")
-    place_project_in(tmp_path)
-    plain, interrupted = Layers._read, []
-
-    def read(self, name, rows=None):
-        if name.startswith("layers.1.") and not interrupted:
-            interrupted.append(threading.current_thread() is threading.main_thread())
-            signal.raise_signal(signal.SIGINT)
-            time.sleep(0.5)
-        return plain(self, name, rows)
-
-    monkeypatch.setattr(Layers, "_read", read)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    command = ["score", str(checkpoint("linear_llama")), "--stream", "1", "--tokens", "20"]
-    try:
-        code = run.main(command)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    err = capsys.readouterr().err
-    assert interrupted == [False] and code == 130  # while a thread of its own was reading
-    assert "interrupted; the same command goes on" in err and "Traceback" not in err
-    assert run.main(command) == 0

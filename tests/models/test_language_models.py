@@ -62,20 +62,13 @@ def test_every_reward_model_of_the_paper_and_of_the_project_has_one_base_of_its_
 # --- log-probabilities --------------------------------------------------------------------------------------------
 
 
-def test_log_probabilities_of_four_logits_by_hand():
+def test_log_probabilities_by_hand_and_of_many_large_logits():
     found = language_models.log_probabilities(np.log([1.0, 2.0, 3.0, 4.0]))
     assert found == pytest.approx(np.log([0.1, 0.2, 0.3, 0.4]), abs=1e-6)  # they add up to 10
-    assert found.dtype == np.float32
-
-
-@pytest.mark.parametrize("scale", [1, 100, 1e4])
-def test_log_probabilities_add_up_to_one_and_do_not_change_with_a_constant(scale):
-    logits = scale * np.random.default_rng(0).standard_normal(50_000).astype(np.float32)
+    logits = 100 * np.random.default_rng(0).standard_normal(50_000).astype(np.float32)
     found = language_models.log_probabilities(logits)
-    assert (found <= 0).all()
-    assert np.exp(found, dtype=float).sum() == pytest.approx(1, abs=1e-4)
-    # fp32 holds seven digits, and the sum is rounded to as many
-    assert language_models.log_probabilities(logits + 7) == pytest.approx(found, abs=2e-6 * scale + 1e-4)
+    assert np.exp(found, dtype=float).sum() == pytest.approx(1, abs=1e-4) and found.dtype == np.float32
+    assert language_models.log_probabilities(logits + 7) == pytest.approx(found, abs=3e-4)  # fp32 holds seven digits
 
 
 def test_table_equals_a_plain_forward_of_transformers(model, folder, kind):
@@ -101,14 +94,6 @@ def test_outputs_beyond_the_vocabulary_count_in_the_sum_but_have_no_row(model, k
     assert 1e-4 < unnamed < 0.9
 
 
-def test_one_forward_pass_per_prompt(model, monkeypatch):
-    passes = []
-    model.model.register_forward_hook(lambda *arguments: passes.append(1))
-    language_models.score_vocabulary(model, PROMPTS)
-    assert len(passes) == len(PROMPTS)
-    model.model._forward_hooks.clear()
-
-
 def test_table_keeps_the_contract_and_comes_back_from_its_file(model, tmp_path):
     path = tmp_path / "mine.parquet"
     table = language_models.score_vocabulary(model, PROMPTS, path)
@@ -119,10 +104,9 @@ def test_table_keeps_the_contract_and_comes_back_from_its_file(model, tmp_path):
     assert set(metadata["unnamed"]) == set(PROMPTS)
 
 
-@pytest.mark.parametrize("kind", sorted(CAUSAL))
 @pytest.mark.parametrize("tied", [False, True])
-def test_tied_and_untied_outputs_load_whole(tmp_path, kind, tied):
-    folder = make_causal(tmp_path / kind, kind, tied=tied)
+def test_tied_and_untied_outputs_load_whole(tmp_path, tied):
+    folder = make_causal(tmp_path / "llama", "llama", tied=tied)
     found = language_models.load(folder, device="cpu").model
     shares = found.get_output_embeddings().weight.data_ptr() == found.get_input_embeddings().weight.data_ptr()
     assert shares == tied
@@ -131,12 +115,6 @@ def test_tied_and_untied_outputs_load_whole(tmp_path, kind, tied):
 
 
 # --- frames -------------------------------------------------------------------------------------------------------
-
-
-def test_plain_frame_ends_where_the_assistant_speaks(folder):
-    model = language_models.load(folder, device="cpu", tuned=False)
-    assert model.render("Why?") == "User: Why?\nAssistant:"
-    assert model.tokenizer.decode(model.encode("Why?"), skip_special_tokens=True) == "User: Why?\nAssistant:"
 
 
 @pytest.mark.parametrize(
@@ -155,32 +133,21 @@ def test_chat_template_ends_with_the_generation_prompt(tmp_path, kind, expected)
     assert model.tokenizer.decode(model.encode("Why?")) == expected
 
 
-@pytest.mark.parametrize("template", ["own", "llama3_no_bos"])
-def test_there_is_one_token_of_beginning_in_either_frame(tmp_path, template):
-    folder = make_causal(tmp_path / "llama", "llama", template=template)
-    for tuned in (False, True):
-        model = language_models.load(folder, device="cpu", tuned=tuned)
-        ids = model.encode(PROMPT)
-        assert ids.count(model.tokenizer.bos_token_id) == 1 and ids[0] == model.tokenizer.bos_token_id
-
-
-def test_the_date_in_a_template_is_fixed(tmp_path):
-    model = language_models.load(make_causal(tmp_path / "llama", "llama", template="llama32"), device="cpu")
-    assert "Today Date: 26 Jul 2024" in model.render(PROMPT)
+def test_the_plain_frame_ends_where_the_assistant_speaks_and_begins_once(tmp_path):
+    model = language_models.load(make_causal(tmp_path / "llama", "llama"), device="cpu", tuned=False)
+    assert model.render("Why?") == "User: Why?\nAssistant:"
+    ids = model.encode("Why?")
+    assert model.tokenizer.decode(ids, skip_special_tokens=True) == "User: Why?\nAssistant:"
+    assert ids.count(model.tokenizer.bos_token_id) == 1 and ids[0] == model.tokenizer.bos_token_id
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2", "armorm", "deberta"])
-def test_a_reward_model_is_refused_and_the_remedy_told(tmp_path, kind):
-    make_checkpoint(tmp_path / kind, kind)
-    with pytest.raises(InputError, match="a reward model, which predicts no next token; give the language model that"):
-        language_models.load(tmp_path / kind)
-
-
-def test_a_reward_model_that_calls_itself_a_language_model_is_refused(tmp_path):
+def test_a_reward_model_is_refused_also_if_it_calls_itself_a_language_model(tmp_path):
     make_checkpoint(tmp_path / "mine", "linear_qwen3")
+    with pytest.raises(InputError, match="a reward model, which predicts no next token; give the language model that"):
+        language_models.load(tmp_path / "mine")
     config = json.loads((tmp_path / "mine" / "config.json").read_text())
     (tmp_path / "mine" / "config.json").write_text(json.dumps(config | {"architectures": ["Qwen3ForCausalLM"]}))
     with pytest.raises(InputError, match="has unexpected tensors score.weight"):
@@ -192,12 +159,6 @@ def test_an_untied_model_without_its_output_layer_is_refused(tmp_path):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": False}))
     with pytest.raises(InputError, match="lacks tensors lm_head.weight"):
-        language_models.load(folder)
-
-
-def test_a_tokenizer_with_more_ids_than_outputs_is_refused(tmp_path):
-    folder = make_causal(tmp_path / "llama", "llama", extra_rows=-3)
-    with pytest.raises(InputError, match="the tokenizer has ids up to .* but the model has only"):
         language_models.load(folder)
 
 

@@ -3,7 +3,6 @@
 import functools
 import json
 import shutil
-from datetime import datetime
 from pathlib import Path
 
 import httpx2
@@ -18,9 +17,8 @@ from conftest import refusal_of
 from huggingface_hub import errors
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
-from transformers.utils import chat_template_utils
 
-from lib import ROOT, InputError
+from lib import InputError
 from lib.models import reward_models
 from lib.models.heads import new_head
 from lib.models.reward_models import load
@@ -34,21 +32,8 @@ GATED = ["armorm", "qrm_llama", "qrm_gemma"]
 CAUSAL = [*LINEAR, *GATED, "urm"]
 REMOTE = [*GATED, "urm"]
 HEAD_OF = {"linear_llama": "linear", "linear_gemma2": "linear", "linear_qwen3": "linear", "deberta": "classifier"}
-WORDS = [
-    "",
-    " ",
-    "\n",
-    "\n\nlove",
-    "love",
-    " love",
-    "Love",
-    "love ",
-    "freedom and war",
-    "\ufffd",
-    "你好",
-    "😀",
-    "e\u0301",
-]
+WORDS = ["", " ", "\n", "\n\nlove", "love", " love", "Love", "love ", "freedom and war"]
+WORDS += ["\ufffd", "你好", "😀", "e\u0301"]
 
 
 def cpu(folder, **options):
@@ -81,14 +66,6 @@ def test_oracle_is_the_models_own_classification(checkpoint, kind):
     folder = checkpoint(kind)
     own = oracle.own_logits(folder, PROMPT, WORDS)[:, 0]
     np.testing.assert_allclose(oracle.rewards(folder, PROMPT, WORDS), own, atol=1e-5)
-
-
-def test_oracle_reads_helpfulness_as_transformers_does_without_the_gate(checkpoint):
-    own = oracle.own_logits(checkpoint("urm"), PROMPT, WORDS)
-    assert own.shape[1] == 10  # five means and five uncertainties: what the paper's code read the first column of
-    np.testing.assert_allclose(
-        oracle.rewards(checkpoint("urm"), PROMPT, WORDS, head="urm_helpfulness"), own[:, 0], atol=1e-5
-    )
 
 
 @pytest.mark.parametrize("kind", [*CAUSAL, "deberta"])
@@ -210,14 +187,6 @@ def test_conversation_takes_the_input_apart(checkpoint):
     assert tuple(whole) == (*conversation.prefix_ids, love, *conversation.closing_ids)
 
 
-@pytest.mark.parametrize("kind, closing", [("armorm", "<|eot_id|>"), ("linear_qwen3", "<|im_end|>\n")])
-def test_only_gated_heads_have_a_gate_position(checkpoint, kind, closing):
-    model = cpu(checkpoint(kind))
-    conversation = model.conversation(PROMPT)
-    assert (conversation.gate_position is None) == (kind == "linear_qwen3")
-    assert model.tokenizer.decode(conversation.closing_ids) == closing == conversation.after
-
-
 def test_qwen3_template_takes_a_closed_thought_out_of_the_reply(checkpoint):
     model = cpu(checkpoint("linear_qwen3"))
     conversation = model.conversation(PROMPT)
@@ -244,34 +213,6 @@ def test_double_bos_is_the_papers_input(checkpoint, kind, reply_mode):
     assert [model.conversation(PROMPT, mode).prefix_ids.count(bos) for mode in ("single", "double")] == [1, 2]
 
 
-@pytest.mark.parametrize(
-    "kind, template, count",
-    [("linear_llama", "llama3_no_bos", 1), ("linear_gemma2", "gemma_no_bos", 1), ("linear_qwen3", "qwen3", 0)],
-)
-def test_double_bos_changes_nothing_where_the_template_has_none(checkpoint, kind, template, count):
-    model = cpu(checkpoint(kind, template=template))
-    single, double = (model.conversation(PROMPT, bos).prefix_ids for bos in ("single", "double"))
-    assert single == double
-    assert single.count(model.tokenizer.bos_token_id) == count
-
-
-class NextCentury(datetime):
-    @classmethod
-    def now(cls, tz=None):
-        return cls(2123, 4, 5, tzinfo=tz)
-
-
-def test_rewards_do_not_change_with_the_calendar(checkpoint, monkeypatch):
-    model = cpu(checkpoint("linear_llama", template="llama32"))
-    before = engine.score_replies(model, PROMPT, WORDS)
-    monkeypatch.setattr(chat_template_utils, "datetime", NextCentury)
-    turns = [{"role": "user", "content": PROMPT}, {"role": "assistant", "content": "love"}]
-    plain = AutoTokenizer.from_pretrained(checkpoint("linear_llama", template="llama32"))
-    assert "05 Apr 2123" in plain.apply_chat_template(turns, tokenize=False)  # the template would
-    assert "Today Date: 26 Jul 2024" in model.conversation(PROMPT).before
-    assert (engine.score_replies(model, PROMPT, WORDS) == before).all()
-
-
 @pytest.mark.parametrize("kind", ["linear_gemma2", "qrm_gemma"])
 def test_uncapped_attention_is_the_authors_run(checkpoint, kind):
     capped, uncapped = (
@@ -284,29 +225,18 @@ def test_uncapped_attention_is_the_authors_run(checkpoint, kind):
     assert_same(uncapped, engine.score_replies(cpu(bare), PROMPT, WORDS))
 
 
+def test_attention_is_the_one_that_fits_the_architecture(checkpoint):
+    assert cpu(checkpoint("linear_gemma2")).attention == "eager" and cpu(checkpoint("linear_llama")).attention == "sdpa"
+    refused(checkpoint("linear_gemma2"), "uncapped", attention="sdpa")
+    refused(checkpoint("linear_llama"), "attention", attention="uncapped")
+    refused(checkpoint("linear_qwen3"), "attention", attention="flash")
+
+
 def test_uncapping_one_model_leaves_the_next_one_capped(checkpoint):
     folder = checkpoint("linear_gemma2")
     before = engine.score_replies(cpu(folder), PROMPT, WORDS)
     load(str(folder), device="cpu", attention="uncapped")
     assert (engine.score_replies(load(str(folder), device="cpu"), PROMPT, WORDS) == before).all()
-
-
-def test_gemma_is_eager_and_refuses_sdpa(checkpoint):
-    assert cpu(checkpoint("linear_gemma2")).attention == "eager"
-    with pytest.raises(InputError, match="uncapped"):
-        cpu(checkpoint("linear_gemma2"), attention="sdpa")
-
-
-@pytest.mark.parametrize("kind, attention", [("linear_llama", "uncapped"), ("linear_qwen3", "flash")])
-def test_other_attention_is_refused(checkpoint, kind, attention):
-    with pytest.raises(InputError, match="attention"):
-        cpu(checkpoint(kind), attention=attention)
-
-
-@pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2", "deberta"])
-def test_recorded_attention_is_the_one_that_runs(checkpoint, kind):
-    model = cpu(checkpoint(kind))
-    assert model.attention == model.backbone.config._attn_implementation
 
 
 @pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2", "qrm_llama", "armorm", "urm"])
@@ -323,44 +253,15 @@ def test_half_precision_backbone_with_a_head_in_full_precision(checkpoint, kind)
     assert (rewards != in_bfloat16).mean() > 0.8  # a head in bfloat16 would leave 8 significant bits
 
 
-def test_dtype_can_be_chosen(checkpoint):
-    folder = checkpoint("qrm_llama", dtype="bfloat16")
-    model = cpu(folder, dtype="float32")
-    assert {p.dtype for p in model.backbone.parameters()} == {torch.float32}
-    assert_same(engine.score_replies(model, PROMPT, WORDS), oracle.rewards(folder, PROMPT, WORDS))
-
-
-def test_half_floats_become_floats_on_a_cpu_and_a_line_says_what_bfloat16_saves(checkpoint, capsys):
-    folder = checkpoint("linear_llama", dtype="float16")
-    assert load(folder, device="cpu").dtype == "float32"
-    assert "takes twice the memory; DTYPE=bfloat16" in "".join(capsys.readouterr())
-    assert load(folder, device="cpu", dtype="bfloat16").dtype == "bfloat16"
-    assert load(folder, device="cpu", dtype="float32").dtype == "float32"  # as asked for
-    assert "DTYPE" not in "".join(capsys.readouterr())
-
-
-def test_a_template_from_a_file_takes_the_place_of_the_checkpoints_own(checkpoint, tmp_path):
-    (file := tmp_path / "mine.jinja").write_text(tiny.TEMPLATES["llama3"])
+def test_a_plain_template_from_a_file_takes_the_place_of_the_checkpoints_own(checkpoint, tmp_path):
+    (file := tmp_path / "mine.jinja").write_bytes(b"\xef\xbb\xbf" + tiny.TEMPLATES["llama3"].encode())
     expected = engine.score_replies(cpu(checkpoint("linear_llama", template="llama3")), PROMPT, WORDS)
-    for own in (None, "llama31"):
-        model = load(checkpoint("linear_llama", template=own), device="cpu", template=file)
-        assert_same(engine.score_replies(model, PROMPT, WORDS), expected)
+    model = load(checkpoint("linear_llama", template="llama31"), device="cpu", template=file)
+    assert_same(engine.score_replies(model, PROMPT, WORDS), expected)
+    for content in (json.dumps("{{ 1 }}").encode(), b"{{ 1 }}\0", "{{ 1 }}".encode("utf-16")):
+        file.write_bytes(content)
+        refusal_of(lambda: load(checkpoint("linear_llama"), device="cpu", template=file), "mine.jinja cannot be read")
     refused(checkpoint("linear_llama"), "none.jinja cannot be read", template=str(tmp_path / "none.jinja"))
-
-
-@pytest.mark.parametrize(
-    "spoil, words",
-    [(lambda text: json.dumps(text).encode(), "JSON"), (lambda text: json.dumps({"a": text}).encode(), "JSON"),
-     (lambda text: text.encode() + b"\0", "control"), (lambda text: b"\x1b" + text.encode(), "control"),
-     (lambda text: text.encode("utf-16"), "UnicodeDecodeError"), (lambda text: (text + "\ufeff").encode(), "control")],
-)  # fmt: skip
-def test_a_file_that_is_no_plain_template_is_refused_and_a_byte_order_mark_is_not_read(tmp_path, spoil, words):
-    (file := tmp_path / "mine.jinja").write_bytes(spoil(tiny.TEMPLATES["llama3"]))
-    with pytest.raises((OSError, ValueError)) as caught:
-        reward_models.read_template(file)
-    assert words in f"{type(caught.value).__name__} {caught.value}"
-    file.write_bytes(b"\xef\xbb\xbf" + tiny.TEMPLATES["llama3"].encode())
-    assert reward_models.read_template(file) == tiny.TEMPLATES["llama3"]
 
 
 @pytest.mark.parametrize("kind, family", [("GPT2Config", "llama"), ("OPTConfig", "llama"), ("BertConfig", "deberta"),
@@ -384,32 +285,23 @@ def test_a_folder_has_no_revision(checkpoint):
 # ------------------------------------------------------------------------------------------ heads by themselves
 
 
-def hidden_rows(folder, n=9):
-    width = json.loads((folder / "config.json").read_text())["hidden_size"]
-    return torch.randn(n, width, generator=torch.Generator().manual_seed(5))
-
-
-@pytest.mark.parametrize("kind", CAUSAL)
-def test_head_equals_its_formula(checkpoint, kind):
-    folder, head = checkpoint(kind), cpu(checkpoint(kind)).head
-    tensors, config = oracle.read_tensors(folder), json.loads((folder / "config.json").read_text())
-    *rows, at_gate = hidden_rows(folder)
-    rewards = head(torch.stack(rows), head.gate(at_gate))
-    assert rewards.shape == (8,) and rewards.dtype == torch.float32
-    expected = [oracle.head_reward(tensors, config, HEAD_OF.get(kind, kind), row, at_gate) for row in rows]
-    np.testing.assert_allclose(rewards.detach().numpy(), expected, atol=1e-5 * max(1, np.abs(expected).max()))
-
-
-def test_helpfulness_is_the_first_row_of_urm(checkpoint):
+def test_helpfulness_is_the_first_of_what_transformers_reads_without_the_gate(checkpoint):
     folder = checkpoint("urm")
     official, helpfulness = cpu(folder), cpu(folder, head="urm_helpfulness")
-    assert (official.head_name, helpfulness.head_name) == ("urm", "urm_helpfulness")
-    rows = hidden_rows(folder)
-    first = oracle.read_tensors(folder)["score.weight"][0]
-    assert torch.allclose(helpfulness.head(rows, None), rows @ first, atol=1e-5)
     read = engine.score_replies(helpfulness, PROMPT, WORDS)
     assert_same(read, oracle.rewards(folder, PROMPT, WORDS, head="urm_helpfulness"))
+    own = oracle.own_logits(folder, PROMPT, WORDS)
+    assert own.shape[1] == 10  # five means and five uncertainties: what the paper's code read the first column of
+    assert_same(read, own[:, 0])
     assert np.abs(read - engine.score_replies(official, PROMPT, WORDS)).max() > 0.1
+
+
+def test_half_floats_become_floats_on_a_cpu_and_a_line_says_what_bfloat16_saves(checkpoint, capsys):
+    folder = checkpoint("linear_llama", dtype="float16")
+    assert load(folder, device="cpu").dtype == "float32"
+    assert "takes twice the memory; DTYPE=bfloat16" in "".join(capsys.readouterr())
+    assert load(folder, device="cpu", dtype="bfloat16").dtype == "bfloat16"
+    assert "DTYPE" not in "".join(capsys.readouterr())
 
 
 # ------------------------------------------------------------------------------------------ saving
@@ -463,15 +355,6 @@ def test_an_expert_that_is_lost_or_left_over_is_refused(tmp_path, change):
     refused(folder, "experts")
 
 
-def test_gemma_3_has_no_soft_capping_and_any_attention(tmp_path):
-    config = transformers.Gemma3TextConfig(**SMALL, intermediate_size=64, num_key_value_heads=2, head_dim=16)
-    folder = tiny.save_other(tmp_path, config, family="gemma", template="gemma")
-    assert cpu(folder).attention == "sdpa"
-    rewards = engine.score_replies(cpu(folder), PROMPT, WORDS)
-    assert_same(engine.score_replies(cpu(folder, attention="eager"), PROMPT, WORDS), rewards)
-    refused(folder, "leave attention out", attention="uncapped")
-
-
 # ------------------------------------------------------------------------------------------ refused
 
 
@@ -498,71 +381,43 @@ def spoiled(checkpoint, tmp_path):
 
 @pytest.mark.parametrize(
     "kind, key",
-    [
-        ("linear_llama", "score.weight"),
-        ("armorm", "reward_transform_matrix"),
-        ("armorm", "gating.logit_scale"),
-        ("qrm_llama", "gating.layers.5.running_var"),
-        ("qrm_gemma", "gating.layers.11.bias"),
-        ("urm", "weights.fc.2.bias"),
-        ("deberta", "classifier.weight"),
-        ("deberta", "pooler.dense.bias"),
-        ("linear_llama", "layers.1.self_attn.q_proj.weight"),
-    ],
-)
+    [("linear_llama", "score.weight"), ("armorm", "reward_transform_matrix"), ("qrm_gemma", "gating.layers.11.bias"),
+     ("deberta", "classifier.weight"), ("linear_llama", "layers.1.self_attn.q_proj.weight")],
+)  # fmt: skip
 def test_a_missing_tensor_is_named(spoiled, kind, key):
     refused(spoiled(kind, drop=[key, f"model.{key}"]), key)
 
 
 @pytest.mark.parametrize(
     "kind, key",
-    [
-        ("linear_llama", "score.bias"),
-        ("armorm", "gating.layers.4.weight"),
-        ("urm", "weights.fc.6.weight"),
-        ("qrm_gemma", "reward_transform_matrix"),  # it has none: the Llama version does
-        ("deberta", "classifier.extra"),
-        ("linear_qwen3", "layers.3.mlp.up_proj.weight"),  # config.json says three layers
-    ],
-)
+    [("linear_llama", "score.bias"), ("armorm", "gating.layers.4.weight"), ("deberta", "classifier.extra"),
+     ("qrm_gemma", "reward_transform_matrix"),  # it has none: the Llama version does
+     ("linear_qwen3", "model.layers.3.mlp.up_proj.weight")],  # config.json says three layers
+)  # fmt: skip
 def test_an_unexpected_tensor_is_named(spoiled, kind, key):
-    refused(spoiled(kind, change={f"model.{key}" if key.startswith("layers") else key: torch.zeros(5)}), key)
+    refused(spoiled(kind, change={key: torch.zeros(5)}), key.removeprefix("model."))
 
 
 @pytest.mark.parametrize(
     "kind, key, shape",
-    [
-        ("linear_gemma2", "score.weight", (2, 48)),
-        ("armorm", "regression_layer.weight", (18, 32)),
-        ("qrm_llama", "regression_layer.weight", (360, 32)),
-        ("qrm_llama", "gating.layers.2.running_mean", (17,)),
-        ("urm", "score.weight", (5, 32)),
-        ("deberta", "classifier.weight", (2, 32)),
-        ("linear_llama", "layers.0.mlp.up_proj.weight", (3, 32)),
-    ],
-)
+    [("linear_gemma2", "score.weight", (2, 48)), ("qrm_llama", "regression_layer.weight", (360, 32)),
+     ("qrm_llama", "gating.layers.2.running_mean", (17,)), ("urm", "score.weight", (5, 32)),
+     ("deberta", "classifier.weight", (2, 32)), ("linear_llama", "model.layers.0.mlp.up_proj.weight", (3, 32))],
+)  # fmt: skip
 def test_a_misshapen_tensor_is_named(spoiled, kind, key, shape):
-    refused(spoiled(kind, change={f"model.{key}" if key.startswith("layers") else key: torch.zeros(shape)}), key)
+    refused(spoiled(kind, change={key: torch.zeros(shape)}), key.removeprefix("model."))
 
 
-def test_a_folder_without_weights_is_refused(spoiled):
-    folder = spoiled("linear_llama")
-    (folder / "model.safetensors").unlink()
-    refused(folder, "no weights")
-
-
-@pytest.mark.parametrize("shards", [1, 2])
-def test_truncated_weights_are_refused(spoiled, shards):
-    folder = spoiled("armorm", shards=shards)
-    file = sorted(folder.glob("*.safetensors"))[0]
-    file.write_bytes(file.read_bytes()[:-100])
-    refused(folder, file.name, "download")
-
-
-def test_a_missing_shard_is_refused(spoiled):
+def test_weights_that_are_not_there_or_not_whole_are_refused(spoiled):
     folder = spoiled("linear_llama", shards=2)
-    (folder / "model-00001-of-00002.safetensors").unlink()
-    refused(folder, "model-00001-of-00002.safetensors")
+    first = folder / "model-00001-of-00002.safetensors"
+    first.write_bytes(first.read_bytes()[:-100])
+    refused(folder, first.name, "download")
+    first.unlink()
+    refused(folder, first.name)
+    (folder / "model.safetensors.index.json").unlink()
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    refused(folder, "no weights")
 
 
 @pytest.mark.parametrize("architecture", ["LlamaForCausalLM", "LlamaModel", "LlamaForTokenClassification"])
@@ -590,22 +445,6 @@ def test_a_label_of_a_head_that_gives_one_reward_is_refused(checkpoint):
     refused(checkpoint("armorm"), "a label is for classifiers with several", label=0)
 
 
-def test_config_problems_are_one_line(spoiled):
-    folder = spoiled("linear_llama", config={"model_type": "nothing-like-it"})
-    refused(folder, "config.json")
-    (folder / "config.json").write_text("{ torn")
-    refused(folder, "config.json")
-    (folder / "config.json").unlink()
-    refused(folder, "config.json")
-
-
-def test_a_folder_without_tokenizer_is_refused(spoiled):
-    folder = spoiled("linear_llama")
-    for file in folder.glob("tokenizer*"):
-        file.unlink()
-    refused(folder, "tokenizer")
-
-
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_a_causal_model_without_chat_template_is_refused(checkpoint, kind):
     refused(checkpoint(kind, template=None), "chat template", "chat_template.jinja")
@@ -615,35 +454,30 @@ def test_an_encoder_without_pad_token_is_refused(checkpoint):
     refused(checkpoint("deberta", pad="none"), "pad token")
 
 
-@pytest.mark.parametrize("template", ["ignores_reply", "upper_case", "repeats_reply"])
-def test_templates_that_leave_no_place_for_the_reply_are_refused_at_load(checkpoint, template):
-    refused(checkpoint("linear_llama", template=template), "template")
-
-
-CHATML = tiny.TEMPLATES["chatml"]
-SYSTEM_AFTER = {  # how the families open a turn of the system, here after the reply
-    "llama3": "<|start_header_id|>system<|end_header_id|>\\n\\nBe good.<|eot_id|>",
-    "chatml": "<|im_start|>system\\nBe good.<|im_end|>\\n",
-    "gemma": "<start_of_turn>system\\nBe good.<end_of_turn>\\n",
-    "llama31": "\\n\\nSystem: be good.",
-    "chatml_spaced": "<|im_start|> Developer\\nBe good.",
-    "cohere": "<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>Be good.",
-    "brackets": "[SYSTEM] Be good.",
+LLAMA = tiny.TEMPLATES["llama3"]
+UNFIT = {  # templates of Llama that cannot be used
+    "ignores the reply": tiny.TEMPLATES["ignores_reply"],
+    "upper case": tiny.TEMPLATES["upper_case"],
+    "repeats the reply": tiny.TEMPLATES["repeats_reply"],
+    "raises": "{{ raise_exception('only\\ntools') }}",
+    "torn": "{{ messages[0]['content'] }",
+    "cuts": LLAMA.replace("message['content'] | trim", "(message['content'] | trim)[:3]"),
+    "drops the prompt": LLAMA.replace("for message in messages", "for message in messages[1:]"),
+    "a turn of the system": LLAMA + "<|start_header_id|>system<|end_header_id|>\n\nBe good.<|eot_id|>",
+    "a turn in words": LLAMA + "\n\nSystem: be good.",
+    "a turn of another family": LLAMA + "<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>Be good.",
 }
 
 
-@pytest.mark.parametrize("name", SYSTEM_AFTER)
-def test_a_turn_of_the_system_after_the_reply_is_refused(checkpoint, name):
-    template = tiny.TEMPLATES.get(name, CHATML) + "{{- '" + SYSTEM_AFTER[name] + "' }}"
-    refused(checkpoint("linear_llama", template=template), "opens another turn after the reply")
+@pytest.mark.parametrize("name", UNFIT)
+def test_templates_that_fail_or_leave_no_place_for_the_reply_are_refused(checkpoint, name):
+    refused(checkpoint("linear_llama", template=UNFIT[name]), "the chat template of")
 
 
-@pytest.mark.parametrize(
-    "closing", ["</s>", "<|end_of_text|>\\n", "<|assistant_end|>", "[/ASSISTANT]", " Fit for a user?"]
-)
+@pytest.mark.parametrize("closing", ["<|end_of_text|>\n", "<|assistant_end|>", " Fit for a user?"])
 def test_what_closes_a_reply_opens_no_turn(checkpoint, closing):
-    model = cpu(checkpoint("linear_llama", template=CHATML + "{{- '" + closing + "' }}"))
-    assert model.conversation(PROMPT).after == "<|im_end|>\n" + closing.replace("\\n", "\n")
+    model = cpu(checkpoint("linear_llama", template=tiny.TEMPLATES["chatml"] + "{{- " + repr(closing) + " }}"))
+    assert model.conversation(PROMPT).after == "<|im_end|>\n" + closing
 
 
 @pytest.mark.parametrize("between", [" ", "\\n", "\\n\\n"])
@@ -651,22 +485,6 @@ def test_white_space_alone_between_prompt_and_reply_is_a_place_for_the_reply(che
     template = "{{ messages[0]['content'] + '" + between + "' + messages[1]['content'] }}<|eot_id|>"
     folder = checkpoint("linear_llama", template=template)
     assert_same(engine.score_replies(cpu(folder), PROMPT, WORDS[4:8]), oracle.rewards(folder, PROMPT, WORDS[4:8]))
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{{ raise_exception('only\\ntools') }}",
-        "{{ messages[0]['content'] }",  # not jinja
-        tiny.TEMPLATES["llama3"].replace("message['content'] | trim", "(message['content'] | trim)[:3]"),
-        tiny.TEMPLATES["llama3"].replace("for message in messages", "for message in messages[1:]"),  # drops the prompt
-    ],
-    ids=["raises", "torn", "cuts", "drops_prompt"],
-)
-def test_templates_that_fail_or_alter_are_refused(checkpoint, template):
-    with pytest.raises(InputError, match="template") as caught:
-        cpu(checkpoint("linear_llama", template=template)).conversation(PROMPT)
-    assert "\n" not in str(caught.value)
 
 
 def test_head_can_only_be_overridden_for_urm(checkpoint):
@@ -697,13 +515,10 @@ def test_remote_code_never_runs(checkpoint, kind, tmp_path):
 # ------------------------------------------------------------------------------------------ names and the hub
 
 
-def test_an_unknown_nickname_suggests_the_nearest():
+def test_a_name_that_cannot_be_anything_is_refused_and_an_unknown_nickname_suggests_the_nearest():
+    for name in ("owner/model/extra", "./no/such/folder", "/no/such/folder", "owner/mo del", ""):
+        refused(name)
     refused("R-Gem2-B", "'R-Gem-2B'", "hub id")
-
-
-@pytest.mark.parametrize("name", ["owner/model/extra", "./no/such/folder", "/no/such/folder", "owner/mo del", ""])
-def test_names_that_cannot_be_anything_are_refused(name):
-    refused(name)
 
 
 @pytest.fixture
@@ -730,21 +545,13 @@ def response(status):
 
 @pytest.mark.parametrize(
     "error, words",
-    [
-        (errors.GatedRepoError("gated\nlong", response=response(403)), ["gated", "accept its terms", "hf auth login"]),
-        (errors.RepositoryNotFoundError("none\nlong", response=response(401)), ["401", "hf auth login"]),
-        (errors.HfHubHTTPError("forbidden\nlong", response=response(403)), ["403", "hf auth login"]),
-        (errors.RevisionNotFoundError("no such\nlong", response=response(404)), ["404"]),
-        (errors.LocalEntryNotFoundError("not\ncached"), ["cannot be reached", "HF_HUB_OFFLINE"]),
-        (errors.IncompleteSnapshotError("half\nthere", "somewhere"), ["cannot be reached"]),
-        (errors.OfflineModeIsEnabled("offline"), ["cannot be reached", "HF_HUB_OFFLINE"]),
-        (httpx2.ConnectError("no route"), ["cannot be reached"]),
-        (httpx2.ReadTimeout("slow"), ["cannot be reached"]),
-        (httpx2.ProxyError("proxy"), ["cannot be reached"]),
-        (OSError(28, "No space left on device"), ["No space left"]),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
-)
+    [(errors.GatedRepoError("gated\nlong", response=response(403)), ["gated", "accept its terms", "hf auth login"]),
+     (errors.RepositoryNotFoundError("none\nlong", response=response(401)), ["401", "hf auth login"]),
+     (errors.LocalEntryNotFoundError("not\ncached"), ["cannot be reached", "HF_HUB_OFFLINE"]),
+     (httpx2.ConnectError("no route"), ["cannot be reached"]),
+     (OSError(28, "No space left on device"), ["No space left"])],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
 def test_what_the_hub_says_is_passed_on_in_one_line(hub, error, words):
     hub(error)
     refused("owner/model", "owner/model", *words)
@@ -769,12 +576,6 @@ def test_a_nickname_asks_for_its_pinned_revision_and_no_code(hub, checkpoint):
     commit, files = model.revision.split(" ")
     assert commit == checkpoint("armorm").name  # the snapshot folder is named for the commit
     assert files == load(str(checkpoint("armorm")), device="cpu").revision  # what is read is hashed as in a folder
-
-
-def test_a_revision_can_be_chosen(hub, checkpoint):
-    asked = hub(checkpoint("armorm"))
-    load("F-Lla-8B-v0.1", device="cpu", revision="main")
-    assert [options["revision"] for _, options in asked] == ["main"]
 
 
 def test_pickled_weights_are_asked_for_only_where_there_are_no_others(hub, spoiled):
@@ -804,16 +605,13 @@ def test_a_folder_is_identified_by_all_that_is_read(checkpoint, tmp_path):
 def test_registry_lists_the_papers_models_and_current_ones():
     known = registry.reward_models()
     assert known.index.is_unique
-    columns = "group hub_id revision developer base version parameters_b rewardbench_rank head dtype attention"
-    assert set(columns.split()) <= set(known.columns)
     counts = known["group"].value_counts()
     assert (counts["paper"], counts["current"]) == (10, 3)
-    assert set(known["head"]) <= {"linear", "armorm", "qrm_llama", "qrm_gemma", "urm", "classifier"}
     real = known[known["group"] != "embedded"]
     assert real["hub_id"].is_unique and (real["hub_id"].str.count("/") == 1).all()
     assert real["revision"].str.fullmatch("([0-9a-f]{40})?").all()
     gemma = real["base"].str.contains("Gemma")
     assert (real.loc[gemma, "attention"] == "eager").all() and gemma.sum() == 4
-    heads = real["head"].value_counts()
-    assert (heads["qrm_llama"], heads["qrm_gemma"], heads["armorm"], heads["urm"]) == (1, 1, 1, 1)
-    assert (ROOT / "data" / "reward_models.csv").exists()
+    assert real["head"].value_counts().drop("linear").to_dict() == dict.fromkeys(
+        ("qrm_llama", "qrm_gemma", "armorm", "urm"), 1
+    )

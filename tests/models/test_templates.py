@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 
 from lib import InputError
 from lib.models import conversations, templates
-from lib.models.reward_models import load
-from lib.scoring import engine
 
 TURNS = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "love"}]
 LLAMA = tiny.TEMPLATES["llama3"]
@@ -61,15 +59,6 @@ def test_every_template_is_told_the_same_day():
     assert templates.DAY.strftime("%d %b %Y") == conversations.DATE
     assert render("{{ strftime_now('%d %b %Y, %H:%M') }}") == "26 Jul 2024, 00:00"
     assert render("{% if strftime_now is defined %}{{ strftime_now('%A') }}{% endif %}") == "Friday"
-
-
-def test_a_table_of_another_day_is_refused(tmp_path, monkeypatch):
-    model = load(str(tiny.make_checkpoint(tmp_path / "m", "linear_llama")), device="cpu")
-    given_ = {"token_ids": [5, 6], "progress": False}
-    engine.score_vocabulary(model, {"a": "Why?"}, tmp_path / "t.parquet", **given_)
-    monkeypatch.setattr(conversations, "DATE", "27 Jul 2024")
-    with pytest.raises(InputError, match="other settings .date."):
-        engine.score_vocabulary(model, {"b": "How?"}, tmp_path / "t.parquet", **given_)
 
 
 # --- limits -------------------------------------------------------------------------------------------------------
