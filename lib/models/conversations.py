@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import jinja2
 import numpy as np
 import pandas as pd
 from transformers import PreTrainedTokenizerBase
 
 from .. import InputError
-from .files import first_line
 from .tokenizers import working_tokenizer
 
 DATE = "26 Jul 2024"  # what the authors' transformers 4.43 rendered; Llama-3.2 templates otherwise print today's date
@@ -65,8 +63,8 @@ def open_conversation(
 ) -> Conversation:
     """Return the prompt rendered with a gap for the reply.
 
-    `bos` is one of BOS. `gated` says whether the head has a gate, which reads where the user's turn ends. InputError if
-    the prompt is empty, or if the template leaves no place for the reply or adds something unexpected.
+    `bos` is one of BOS. `gated` says whether a gate reads where the user's turn ends. InputError if the prompt is
+    empty, or if the template leaves no place for the reply or adds something unexpected.
     """
     if bos not in BOS:
         raise InputError(f"bos must be one of {', '.join(BOS)}, not {bos!r}")
@@ -103,20 +101,7 @@ def encode(
 def render(tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence[str]) -> list[str]:
     """Return the conversations (prompt, reply) as text, by the tokenizer's chat template with its date fixed."""
     turns = [[{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}] for reply in replies]
-    return _from_template(tokenizer, turns)
-
-
-def _from_template(
-    tokenizer: PreTrainedTokenizerBase, conversations: list[list[dict[str, str]]], add_generation_prompt: bool = False
-) -> list[str]:
-    try:
-        return tokenizer.apply_chat_template(
-            conversations, tokenize=False, date_string=DATE, add_generation_prompt=add_generation_prompt
-        )
-    except jinja2.TemplateError as error:
-        raise InputError(
-            f"the chat template of {tokenizer.name_or_path} fails ({first_line(error)}); give another one"
-        ) from error
+    return tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE)
 
 
 def _tokenise(tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence[str], bos: str) -> list[list[int]]:
@@ -145,22 +130,20 @@ def _text_around_reply(tokenizer: PreTrainedTokenizerBase, prompt: str) -> tuple
         return f"{prompt}\n", "", ""  # encoders read the pair (prompt, reply); there is no text around it
     asked, replied, other = STAND_INS[:3]
     header, _, after = render(tokenizer, asked, [replied])[0].partition(asked)[2].rpartition(replied)
+    whole = render(tokenizer, prompt, [replied])[0]
+    before, problem = whole[: len(whole) - len(replied + after)], ""
     if render(tokenizer, asked, [other])[0].count(other) != 1 or not header:
-        raise InputError(
-            f"the chat template of {tokenizer.name_or_path} leaves no place for the reply, or more than one; "
-            "give a checkpoint whose template prints the assistant's turn once, as it is"
+        problem = (
+            "leaves no place for the reply, or more than one; give a checkpoint whose template prints the assistant's "
+            "turn once, as it is"
         )
     # White space alone between prompt and reply opens no turn that one could find again.
-    if TURN.search(after) or header.strip() and header.strip() in after:
-        raise InputError(
-            f"the chat template of {tokenizer.name_or_path} opens another turn after the reply; give another one"
-        )
-    whole = render(tokenizer, prompt, [replied])[0]
-    before = whole[: len(whole) - len(replied + after)]
-    if not before.endswith((prompt + header, prompt.strip() + header)):
-        raise InputError(
-            f"the chat template of {tokenizer.name_or_path} drops or alters the prompt {prompt!r}; word it otherwise"
-        )
+    elif TURN.search(after) or header.strip() and header.strip() in after:
+        problem = "opens another turn after the reply; give another one"
+    elif not before.endswith((prompt + header, prompt.strip() + header)):
+        problem = f"drops or alters the prompt {prompt!r}; word it otherwise"
+    if problem:
+        raise InputError(f"the chat template of {tokenizer.name_or_path} {problem}")
     return before, after, header
 
 
@@ -186,8 +169,7 @@ def _refuse_empty(prompt: str) -> None:
 class Between:
     """The part of a rendered conversation between the control tokens next to the reply, which is read by itself.
 
-    Tokenizers cut at control tokens first, so nothing beyond them changes how a reply is tokenised. `before` and
-    `after` are the text and the ids around the part. `opening` and `opening_ids` come before the reply within the part.
+    `before` and `after` are the text around the part; `opening` comes before the reply within the part.
     """
 
     before: str
@@ -214,7 +196,7 @@ class Between:
 def between_control_tokens(tokenizer: PreTrainedTokenizerBase, conversation: Conversation) -> Between | None:
     """Return the part of this conversation that is read by itself; None if the tokenizer does not cut there.
 
-    Control tokens that absorb neighbouring blanks, or are part of another token, do not count.
+    Tokenizers cut at control tokens first, except at those that absorb blanks or are part of another token.
     """
     if not tokenizer.is_fast or not tokenizer.chat_template:
         return None
@@ -398,7 +380,8 @@ def frame(tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool) -> st
     """Return the text up to the assistant's reply: the plain frame, or the template with a generation prompt."""
     if not tuned:
         return FRAME.format(prompt=prompt)
-    return _from_template(tokenizer, [[{"role": "user", "content": prompt}]], add_generation_prompt=True)[0]
+    turn = [{"role": "user", "content": prompt}]
+    return tokenizer.apply_chat_template(turn, tokenize=False, date_string=DATE, add_generation_prompt=True)
 
 
 def frame_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool) -> list[int]:

@@ -1,9 +1,6 @@
-"""Causal language models: loading, and the log-probability of every token as the next one.
+"""Causal language models: loading, and the log-probability of every token as the next one (appendix A.1.2).
 
-What a language model would reply is a different question from what a reward model rewards (appendix A.1.2). A prompt is
-put into a frame that ends where the assistant's reply begins. One forward pass then gives a logit for every token of
-the vocabulary, and the log-softmax makes log-probabilities of them. Facts about the models of Tables A1-A5 are in
-data/language_models.csv.
+Facts about the models of Tables A1-A5 are in data/language_models.csv.
 """
 
 from dataclasses import dataclass
@@ -12,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from .. import InputError
 from ..io import lock
@@ -45,11 +42,9 @@ class LanguageModel:
     model: PreTrainedModel
 
     def render(self, prompt: str) -> str:
-        """Return the text up to the assistant's reply, as conversations.frame does."""
         return conversations.frame(self.tokenizer, prompt, tuned=self.tuned)
 
     def encode(self, prompt: str) -> list[int]:
-        """Return the ids of the rendered prompt, as conversations.frame_ids does."""
         return conversations.frame_ids(self.tokenizer, prompt, tuned=self.tuned)
 
 
@@ -60,14 +55,20 @@ def load(
     """Return the language model of that nickname, hub id or folder.
 
     See reward_models.Options for device, dtype and attention. `tuned` says whether to put prompts into the chat
-    template. None uses the registry, or else checks whether there is a template. InputError for a model that does not
-    exist, is not open, or is no language model.
+    template; None asks the registry, or else the tokenizer. InputError if it cannot be had, or is no language model.
     """
     entry = find(name := str(name))
     files = checkpoints.open_files(entry["hub_id"], entry["revision"])
     folder = files.folder
     config = checkpoints.config_of(folder)
-    _refuse_other_models(name, config)
+    architecture = checkpoints.architecture_of(config)
+    if "Classification" in architecture or "RewardModel" in architecture:
+        raise InputError(
+            f"{name} is a {architecture}, a reward model, which predicts no next token; give the language model that "
+            "it was made from, or rank its rewards with: make score"
+        )
+    if not architecture.endswith("ForCausalLM"):
+        raise InputError(f"{name} is a {architecture}, which predicts no next token; give a *ForCausalLM checkpoint")
     checkpoints.tensor_files(folder)  # refuses what is broken, or no safetensors
     device = checkpoints.device_for(device)
     dtype = checkpoints.dtype_for(dtype or "", device, config)
@@ -92,26 +93,11 @@ def find(name: str) -> dict:
     return registry.find_in(registry.language_models(), name, "language model")
 
 
-def _refuse_other_models(name: str, config: PreTrainedConfig) -> None:
-    architecture = checkpoints.architecture_of(config)
-    if architecture.endswith("ForCausalLM"):
-        return
-    if "Classification" in architecture or "RewardModel" in architecture:
-        raise InputError(
-            f"{name} is a {architecture}, a reward model, which predicts no next token; give the language model that "
-            "it was made from, or rank its rewards with: make score"
-        )
-    raise InputError(f"{name} is a {architecture}, which predicts no next token; give a *ForCausalLM checkpoint")
-
-
 # --- log-probabilities --------------------------------------------------------------------------------------------
 
 
 def next_token_logits(model: LanguageModel, prompt: str) -> np.ndarray:
-    """Return the model's logits for what comes after the prompt, (output rows,) float32, by one forward pass.
-
-    These are scores without a unit: adding a constant to all of them changes nothing. Gemma-2's are soft-capped.
-    """
+    """Return the model's logits for what comes after the prompt, (output rows,) float32. Gemma-2's are soft-capped."""
     ids = torch.tensor([model.encode(prompt)], device=model.device)
     with torch.inference_mode():
         logits = model.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[0, -1].float().cpu()
@@ -121,10 +107,7 @@ def next_token_logits(model: LanguageModel, prompt: str) -> np.ndarray:
 
 
 def log_probabilities(logits: np.ndarray) -> np.ndarray:
-    """Return the natural logarithms of the softmax of the logits, (n,) float32; their exponentials add up to 1.
-
-    The logits must include every output of the model, because an output that is left out gets no probability.
-    """
+    """Return the natural logarithms of the softmax of all outputs' logits, (n,) float32."""
     return torch.log_softmax(torch.tensor(logits, dtype=torch.float32), dim=-1).numpy()
 
 
@@ -142,16 +125,7 @@ def score_vocabulary(model: LanguageModel, prompts: dict[str, str], path: Path |
         of_outputs = log_probabilities(next_token_logits(model, prompt))  # (output rows,)
         table[name] = of_outputs[ids]
         unnamed[name] = max(0.0, 1.0 - float(np.exp(of_outputs[ids], dtype=float).sum()))
-    metadata = _metadata(model, prompts) | {"unnamed": unnamed}
-    if path is not None:
-        with lock(path):
-            scores.write(table, path, metadata)
-    table.attrs |= {"metadata": metadata, "unnamed": unnamed}
-    return table
-
-
-def _metadata(model: LanguageModel, prompts: dict[str, str]) -> dict:
-    return {
+    metadata = {
         "model": model.nickname if Path(model.hub_id).is_dir() else model.hub_id,
         "revision": model.revision,
         "quantity": "natural log-probability of the next token",
@@ -161,7 +135,13 @@ def _metadata(model: LanguageModel, prompts: dict[str, str]) -> dict:
         "attention": model.attention,
         "date": conversations.DATE,
         "prompts": prompts,
+        "unnamed": unnamed,
     }
+    if path is not None:
+        with lock(path):
+            scores.write(table, path, metadata)
+    table.attrs |= {"metadata": metadata, "unnamed": unnamed}
+    return table
 
 
 # --- the authors' own ---------------------------------------------------------------------------------------------
@@ -188,11 +168,9 @@ def import_published() -> dict[str, Path]:
 
 
 def read_published(path: Path) -> pd.DataFrame:
-    """Return a published file of logits as log-probabilities: a score table with columns greatest, best, worst.
+    """Return a published file of raw logits as log-probabilities: a score table with columns greatest, best, worst.
 
-    The files are called log-probabilities but hold raw logits, one row per token; the softmax is taken over all of
-    them. A file that already holds log-probabilities is returned unchanged. InputError, which names the file, if its
-    columns differ from the columns of the published reward scores.
+    InputError, which names the file, if its columns differ from the columns of the published reward scores.
     """
     table = score_files.read_vocabulary(path)
     prompts = ["greatest", "best", "worst"]

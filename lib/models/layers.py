@@ -221,8 +221,7 @@ def layout(
 ) -> Layout | None:
     """Return which card holds which part if the first card is too small and all cards together suffice; else None.
 
-    `free` holds the bytes that each card has for weights. accelerate assigns the parts to the cards, layer after layer.
-    If it is not installed, a printed line explains what it would do.
+    `free` holds the bytes that each card has for weights. accelerate assigns the parts, if it is installed.
     """
     if len(free) < 2 or not can_be_read_singly(config, head_name):
         return None

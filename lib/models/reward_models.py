@@ -39,11 +39,11 @@ class RewardModel:
 
     - name: the name that the user gave
     - head: None for encoders (BERT, DeBERTa), whose backbone is the whole model
-    - read_at: where the reward is read: at the "last" token, at the "last_not_pad" token, or "pooled" by an encoder
+    - read_at: at the "last" token, at the "last_not_pad" token, or "pooled" by an encoder
     - closing: how a conversation ends, one of conversations.CLOSINGS
     - opened: the turn that the template opens after a reply, if any
-    - layers: the layers, if they are read one by one; the backbone then has no weights. Otherwise None.
-    - files: the checkpoint's files, which must not change while the model is used; None if it was not loaded
+    - layers: set if they are read one by one; the backbone then has no weights
+    - files: the checkpoint's, which must not change meanwhile; None if the model was not loaded
     """
 
     name: str
@@ -82,7 +82,7 @@ class RewardModel:
         return self.head_name in LAYOUTS and LAYOUTS[self.head_name].gated  # no implicit head is
 
     def conversation(self, prompt: str, bos: str = "single") -> Conversation:
-        """Return the prompt rendered with a gap for the reply, as conversations.open_conversation does."""
+        """Return the prompt rendered with a gap for the reply."""
         conversation = conversations.open_conversation(self.tokenizer, prompt, bos, gated=self.gated)
         return conversations.complete(conversation, self.after_reply)
 
@@ -154,8 +154,8 @@ class Options:
 def load(name: str | Path, options: Options | None = None, **given: Any) -> RewardModel:
     """Return the reward model of that nickname, hub id or folder, ready to score.
 
-    `options` say how to read and run it. Single options may also be given by name, as in `load(name, device="cpu")`.
-    InputError, in one line with the remedy, if the model does not exist, is not open, or is no reward model.
+    Single options may also be given by name, as in `load(name, device="cpu")`. InputError, in one line with the remedy,
+    if the model does not exist, is not open, or is no reward model.
     """
     name, options = str(name), replace(options or Options(), **given)
     entry = find(name)
@@ -223,7 +223,7 @@ def read_at_for(head_name: str, config: PreTrainedConfig, wanted: str | None = N
     """Return where a model with this head reads a conversation: "last", "last_not_pad" or "pooled".
 
     `wanted` is one of READ_AT, or None for the rule that the checkpoint was trained with. InputError for a rule that
-    the model cannot follow. An encoder pools in its own way and accepts no rule.
+    the model cannot follow.
     """
     if wanted is not None and (wanted not in READ_AT or head_name == "classifier"):
         raise InputError(f"read_at must be 'last' or 'last_not_pad', and left out for an encoder, not {wanted!r}")
@@ -242,8 +242,7 @@ def tokenizer_for(
 ) -> tuple[PreTrainedTokenizerBase, OpenedTurn | None]:
     """Return the checkpoint's tokenizer as conversations need it, and the turn that its template opens after a reply.
 
-    `template` is a file with another chat template. InputError if it cannot be read, or if the tokenizer lacks what the
-    head needs (a chat template, or for an encoder a pad token).
+    `template` is a file with another chat template. InputError if the tokenizer lacks what the head needs.
     """
     tokenizer = tokenizers.tokenizer_of(folder)
     if template is not None:
