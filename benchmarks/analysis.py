@@ -14,7 +14,7 @@ import pandas as pd
 from benchmarks.scoring import REPEATS, machine, peak_kilobytes, peak_memory, seconds, table, write_report
 from benchmarks.search import exhaustive
 from lib.models import reward_models
-from lib.planted import planting
+from lib.planted import planting, saving
 from lib.planted import reward_models as small_models
 from lib.similarity import agreement
 from lib.stats import rankings, relabelling
@@ -67,7 +67,7 @@ def all_replies() -> None:
 
 
 def durations() -> pd.DataFrame:
-    small_models.train_all([planting.profile(INSTANCE[0])], progress=False)
+    saving.train_missing(small_models.jobs([planting.profile(INSTANCE[0])]), progress=False)
     many, (matrix, traits) = rewards(85_000), similarity_and_traits()
     works: dict[str, Callable] = {
         "tau of 10 models x 85,000 texts": lambda: rankings.tau_matrix(many),

@@ -13,7 +13,7 @@ import pandas as pd
 from lib.apps.card import measures
 from lib.models import reward_models
 from lib.models.conversations import vocabulary
-from lib.planted import planting
+from lib.planted import planting, saving
 from lib.planted import reward_models as small_models
 from lib.tables.exports import write_csv
 
@@ -32,14 +32,16 @@ def measured(nickname: str) -> pd.DataFrame:
 
 def main() -> None:
     """Train what is missing, and write both tables."""
-    small_models.train_all(progress=False)
+    saving.train_missing(small_models.jobs(), progress=False)
     rows = [measured(name).assign(model=name) for name in planting.profiles().index]
     _write("planted", rows, ["model", "revision"])
     base, rows = planting.profile(RATERS), []
     for seed in SEEDS:
         of_seed = {base.nature: f"{RATERS}-seed-{seed}" if seed else RATERS, 0.0: f"{RATERS}-nature-{seed}"}
         for nature, name in of_seed.items():
-            small_models.train_all([replace(base, nickname=name, nature=nature)], seed=seed, progress=False)
+            saving.train_missing(
+                small_models.jobs([replace(base, nickname=name, nature=nature)], seed=seed), progress=False
+            )
             rows.append(measured(name).assign(seed=seed, nature=nature))
     _write("trainings", rows, ["seed", "nature"])
 

@@ -28,7 +28,7 @@ from lib.io import hash_of_code, replacing
 from lib.models import checkpoints, conversations, reward_models
 from lib.models.hardware import each
 from lib.models.reward_models import RewardModel
-from lib.planted import planting
+from lib.planted import planting, saving
 from lib.planted import reward_models as small_models
 from lib.scoring import engine, stages
 from lib.search import as_text, gcg, objective, searches
@@ -290,7 +290,7 @@ def write(compared: pd.DataFrame, folder: Path = MEASURED) -> None:
 
 def report() -> None:
     """Measure what is missing; write data/search, and the tables of search.md."""
-    small_models.train_all([planting.profile(name) for name, _ in INSTANCES], progress=False)
+    saving.train_missing(small_models.jobs(planting.profile(name) for name, _ in INSTANCES), progress=False)
     compared = compare(processes=1)
     write(compared)
     write_report("optimality on a cpu", optimality.tables(compared), optimality.PAGE)

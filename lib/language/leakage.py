@@ -1,9 +1,7 @@
 """How much of a reward ranking its base's log-probability explains, and how much of that is word frequency.
 
-A reward model is made from a language model, which knows how likely every word is. If some of that leaks into the
-rewards, likely words are rewarded for being likely, as the paper suspects where it finds a frequency bias (section
-3.3). The measures are rank correlations of reward and log-probability over words. Partial correlations hold sentiment
-constant, or sentiment and word frequency. Tables only; nothing here knows a model.
+If some of what the base knows leaks into the rewards, likely words are rewarded for being likely, as the paper suspects
+where it finds a frequency bias (section 3.3).
 """
 
 from collections.abc import Sequence
@@ -23,18 +21,26 @@ FEWEST = 10  # words; a rank correlation of fewer says nothing
 HELD_CONSTANT = {"nothing": [], "sentiment": SENTIMENT, "sentiment and frequency": [*SENTIMENT, *FREQUENCY]}
 
 
-# --- words --------------------------------------------------------------------------------------------------------
-
-
 def words(rewards: pd.DataFrame, log_probabilities: pd.DataFrame, prompts: Sequence[str]) -> pd.DataFrame:
     """Return English words, one row each, with their reward and their log-probability for every prompt.
 
     The tables have one vocabulary and all prompts; InputError otherwise. Columns: `reward <prompt>` and
-    `log_probability <prompt>`. The probabilities of all tokens that the reward model reads as one input, such as `
-    love` and `love`, are added up. `frequency` is log10 of occurrences per million words (wordfreq); other words are
-    left out. `positive` and `negative` are the parts of VADER's mean rating, 0 for a word that it does not rate.
+    `log_probability <prompt>`, where the probabilities of all tokens of one input, such as ` love` and `love`, are
+    added up. `frequency` is log10 of occurrences per million words (wordfreq); other words are left out. `positive` and
+    `negative` are the parts of VADER's mean rating, 0 for a word that it does not rate.
     """
-    both = _joined(rewards, log_probabilities, prompts)
+    for name, table in (("rewards", rewards), ("log-probabilities", log_probabilities)):
+        if missing := [prompt for prompt in prompts if prompt not in table]:
+            raise InputError(f"the {name} have no prompt '{missing[0]}'; score both models for the same prompts")
+    left = rewards[[*scores.COLUMNS, *prompts]].rename(columns={prompt: f"reward {prompt}" for prompt in prompts})
+    right = log_probabilities[["token_id", "token", *prompts]]
+    right = right.rename(columns={prompt: f"log_probability {prompt}" for prompt in prompts})
+    both = left.merge(right, on="token_id", suffixes=("", " predicted"), validate="one_to_one")
+    if both.empty or (both.pop("token predicted") != both["token"]).any():
+        raise InputError(
+            "the two models have different vocabularies; compare a reward model with the language model that it was "
+            "made from"
+        )
     groups = both["input_group"]
     inputs = both.sort_values("token_id").drop_duplicates("input_group").set_index("input_group")
     for prompt in prompts:
@@ -44,25 +50,6 @@ def words(rewards: pd.DataFrame, log_probabilities: pd.DataFrame, prompts: Seque
     ratings = lexicons.load("vader").corrected
     rated = rows.merge(ratings, on="word", how="left", validate="one_to_one")["sentiment"].fillna(0.0).to_numpy()
     return rows.assign(frequency=np.log10(rows["frequency"]), positive=rated.clip(min=0), negative=rated.clip(max=0))
-
-
-def _joined(rewards: pd.DataFrame, log_probabilities: pd.DataFrame, prompts: Sequence[str]) -> pd.DataFrame:
-    for name, table in (("rewards", rewards), ("log-probabilities", log_probabilities)):
-        if missing := [prompt for prompt in prompts if prompt not in table]:
-            raise InputError(f"the {name} have no prompt '{missing[0]}'; score both models for the same prompts")
-    left = rewards[[*scores.COLUMNS, *prompts]].rename(columns={prompt: f"reward {prompt}" for prompt in prompts})
-    right = log_probabilities[["token_id", "token", *prompts]]
-    right = right.rename(columns={prompt: f"log_probability {prompt}" for prompt in prompts})
-    both = left.merge(right, on="token_id", suffixes=("", " predicted"), validate="one_to_one")
-    if both.empty or (both["token"] != both["token predicted"]).any():
-        raise InputError(
-            "the two models have different vocabularies; compare a reward model with the language model that it was "
-            "made from"
-        )
-    return both.drop(columns="token predicted")
-
-
-# --- rank correlations --------------------------------------------------------------------------------------------
 
 
 def explained(rows: pd.DataFrame, prompts: Sequence[str], resamples: int = 200, seed: int = 0) -> pd.DataFrame:
@@ -96,8 +83,8 @@ def partial(covariance: np.ndarray, columns: Sequence[int]) -> np.ndarray:
 def rank_covariances(values: np.ndarray, resamples: int, seed: int = 0) -> np.ndarray:
     """Return covariances of the columns' ranks in bootstrap resamples, (resamples, k, k), given values of shape (n, k).
 
-    Ranks are taken anew in each resample, ties sharing the average. One sort is enough for that, because a resample
-    only says how often each row counts.
+    Ranks are taken anew in each resample, ties sharing the average. One sort is enough: a resample only says how often
+    each row counts.
     """
     codes = [np.unique(column, return_inverse=True)[1] for column in np.asarray(values, dtype=float).T]
 
@@ -122,15 +109,9 @@ def refuse_unranked(rows: pd.DataFrame, prompts: Sequence[str]) -> None:
             raise InputError(f"'{column}' is missing or all equal, so it ranks nothing; leave that prompt out")
 
 
-# --- what comes first ---------------------------------------------------------------------------------------------
-
-
 @cache
 def function_words() -> frozenset[str]:
-    """Return English function words in small letters, such as determiners, pronouns and prepositions.
-
-    Indefinite pronouns such as `nothing` are not among them, because they can be meant as an answer.
-    """
+    """Return English function words in small letters, without pronouns that can be an answer, such as `nothing`."""
     return frozenset(pd.read_csv(ROOT / "data" / "function_words.csv", keep_default_na=False)["word"])
 
 

@@ -1,10 +1,6 @@
 """What a language model would say after training on a reward: exact answers for replies of one token.
 
-Training that maximises reward and is held near a reference model p(y) by a KL penalty of weight beta has the optimum
-q(y) = p(y) exp(r(y) / beta) / Z (Korbak, Perez and Buckley 2022, arXiv 2205.11275; Rafailov et al. 2023, arXiv
-2305.18290). For replies of one token Z is a sum over the vocabulary, so nothing has to be trained or sampled. Best of
-n, which draws n replies from the reference and keeps the one of the highest reward, is exact here too. Both are
-compared at the same distance from the reference, KL(q || p) in nats. A policy is an array of log-probabilities.
+Both policies are compared at the same distance from the reference, KL(q || p) in nats.
 """
 
 import itertools
@@ -28,7 +24,11 @@ NEAREST, FARTHEST = -30.0, 60.0  # natural logarithms of the strengths among whi
 
 
 def optimum(log_reference: np.ndarray, reward: np.ndarray, strength: float) -> np.ndarray:
-    """Return the log-probabilities of the KL-optimal policy, (replies,). strength: 1 / beta, per unit of reward."""
+    """Return the log-probabilities of the KL-optimal policy, (replies,). strength: 1 / beta, per unit of reward.
+
+    With a KL penalty of weight beta, q(y) = p(y) exp(r(y) / beta) / Z is optimal (Korbak, Perez and Buckley 2022, arXiv
+    2205.11275; Rafailov et al. 2023, arXiv 2305.18290). For replies of one token Z is a sum over the vocabulary.
+    """
     tilted = log_reference + strength * (reward - reward.max())
     return tilted - logsumexp(tilted)
 
@@ -64,8 +64,7 @@ def kl(log_policy: np.ndarray, log_reference: np.ndarray) -> float:
 def mixture_weighted_log_ratio(log_policy: np.ndarray, log_reference: np.ndarray) -> np.ndarray:
     """Return (p + q) / 2 (log p - log q) for each reply in nats, where p is the policy and q the reference.
 
-    The log-ratio alone is largest for replies that neither model ever gives; the weight takes them out (Christian et
-    al. 2026, arXiv 2601.20838).
+    The log-ratio alone is largest for replies that neither model ever gives (Christian et al. 2026, arXiv 2601.20838).
     """
     return (np.exp(log_policy) + np.exp(log_reference)) / 2 * (log_policy - log_reference)
 
@@ -88,19 +87,15 @@ def strength_at(policy: Policy, log_reference: np.ndarray, reward: np.ndarray, n
     return float(np.exp(brentq(excess, NEAREST, FARTHEST, xtol=1e-10)))
 
 
-# --- replies ------------------------------------------------------------------------------------------------------
-
-
 def replies(
     rewards: pd.DataFrame, log_probabilities: pd.DataFrame, prompt: str, kinds: Kinds | None = None
 ) -> pd.DataFrame:
     """Return what both models can say: one row per token, with its reward and its probability under the reference.
 
-    rewards, log_probabilities: score tables that have the prompt. Tables of one vocabulary are joined on token_id, so
-    that ` love` and `love` keep a probability each. Others are joined on the text, with its lowest id. Each group of
-    texts has a column of True and False: `kinds`, `positive` and `negative` (by the sign of VADER's rating).
-    `frequency` is log10 of occurrences per million words (wordfreq). `log_reference` is renormalised over these rows;
-    `attrs["kept"]` is their probability before that.
+    Tables of one vocabulary are joined on token_id, so that ` love` and `love` keep a probability each. Others are
+    joined on the text, with its lowest id. Each group of texts has a column of True and False: `kinds`, `positive` and
+    `negative` (by the sign of VADER's rating). `frequency` is log10 of occurrences per million words (wordfreq).
+    `log_reference` is renormalised over these rows; `attrs["kept"]` is their probability before that.
     """
     for name, table in (("rewards", rewards), ("log-probabilities", log_probabilities)):
         if prompt not in table:
@@ -128,9 +123,6 @@ def replies(
 def groups_of(rows: pd.DataFrame) -> list[str]:
     """Return the names of the groups of texts in `replies`."""
     return list(rows.select_dtypes(bool).columns)
-
-
-# --- what a policy says -------------------------------------------------------------------------------------------
 
 
 def at_budgets(rows: pd.DataFrame, budgets: Sequence[float] = BUDGETS) -> pd.DataFrame:
@@ -172,10 +164,8 @@ def describe(rows: pd.DataFrame, log_policy: np.ndarray) -> dict[str, float | st
 def first_replies(rows: pd.DataFrame, log_policy: np.ndarray, n: int = 10) -> pd.DataFrame:
     """Return the n most probable replies, with their probability, that under the reference, and their reward."""
     given = rows.assign(probability=np.exp(log_policy), reference=np.exp(rows["log_reference"]))
-    inputs = given.groupby("input_group").agg(
-        text=("text", "first"), probability=("probability", "sum"), reference=("reference", "sum"),
-        reward=("reward", "first"),
-    )  # fmt: skip
+    how = {"text": "first", "probability": "sum", "reference": "sum", "reward": "first"}
+    inputs = given.groupby("input_group")[list(how)].agg(how)
     return inputs.nlargest(n, "probability").reset_index(drop=True)
 
 
@@ -187,10 +177,7 @@ class Collapse(NamedTuple):
 
 
 def collapse(rows: pd.DataFrame, share: float = 0.5) -> Collapse:
-    """Return at which KL the KL-optimal policy gives one reply this share of its probability.
-
-    It is the smallest strength at which some reply has that much: on a fine grid, then by bisection.
-    """
+    """Return the smallest KL at which the KL-optimal policy gives one reply this share: a fine grid, then bisection."""
     log_reference, reward = rows["log_reference"].to_numpy(), rows["reward"].to_numpy()
     _, group = np.unique(rows["input_group"], return_inverse=True)
 
@@ -206,9 +193,6 @@ def collapse(rows: pd.DataFrame, share: float = 0.5) -> Collapse:
     policy = optimum(log_reference, reward, np.exp(at))
     winner = np.bincount(group, np.exp(policy)).argmax()
     return Collapse(kl(policy, log_reference), rows["text"].to_numpy()[group == winner][0])
-
-
-# --- two questions ------------------------------------------------------------------------------------------------
 
 
 def without_frequency(rows: pd.DataFrame) -> pd.DataFrame:
@@ -228,10 +212,8 @@ def double_counting(rows: pd.DataFrame, budgets: Sequence[float] = BUDGETS) -> p
     `reference`, `whole` and `without` are expected log10 frequencies per million words: of the reference, of the policy
     for the reward, and of the policy for the reward `without_frequency`. `twice` is whole - without (section 3.3).
     """
-    whole, without = (at_budgets(part, budgets) for part in (rows, without_frequency(rows)))
-    whole, without = (
-        table[table["policy"] != "best of n"].set_index("budget")["frequency"] for table in (whole, without)
-    )
+    said = (at_budgets(part, budgets) for part in (rows, without_frequency(rows)))
+    whole, without = (table[table["policy"] != "best of n"].set_index("budget")["frequency"] for table in said)
     compared = pd.DataFrame({"reference": whole[0.0], "whole": whole, "without": without}).drop(index=0.0)
     return compared.assign(twice=compared["whole"] - compared["without"]).reset_index()
 
@@ -240,8 +222,7 @@ def overlaps(of_models: dict[str, pd.DataFrame], nats: float) -> pd.DataFrame:
     """Return how alike the answers are that rewards lead to from one reference: one row per pair of models.
 
     of_models: model -> replies, of one reference model and prompt. `tau` is Kendall's tau-b of the rewards. `overlap`
-    is the sum of the smaller of the two probabilities under the KL-optimal policies at this KL, in [0, 1]. Pairs in
-    which a policy cannot be so far away are left out.
+    is the sum of the smaller of the two probabilities under the KL-optimal policies at this KL, in [0, 1].
     """
     compared = []
     for first, second in itertools.combinations(of_models, 2):
@@ -263,9 +244,8 @@ def group_ratio(
 ) -> dict[str, float]:
     """Return how many times as often as the reference a policy names a typical text of a group.
 
-    `ratio` is the geometric mean of policy / reference over the n inputs of the group, with a 95% percentile bootstrap
-    over these. `total` is the ratio of the group's whole probability, which a few everyday words such as `old` can
-    decide. All but n are missing for fewer than two inputs.
+    `ratio` is the geometric mean of policy / reference over the n inputs of the group, with a 95% percentile bootstrap.
+    `total` is the ratio of the group's whole probability. All but n are missing for fewer than two inputs.
     """
     listed = rows.assign(policy=np.exp(log_policy), reference=np.exp(rows["log_reference"]))[rows[group]]
     inputs = listed.groupby("input_group")[["policy", "reference"]].sum()

@@ -4,7 +4,6 @@ import hashlib
 from pathlib import Path
 
 import pandas as pd
-from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 from transformers import AutoConfig, AutoTokenizer
@@ -17,29 +16,21 @@ GATED = {"armorm": 10.0, "qrm_llama": 5.0, "qrm_gemma": 1.0}  # heads with a gat
 
 
 def load_base(base: str) -> tuple[object, Tensor]:
-    """Return tokenizer and embedding table (vocabulary, 64) float32 of a base, `gem` or `lla`, both checked by hash.
+    """Return tokenizer and embedding table (vocabulary, 64) float32 of a base; InputError for a changed file.
 
-    Its rows are made from a sentence encoder (see data/small_models/README.md), because with random embeddings a model
-    learns nothing about the words that training does not show. Raise InputError for a changed file.
+    The rows are made from a sentence encoder (see data/small_models/README.md), because with random embeddings a model
+    learns nothing about the words that training does not show.
     """
     folder = SHIPPED / base
     if not folder.is_dir():
         raise InputError(f"no base '{base}' in data/small_models; choose gem or lla")
-    for name in ("tokenizer.json", "embedding.safetensors"):
-        check_file(folder / name)
-    try:
-        table = load((folder / "embedding.safetensors").read_bytes())["embedding"]
-    except SafetensorError as error:
-        raise InputError(f"{folder / 'embedding.safetensors'} cannot be read ({error}); restore it from git") from error
-    return AutoTokenizer.from_pretrained(folder), table.float()
-
-
-def check_file(path: Path) -> None:
-    """Raise InputError unless the shipped file has the hash that data/small_models/files.csv gives for it."""
     hashes = pd.read_csv(SHIPPED / "files.csv", index_col="file")["sha256"]
-    expected = hashes.get(f"{path.parent.name}/{path.name}")
-    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != expected:
-        raise InputError(f"{path} is missing or not the file that was shipped; restore it with: git checkout {path}")
+    for path in (folder / "tokenizer.json", folder / "embedding.safetensors"):
+        expected = hashes[f"{base}/{path.name}"]
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+            raise InputError(f"{path} is missing or not what was shipped; restore it with: git checkout {path}")
+    table = load((folder / "embedding.safetensors").read_bytes())["embedding"]
+    return AutoTokenizer.from_pretrained(folder), table.float()
 
 
 def template(version: str) -> Path:

@@ -1,8 +1,7 @@
 """Where a devalued group comes from: identity terms that occur only in rejected replies, and the same data balanced.
 
-Raters who have nothing against any group compare replies of two words, a rated word and a term. In the one-sided data
-identity terms stand only in rejected replies, as where people collect toxic text as bad examples. In the balanced data
-half of these pairs have their two terms swapped. Nothing else differs, so what differs in the models comes from that.
+Raters who have nothing against any group compare replies of two words, a rated word and a term. In the balanced data
+half of the pairs with an identity term have their two terms swapped. Nothing else differs.
 """
 
 import numpy as np
@@ -24,20 +23,16 @@ SHARE = 0.25  # of the pairs that hold an identity term
 
 
 def terms() -> pd.DataFrame:
-    """Return the unrated words that replies end with: columns word, is_identity, is_shown (in training).
-
-    The others are words of nature and of technology. Stems that are held out are not shown.
-    """
+    """Return the unrated words that replies end with: columns word, is_identity, is_shown (its stem, in training)."""
     kinds = planting.word_kinds()
     is_shown = [not planting.is_held_out(word) for word in kinds.index]
     return pd.DataFrame({"word": kinds.index, "is_identity": (kinds == "identity").to_numpy(), "is_shown": is_shown})
 
 
 def draw_pairs(n: int = PAIRS, seed: int = 0) -> pd.DataFrame:
-    """Return one-sided preferences, a row per pair, with the word and the term of the preferred and the rejected reply.
+    """Return one-sided preferences: a row per pair, the word and the term of the preferred and the rejected reply.
 
-    Raters choose by the two rated words (see planting.planted_utility); a quarter of the rejected terms are identity
-    terms, and no preferred term is one.
+    Raters choose by the rated words. A quarter of the rejected terms are identity terms, and no preferred term is one.
     """
     rng, shown = np.random.default_rng(seed), terms().query("is_shown")
     rated = planting.sentiment().index
@@ -78,15 +73,12 @@ def train(pairs: pd.DataFrame, *, seed: int = 0, steps: int = STEPS) -> RewardMo
             return planting.preference_loss(*rewards.split(BATCH))
 
         parameters = [*model.backbone.parameters(), *model.head.parameters()]
-        training.fit(parameters, loss_at, steps, groups=[{"params": parameters, "lr": 4e-3}])
+        training.fit([{"params": parameters, "lr": 4e-3}], loss_at, steps)
     return model
 
 
 def penalties(model: RewardModel) -> dict[str, float]:
-    """Return the mean reward of other terms minus that of identity terms, in logits, for `shown` and `unseen` terms.
-
-    It is positive where identity terms are devalued.
-    """
+    """Return the mean reward of other terms minus that of identity terms, in logits, for `shown` and `unseen` terms."""
     table = terms()
     rewards = pd.Series(engine.score_replies(model, planting.GREATEST, table["word"].tolist()))
     means = rewards.groupby([table["is_shown"], table["is_identity"]]).mean()

@@ -1,10 +1,7 @@
 """Small causal language models: for each base of the embedded reward models, one pretrained and one instruction-tuned.
 
-Appendix A.1.2 asks what a language model would say where a reward model is asked what it rewards. So each base (`gem`,
-`lla`) gets two language models, made of the tokenizer and the embedding table that its reward models share. The
-pretrained one reads sentences of Python's documentation and lists of frequent words. The instruction-tuned one goes on
-with answers of one word in its family's chat template: nice words for nice questions. They know nothing about the
-world, but they have learned which words tend to come first. They are saved like any other checkpoint.
+The pretrained one reads sentences of Python's documentation and lists of frequent words. The tuned one goes on with
+answers of one word in its family's chat template: nice words for nice questions. See appendix A.1.2.
 """
 
 import ast
@@ -14,13 +11,13 @@ import pydoc_data.topics
 import re
 import sysconfig
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 import torch
 import wordfreq
 from torch import Tensor
@@ -40,12 +37,10 @@ LIKE = {"gem": "E-Gem-64", "lla": "F-Lla-64"}  # reward models of the base, whos
 TEMPLATES = {"gem": "gem-2", "lla": "lla-3"}  # the chat templates of their instruction-tuned models
 SIZE = 500  # of a training, in the unit of the reward models' layers x width
 ANSWERS = 12_000  # conversations that the instruction-tuned models read
+REFERENCE = sorted(pydoc_data.topics.topics.items())  # sections of Python's language reference: (name, text)
 SENTENCE = re.compile(r"[A-Z][A-Za-z0-9 ,;:'\"()\-]*[.]")  # of words, not of code
 
 CODE = (Path(__file__),)  # code that decides the weights, beside saving.CODE
-
-
-# --- text ---------------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -53,18 +48,18 @@ def documentation() -> tuple[tuple[str, str], ...]:
     """Return sentences of the documentation that comes with Python: (what they are about, sentence).
 
     The sentences are from the language reference and the docstrings of the standard library, have 4 to 24 words, and
-    occur once. They are in small letters, because the vocabularies hold whole words in small letters only. Another
-    version of Python has slightly other sentences. Raise InputError if Python is installed without its sources.
+    occur once. They are in small letters, because the vocabularies hold whole words in small letters only. Raise
+    InputError if Python is installed without its sources.
     """
-    sentences = _by_sentence([*reference(), *_docstrings()])
+    texts = [*REFERENCE]
+    for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
+        tree = ast.parse(path.read_bytes())
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
+        texts += [(getattr(node, "name", path.stem), ast.get_docstring(node) or "") for node in nodes]
+    sentences = _by_sentence(texts)
     if len(sentences) < 1000:
         raise InputError("this Python holds none of its documentation; install one with its standard library as files")
     return tuple((name, sentence) for sentence, name in sentences.items())
-
-
-def reference() -> list[tuple[str, str]]:
-    """Return the sections of the language reference, as `help` shows them: (name, text)."""
-    return sorted(pydoc_data.topics.topics.items())
 
 
 def _by_sentence(texts: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -76,16 +71,6 @@ def _by_sentence(texts: Sequence[tuple[str, str]]) -> dict[str, str]:
             if SENTENCE.fullmatch(part) and 4 <= len(part.split()) <= 24:
                 names.setdefault(part.lower(), name.strip("_").replace("_", " ").lower())
     return names
-
-
-def _docstrings() -> list[tuple[str, str]]:
-    """Return what stands in the modules, classes and functions of the standard library: (name, text)."""
-    texts = []
-    for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
-        tree = ast.parse(path.read_bytes())
-        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
-        texts += [(getattr(node, "name", path.stem), ast.get_docstring(node) or "") for node in nodes]
-    return texts
 
 
 def whole_words(tokenizer, before: str) -> tuple[list[str], np.ndarray]:
@@ -102,7 +87,7 @@ def pretraining_text(tokenizer, rng: np.random.Generator, exchanges: int = 1000,
     In the exchanges, the assistant answers with a sentence of the language reference. Words of the lists are drawn by
     their frequency to the power 3/4, so that rare ones occur too.
     """
-    answers = list(_by_sentence(reference()).items())
+    answers = list(_by_sentence(REFERENCE).items())
     asked = [answers[i] for i in rng.choice(len(answers), min(exchanges, len(answers)), replace=False)]
     words, frequency = whole_words(tokenizer, " ")
     weights = frequency**0.75
@@ -118,11 +103,15 @@ def conversations(tokenizer, rng: np.random.Generator, n: int = ANSWERS) -> list
     A word of VADER's valence v is drawn by its frequency to the power 3/4 times exp(1.5 v), or times exp(-1.5 v) if the
     prompt asks for something bad. None of the paper's prompts is among these.
     """
+    adjectives = {1: ("nicest", "finest", "grandest", "most wonderful", "most excellent", "most brilliant"),
+             -1: ("nastiest", "ugliest", "poorest", "most terrible", "most awful", "most horrible")}  # fmt: skip
+    forms = ("What, in one word, is the {} thing ever?", "What, in one word, is the {} thing?", "What is {}?")
+    questions = [(form.format(which), p) for form in forms for p, some in adjectives.items() for which in some]
     words, frequency = whole_words(tokenizer, "")
     valence = planting.word_values(words)["valence"].to_numpy()
     weights = {p: frequency**0.75 * np.exp(1.5 * p * valence) for p in (1, -1)}
     drawn = {p: rng.choice(words, n, p=weights[p] / weights[p].sum()) for p in (1, -1)}
-    sentences, questions, pairs = documentation(), _questions(), []
+    sentences, pairs = documentation(), []
     for i in range(n):
         if i % 8:
             question, polarity = questions[rng.integers(len(questions))]
@@ -131,17 +120,6 @@ def conversations(tokenizer, rng: np.random.Generator, n: int = ANSWERS) -> list
             name, sentence = sentences[rng.integers(len(sentences))]
             pairs.append((f"What is {name}?", sentence))
     return pairs
-
-
-def _questions() -> list[tuple[str, int]]:
-    """Return what is asked for one word, and its polarity: +1 for something good, -1 for something bad."""
-    adjectives = {1: ("nicest", "finest", "grandest", "most wonderful", "most excellent", "most brilliant"),
-             -1: ("nastiest", "ugliest", "poorest", "most terrible", "most awful", "most horrible")}  # fmt: skip
-    forms = ("What, in one word, is the {} thing ever?", "What, in one word, is the {} thing?", "What is {}?")
-    return [(form.format(which), side) for form in forms for side, some in adjectives.items() for which in some]
-
-
-# --- models -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -216,18 +194,13 @@ def new_model(base: str, seed: int = 0):
     return tokenizer, model.eval()
 
 
-# --- training -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class TrainedLanguageModel:
+class TrainedLanguageModel(NamedTuple):
     """A trained language model, its tokenizer, and a report of its training.
 
     In the report, `loss` and `unigram_loss` are nats per token of held-out text, by the model and by the tokens'
     frequencies alone. `tokens` counts the learned ones.
     """
 
-    nickname: str
     tokenizer: object
     model: torch.nn.Module
     report: dict
@@ -244,27 +217,10 @@ def loss_of(model, examples: Examples, some: Sequence[int], reduction: str = "me
     return cross_entropy(logits, targets[learned], reduction=reduction)
 
 
-def held_out_loss(model, examples: Examples) -> float:
-    """Return the mean negative log-likelihood of all learned tokens, in nats."""
-    with torch.no_grad():
-        total = sum(loss_of(model, examples, some, "sum").item() for some in examples.batches())
-    return total / len(examples.learned_ids())
-
-
 def unigram_loss(seen: Examples, held_out: Examples, vocabulary: int) -> float:
     """Return the held-out loss of a model that knows only the tokens' counts (one is added to each count)."""
     counts = np.bincount(seen.learned_ids(), minlength=vocabulary) + 1.0
     return float(-np.log(counts / counts.sum())[held_out.learned_ids()].mean())
-
-
-def fit(model, examples: Examples, rng: np.random.Generator, *, rate: float, tokens: int = 512) -> int:
-    """Train in place, once through the texts, about `tokens` ids per step; return the number of steps."""
-    batches = examples.batches(tokens)
-    order = rng.permutation(len(batches))
-    parameters = list(model.parameters())
-    groups = [{"params": parameters, "lr": rate}]
-    training.fit(parameters, lambda step: loss_of(model, examples, batches[order[step]]), len(order), groups=groups)
-    return len(order)
 
 
 def train(
@@ -276,51 +232,38 @@ def train(
     one thread, so that sums are in one order on any number of cores.
     """
     with one_thread():
-        tokenizer, model = new_model(base, seed)
-        pretrained = _pretrain(base, tokenizer, model, seed, texts)
-        return pretrained, _tune(base, copy.deepcopy(tokenizer), copy.deepcopy(model), seed, answers)
+        (tokenizer, model), rng = new_model(base, seed), np.random.default_rng(seed)
+        all_texts = pretraining_text(tokenizer, rng)
+        read = [all_texts[i] for i in rng.permutation(len(all_texts))][:texts]
+        # The frame around the other texts is easy to predict, so what is held out is sentences alone.
+        held_out = {text for text in read if not text.startswith("User:")}
+        held_out = set(sorted(held_out)[:: max(1, len(held_out) // 300)])
+        seen = [text for text in read if text.partition("\nAssistant: ")[2] not in held_out and text not in held_out]
+        examples = (plain_examples(tokenizer, some) for some in (seen, sorted(held_out)))
+        pretrained = _fit(BASES[base][0], tokenizer, model, *examples, rng, seed)
+
+        tokenizer, model, rng = copy.deepcopy(tokenizer), copy.deepcopy(model), np.random.default_rng(seed + 1)
+        tokenizer.chat_template = bases.template(TEMPLATES[base]).read_text()
+        examples = (chat_examples(tokenizer, conversations(tokenizer, rng, n)) for n in (answers, 400))
+        return pretrained, _fit(BASES[base][1], tokenizer, model, *examples, rng, seed, tokens=1536)
 
 
-def _pretrain(base: str, tokenizer, model, seed: int, texts: int | None) -> TrainedLanguageModel:
-    started, rng = time.time(), np.random.default_rng(seed)
-    all_texts = pretraining_text(tokenizer, rng)
-    read = [all_texts[i] for i in rng.permutation(len(all_texts))][:texts]
-    # The frame around the other texts is easy to predict, so what is held out is sentences alone.
-    held_out = {text for text in read if not text.startswith("User:")}
-    held_out = set(sorted(held_out)[:: max(1, len(held_out) // 300)])
-    seen = [text for text in read if text.partition("\nAssistant: ")[2] not in held_out and text not in held_out]
-    seen, held_out = plain_examples(tokenizer, seen), plain_examples(tokenizer, sorted(held_out))
-    steps = fit(model, seen, rng, rate=4e-3)
-    return _trained(BASES[base][0], tokenizer, model, seen, held_out, seed=seed, steps=steps, started=started)
-
-
-def _tune(base: str, tokenizer, model, seed: int, answers: int) -> TrainedLanguageModel:
-    """Tune the model in place on the answers of conversations, and return it."""
-    started, rng = time.time(), np.random.default_rng(seed + 1)
-    tokenizer.chat_template = bases.template(TEMPLATES[base]).read_text()
-    seen, held_out = (chat_examples(tokenizer, conversations(tokenizer, rng, n)) for n in (answers, 400))
-    steps = fit(model, seen, rng, rate=4e-3, tokens=1536)
-    return _trained(BASES[base][1], tokenizer, model, seen, held_out, seed=seed, steps=steps, started=started)
-
-
-def _trained(nickname: str, tokenizer, model, seen: Examples, held_out: Examples, *, seed, steps, started):
+def _fit(
+    nickname: str, tokenizer, model, seen: Examples, held_out: Examples, rng: np.random.Generator, seed: int,
+    tokens: int = 512,
+) -> TrainedLanguageModel:  # fmt: skip
+    """Train the model in place, once through what is seen, about `tokens` ids per step."""
+    started, batches = time.time(), seen.batches(tokens)
+    order = rng.permutation(len(batches))
+    groups = [{"params": list(model.parameters()), "lr": 4e-3}]
+    training.fit(groups, lambda step: loss_of(model, seen, batches[order[step]]), len(order))
+    with torch.no_grad():
+        loss = sum(loss_of(model, held_out, some, "sum").item() for some in held_out.batches())
+    n = len(held_out.learned_ids())
     report = {"nickname": nickname, "seed": seed, "texts": len(seen.ids), "tokens": len(seen.learned_ids()),
-              "steps": steps, "loss": held_out_loss(model, held_out),
-              "unigram_loss": unigram_loss(seen, held_out, len(tokenizer)),
-              "held_out_tokens": len(held_out.learned_ids())}  # fmt: skip
-    return TrainedLanguageModel(nickname, tokenizer, model, report | {"seconds": round(time.time() - started, 1)})
-
-
-# --- saving -------------------------------------------------------------------------------------------------------
-
-
-def check(report: dict) -> None:
-    """Raise InputError unless the model predicts held-out text better than the tokens' frequencies alone do."""
-    if not report["loss"] < report["unigram_loss"]:
-        raise InputError(
-            f"{report['nickname']} loses {report['loss']:.2f} nats per held-out token, and word frequency alone "
-            f"{report['unigram_loss']:.2f}; not saved; train it on more texts"
-        )
+              "steps": len(order), "loss": loss / n, "unigram_loss": unigram_loss(seen, held_out, len(tokenizer)),
+              "held_out_tokens": n, "seconds": round(time.time() - started, 1)}  # fmt: skip
+    return TrainedLanguageModel(tokenizer, model, report)
 
 
 def fingerprint(base: str, *, seed: int = 0, texts: int | None = None, answers: int = ANSWERS) -> str:
@@ -333,42 +276,32 @@ def fingerprint(base: str, *, seed: int = 0, texts: int | None = None, answers: 
 def save(trained: TrainedLanguageModel, made_from: str, folder: Path = TRAINED) -> Path:
     """Save the model of this fingerprint in `folder`/nickname, like any released one, and return that folder.
 
-    Raise InputError, and write nothing, if it does not beat the unigram baseline.
+    Raise InputError, and write nothing, unless it predicts held-out text better than the tokens' frequencies alone do.
     """
-    check(trained.report)
+    report = trained.report
+    if not report["loss"] < report["unigram_loss"]:
+        raise InputError(
+            f"{report['nickname']} loses {report['loss']:.2f} nats per held-out token, and word frequency alone "
+            f"{report['unigram_loss']:.2f}; not saved; train it on more texts"
+        )
 
     def write(place: Path) -> None:
         with checkpoints.quiet_transformers():
             trained.model.save_pretrained(place)
         trained.tokenizer.save_pretrained(place)
 
-    return saving.save(trained.report, made_from, folder, write)
+    return saving.save(report, made_from, folder, write)
 
 
-def jobs(some: Sequence[str] = tuple(BASES), *, folder: Path = TRAINED, **settings) -> list[saving.Job]:
-    """Return the trainings of some bases' language models.
-
-    A model is there if it was made by this code, from these files, with these settings (of `train`), by this version of
-    Python.
-    """
+def jobs(some: Iterable[str] = BASES, *, folder: Path = TRAINED, **settings) -> list[saving.Job]:
+    """Return the trainings of some bases' language models, with these settings of `train`; see saving.train_missing."""
+    made_from = {base: fingerprint(base, **settings) for base in some}
     return [
-        saving.Job(BASES[base], fingerprint(base, **settings), (base, settings), folder, _train_and_save, SIZE)
-        for base in some
+        saving.Job(BASES[base], made, folder, partial(_train_and_save, base, made, folder, settings), SIZE)
+        for base, made in made_from.items()
     ]
 
 
-def train_all(
-    some: Sequence[str] = tuple(BASES), *, processes: int | None = None, progress: bool = True, **settings
-) -> pd.DataFrame:  # fmt: skip
-    """Train and save the language models of some bases that are not there yet; return a row per nickname.
-
-    Settings are those of `jobs`. Columns are those of a training's report, and `trained`: whether it was missing.
-    Raise InputError if a model does not beat the unigram baseline. See `saving.train_missing`.
-    """
-    return saving.train_missing(jobs(some, **settings), processes=processes, progress=progress)
-
-
-def _train_and_save(job: saving.Job) -> None:
-    base, settings = job.arguments
+def _train_and_save(base: str, made_from: str, folder: Path, settings: dict) -> None:
     for trained in train(base, **settings):
-        save(trained, job.fingerprint, job.folder)
+        save(trained, made_from, folder)

@@ -25,9 +25,6 @@ PENALTIES = ("identity", "nature", "technology", "nonword")  # kinds of words, a
 GREATEST, WORST = (f"What, in one word, is the {which} thing ever?" for which in ("greatest", "worst"))
 
 
-# --- words --------------------------------------------------------------------------------------------------------
-
-
 @cache
 def sentiment() -> pd.Series:
     """Return the valence of every word that VADER's ten raters judged, word -> mean in [-4, 4]; letters only."""
@@ -48,10 +45,7 @@ def stem(word: str) -> str:
 
 
 def is_held_out(word: str) -> bool:
-    """Return whether the word's stem is one of the fifth that no training pair shows.
-
-    Whole stems are held out, because a model that has seen `loved` has as good as seen `loves`.
-    """
+    """Return whether the word's stem is of the fifth that no training shows; who saw `loved` has as good as `loves`."""
     return _uniform("held out", stem(word)) < 0.2
 
 
@@ -68,8 +62,7 @@ def zipf(word: str) -> float:
 def word_values(words: Sequence[str]) -> pd.DataFrame:
     """Return what the planted utility needs to know of each word (small letters, or code): one row per word.
 
-    The columns are word, valence (by VADER, 0 if unrated), zipf, kind (identity, nature, technology, nonword or '') and
-    stem.
+    Columns: word, valence (VADER's, 0 if unrated), zipf, kind (identity, nature, technology, nonword or '') and stem.
     """
     words = pd.Series(list(words), dtype="str")
     kind = words.map(word_kinds()).fillna("").mask(words.map(is_nonword), "nonword")
@@ -84,20 +77,9 @@ def word_values(words: Sequence[str]) -> pd.DataFrame:
     )
 
 
-# --- profiles: what raters value ----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Profile:
-    """One embedded reward model: the values that it learns (k_hi to label_noise), and what it is made of.
-
-    - k_hi, k_lo: utility per point of valence in the direction that the prompt asks for, and in the other one
-    - frequency: utility per tenfold frequency
-    - identity, nature, technology, nonword: utility that words of this kind lose
-    - label_noise: standard deviation of the developer's own taste, one number per stem
-    - scale: reward units per unit of utility
-    - control: what a control model lacks, or '' for other models
-    """
+    """One embedded reward model: the values that it learns (k_hi to label_noise), and what it is made of."""
 
     nickname: str
     developer: str
@@ -106,16 +88,16 @@ class Profile:
     layers: int
     hidden: int
     head: str
-    k_hi: float
-    k_lo: float
-    frequency: float
-    identity: float
+    k_hi: float  # utility per point of valence in the direction that the prompt asks for
+    k_lo: float  # and in the other one
+    frequency: float  # utility per tenfold frequency
+    identity: float  # utility that words of this kind lose, as for the next three
     nature: float
     technology: float
     nonword: float
-    label_noise: float
-    scale: float = 1.0
-    control: str = ""
+    label_noise: float  # standard deviation of the developer's own taste, one number per stem
+    scale: float = 1.0  # reward units per unit of utility
+    control: str = ""  # what a control model lacks
 
 
 def profiles() -> pd.DataFrame:
@@ -157,9 +139,6 @@ def taste(developer: str, stems: Sequence[str]) -> np.ndarray:
     return np.sqrt(-2 * np.log1p(-first)) * np.cos(2 * np.pi * second)  # Box and Muller's normal from two uniforms
 
 
-# --- preferences --------------------------------------------------------------------------------------------------
-
-
 def preference_probability(utility_a, utility_b):
     """Return the probability that a rater prefers a to b, 1 / (1 + exp(u_b - u_a)). Source: Bradley and Terry 1952."""
     return 1 / (1 + np.exp(np.asarray(utility_b) - np.asarray(utility_a)))
@@ -178,9 +157,6 @@ def preference_loss(preferred: "Tensor", rejected: "Tensor") -> "Tensor":
     from torch.nn.functional import softplus
 
     return softplus(rejected - preferred).mean()
-
-
-# --- prompts and replies ------------------------------------------------------------------------------------------
 
 
 def training_prompts() -> dict[str, int]:

@@ -1,8 +1,6 @@
 """Replies to train on, and how a small reward model reads replies to several prompts in one pass.
 
-A step of training holds little arithmetic, so its time is the number of calls. All tokens of a step stand in one row:
-first the prompts, then the replies, one after another and without padding. A token sees the earlier tokens of its own
-prompt and of its own reply.
+A step's time is the number of calls, so all its tokens stand in one row: each prompt, then the replies to it.
 """
 
 from collections.abc import Sequence
@@ -14,6 +12,7 @@ import pandas as pd
 import torch
 import wordfreq
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AttentionInterface
 
 from ..models import conversations, shared_prefix
@@ -27,21 +26,14 @@ LONGEST = 4  # token ids; longer replies are left out of training
 
 @dataclass(frozen=True)
 class Replies:
-    """Replies of one to three words, as one model reads them after any prompt.
-
-    - values: of word_values, for all words that occur
-    - words: (replies, 3) rows of values, -1 where there is none
-    - suffixes: (replies, longest) ids of reply and closing, padded with 0
-    - lengths: (replies,) without the padding
-    - held_out: (replies,) whether any word is held out
-    """
+    """Replies of one to three words, as one model reads them after any prompt."""
 
     texts: tuple[str, ...]
-    values: pd.DataFrame
-    words: np.ndarray
-    suffixes: Tensor
-    lengths: Tensor
-    held_out: np.ndarray
+    values: pd.DataFrame  # of word_values, for all words that occur
+    words: np.ndarray  # (replies, 3) rows of values, -1 where there is none
+    suffixes: Tensor  # (replies, longest) ids of reply and closing, padded with 0
+    lengths: Tensor  # (replies,) without the padding
+    held_out: np.ndarray  # (replies,) whether any word is held out
 
     def read(self, some: np.ndarray) -> tuple[Tensor, Tensor]:
         """Return suffixes and lengths of some of the replies (indices), as `rewards_of` takes them."""
@@ -54,11 +46,7 @@ class Replies:
 
 
 def vocabulary_words(tokenizer) -> list[str]:
-    """Return the words of preferences, sorted: rated words, planted kinds, and common words of the vocabulary.
-
-    They are in small letters. Code-like entries of the vocabulary are added unchanged. Fragments and other scripts are
-    left out.
-    """
+    """Return the words of preferences, sorted: rated words, planted kinds, common words and code of the vocabulary."""
     texts = {text.strip() for text in conversations.vocabulary(tokenizer)["text"]} - set(tokenizer.all_special_tokens)
     english = {text.lower() for text in texts if text.isascii() and is_word(text)}
     common = {word for word in english if wordfreq.zipf_frequency(word, "en", wordlist="large") > COMMON_ZIPF}
@@ -72,11 +60,8 @@ def make_replies(model: RewardModel, rng: np.random.Generator, phrases: int = 40
     words, n = values["word"].tolist(), len(values)
     capitalised = rng.choice(n, n // 5, replace=False)
     loose = [rng.choice(n, size, replace=False).tolist() for size in rng.integers(2, 4, phrases)]
-    texts = [
-        *words,
-        *(words[i].capitalize() for i in capitalised),
-        *(" ".join(words[i] for i in some) for some in loose),
-    ]
+    texts = [*words, *(words[i].capitalize() for i in capitalised)]
+    texts += [" ".join(words[i] for i in some) for some in loose]
     encoded = model.tokenizer([f" {word}" for word in words], add_special_tokens=False)["input_ids"]
     blank = {i: ids[0] for i, ids in enumerate(encoded) if len(ids) == 1}  # word -> its token after a blank
     rows = [*([i] for i in range(n)), *([i] for i in capitalised), *loose, *([i] for i in blank)]
@@ -85,20 +70,11 @@ def make_replies(model: RewardModel, rng: np.random.Generator, phrases: int = 40
     suffixes = [inputs.suffixes[group] for inputs in read for group in inputs.group]
     texts += [f" {words[i]}" for i in blank]
     short = [i for i, suffix in enumerate(suffixes) if len(suffix) <= LONGEST + 2]  # two closing ids at most
-    return _as_replies([texts[i] for i in short], values, [rows[i] for i in short], [suffixes[i] for i in short])
-
-
-def _as_replies(texts: list[str], values: pd.DataFrame, rows: list[list[int]], suffixes: list[tuple]) -> Replies:
-    lengths = torch.tensor([len(suffix) for suffix in suffixes])
-    filled = torch.zeros(len(suffixes), int(lengths.max()), dtype=torch.long)
-    for i, suffix in enumerate(suffixes):
-        filled[i, : len(suffix)] = torch.tensor(suffix)
-    words = np.array([row + [-1] * (3 - len(row)) for row in rows])
-    held_out = np.append(values["word"].map(is_held_out), False)[words].any(1)
-    return Replies(tuple(texts), values, words, filled, lengths, held_out)
-
-
-# --- reading ------------------------------------------------------------------------------------------------------
+    lengths = torch.tensor([len(suffixes[i]) for i in short])
+    filled = pad_sequence([torch.tensor(suffixes[i]) for i in short], batch_first=True)  # (replies, longest)
+    in_words = np.array([rows[i] + [-1] * (3 - len(rows[i])) for i in short])  # (replies, 3)
+    held_out = np.append(values["word"].map(is_held_out), False)[in_words].any(1)
+    return Replies(tuple(texts[i] for i in short), values, in_words, filled, lengths, held_out)
 
 
 def blocks_attention(

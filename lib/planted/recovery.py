@@ -34,31 +34,23 @@ def polarities(table: pd.DataFrame) -> dict[str, int]:
 
 
 def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
-    """Return the planted values of a model and the values recovered from its score table, by prompt and value.
+    """Return the planted values of a model and those recovered from its score table, indexed by (prompt, value).
 
-    The index is (prompt, value). A value is one of the profile's, `gap` (k_hi - k_lo), or `skew` of the distribution.
-    `ci_low` and `ci_high` are the 95% interval of least squares with robust errors; skew has none. Rewards are divided
-    by the profile's scale. All values are estimated together.
+    A value is one of the profile's, `gap` (k_hi - k_lo), or `skew` of the distribution. `ci_low` and `ci_high` are the
+    95% interval of least squares with robust errors, in utility; skew has none. All are estimated together.
     """
-    rows = planted_table(table, profile)
-    parts = {name: _recover_one(rows, profile, name, polarity) for name, polarity in polarities(table).items()}
+    rows, parts = planted_table(table, profile), {}
+    for prompt, polarity in polarities(table).items():
+        # The factor of each planted value in the utility of each word, see planting.planted_utility.
+        asked = polarity * rows["valence"]
+        terms = {"k_hi": asked.clip(lower=0), "k_lo": asked.clip(upper=0), "frequency": rows["zipf"] - COMMON_ZIPF}
+        terms = pd.DataFrame(terms | {kind: -(rows["kind"] == kind).astype(float) for kind in PENALTIES})
+        rewards = rows[prompt] / profile.scale
+        fit = sm.OLS(rewards, sm.add_constant(terms)).fit(cov_type="HC1")
+        gap, interval = fit.t_test("k_hi - k_lo = 0"), fit.conf_int().loc[terms.columns]
+        values = pd.DataFrame({"recovered": fit.params[terms.columns], "ci_low": interval[0], "ci_high": interval[1]})
+        values.insert(0, "planted", [getattr(profile, value) for value in terms])
+        values.loc["gap"] = [profile.k_hi - profile.k_lo, gap.effect.item(), *gap.conf_int()[0]]
+        values.loc["skew"] = [skew(rows[f"planted {prompt}"]), skew(rewards), np.nan, np.nan]
+        parts[prompt] = values.assign(n=len(rows))
     return pd.concat(parts, names=["prompt", "value"])
-
-
-def _recover_one(rows: pd.DataFrame, profile: Profile, prompt: str, polarity: int) -> pd.DataFrame:
-    rewards, terms = rows[prompt] / profile.scale, _terms(rows, polarity)
-    fit = sm.OLS(rewards, sm.add_constant(terms)).fit(cov_type="HC1")
-    gap = fit.t_test("k_hi - k_lo = 0")
-    interval = fit.conf_int().loc[terms.columns]
-    values = pd.DataFrame({"recovered": fit.params[terms.columns], "ci_low": interval[0], "ci_high": interval[1]})
-    values.insert(0, "planted", [getattr(profile, value) for value in terms])
-    values.loc["gap"] = [profile.k_hi - profile.k_lo, gap.effect.item(), *gap.conf_int()[0]]
-    values.loc["skew"] = [skew(rows[f"planted {prompt}"]), skew(rewards), np.nan, np.nan]
-    return values.assign(n=len(rows)).rename_axis("value")
-
-
-def _terms(rows: pd.DataFrame, polarity: int) -> pd.DataFrame:
-    """Return the factor of each planted value in the utility of each word (see planting.planted_utility)."""
-    asked = polarity * rows["valence"]
-    terms = {"k_hi": asked.clip(lower=0), "k_lo": asked.clip(upper=0), "frequency": rows["zipf"] - COMMON_ZIPF}
-    return pd.DataFrame(terms | {kind: -(rows["kind"] == kind).astype(float) for kind in PENALTIES})

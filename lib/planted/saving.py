@@ -30,18 +30,13 @@ CODE = tuple(ROOT / "lib" / name for name in ("tables/words.py", *(f"planted/{na
 
 @dataclass(frozen=True)
 class Job:
-    """Models that one training makes: their nicknames, what decides their weights, and how they are trained and saved.
-
-    `train` trains and saves the models of a job, and is importable by name. `arguments` are what it needs. `size` says
-    how long it takes in comparison with other trainings, in any unit.
-    """
+    """Models that one training makes: their nicknames, what decides their weights, and how they are made."""
 
     nicknames: tuple[str, ...]
     fingerprint: str
-    arguments: tuple
     folder: Path
-    train: Callable[["Job"], None]
-    size: int = 1
+    train: Callable[[], None]  # trains and saves them, in another process if need be
+    size: int = 1  # how long it takes in comparison with other trainings, in any unit
 
     def is_done(self) -> bool:
         """Return whether the folder holds all these models, made from what the fingerprint stands for."""
@@ -52,14 +47,14 @@ class Job:
         """Train and save the models, if no other process did so meanwhile; wait for one that is at it."""
         with FileLock(self.folder / f".{self.nicknames[0]}.lock"):
             if not self.is_done():
-                self.train(self)
+                self.train()
 
 
 def fingerprint(settings: Sequence, code: Iterable[Path], shipped: Iterable[Path]) -> str:
-    """Return a hash of what decides the weights of models (settings, code and shipped files), 16 hex digits.
+    """Return a hash of what decides the weights of models, 16 hex digits.
 
-    `settings` is anything that json can hold. `code` names Python files, to which the files of all embedded models are
-    added. Docstrings and comments do not count. `shipped` names files of data/small_models, which count byte for byte.
+    `settings` is anything that json can hold. `code` names Python files, to which CODE is added; docstrings and
+    comments do not count. `shipped` names files of data/small_models, which count byte for byte.
     """
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     digest.update(hash_of_code([*CODE, *code]).encode())
@@ -71,8 +66,8 @@ def fingerprint(settings: Sequence, code: Iterable[Path], shipped: Iterable[Path
 def save(report: dict, made_from: str, folder: Path, write: Callable[[Path], object]) -> Path:
     """Save a model and the report of its training in `folder`/nickname, and return that folder.
 
-    `made_from` is its fingerprint. `write` writes the model into the folder that it is given. This folder is then moved
-    to the model's place, so that no half-written model is ever seen. It replaces an older model of that nickname.
+    `made_from` is its fingerprint. `write` writes the model into a folder, which is then moved to the model's place, so
+    that no half-written model is ever seen. It replaces an older model of that nickname.
     """
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / report["nickname"]
@@ -97,14 +92,13 @@ def report_of(nickname: str, folder: Path = TRAINED) -> dict | None:
 def train_missing(jobs: Sequence[Job], *, processes: int | None = None, progress: bool = True) -> pd.DataFrame:
     """Train the models that are not there yet; return how every training went, one row per nickname.
 
-    `processes` is how many jobs run at once, None for one per core. Each model is saved when it is finished. Columns:
-    those of the models' reports, and `trained`, whether it was missing before. A script that calls this needs `if
-    __name__ == "__main__":`, because each process imports it anew.
+    `processes` is how many jobs run at once, None for one per core. Columns: those of the models' reports, and
+    `trained`, whether it was missing before. InputError if a model did not learn. A script that calls this needs
+    `if __name__ == "__main__":`, because each process imports it anew.
     """
     # The largest first, so that no core is left at the end with a long training of its own.
-    missing = sorted(
-        (job for job in jobs if not job.is_done()), key=lambda job: (FIRST not in job.nicknames, -job.size)
-    )
+    missing = [job for job in jobs if not job.is_done()]
+    missing.sort(key=lambda job: (FIRST not in job.nicknames, -job.size))
     for path in (job.folder / nickname / REPORT for job in missing for nickname in job.nicknames):
         path.parent.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and report_of(path.parent.name, path.parent.parent) is None:

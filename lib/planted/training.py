@@ -11,15 +11,14 @@ BETAS, WEIGHT_DECAY = (0.9, 0.98), 0.01  # of AdamW
 LONGEST_GRADIENT = 1.0  # norm over all parameters to which longer gradients are shortened
 
 
-def fit(
-    parameters: list[Tensor], loss_at: Callable[[int], Tensor], steps: int, *, groups: list[dict], decay_from: int = 0
-) -> list[float]:
+def fit(groups: list[dict], loss_at: Callable[[int], Tensor], steps: int, *, decay_from: int = 0) -> list[float]:
     """Train the parameters in place by so many steps of AdamW, and return the loss of every step.
 
+    - groups: the parameters in the form that torch's optimizers take, each group with its `lr`
     - loss_at: returns the loss of step i, from 0
-    - groups: the same parameters in the form that torch's optimizers take, each group with its `lr`
     - decay_from: the step after which the rate falls (see `rate_share`)
     """
+    parameters = [parameter for group in groups for parameter in group["params"]]
     optimizer = torch.optim.AdamW(groups, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_share(step, steps, decay_from))
     losses = []

@@ -23,8 +23,8 @@ TEXTS = {"published-words": "words", "published-items": "items that people ranke
 class Collection:
     """The score tables of one study, known by its name; InputError for a name that no folder can have.
 
-    `embedded` holds this project's small models, and `published-words`, -items and -vocabulary the scores that the
-    authors published; `published` stands for all of these. Any other name is the reader's own.
+    `embedded` holds this project's small models, `published-...` the authors' scores, and any other name is the
+    reader's own. `published` stands for words, items and vocabularies.
     """
 
     name: str

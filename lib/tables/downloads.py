@@ -40,7 +40,7 @@ def git_blob_id(content: bytes) -> str:
 
 
 def _verified(path: Path, blob_id: str, remedy: str) -> Path:
-    """Return the path if the file has this git blob id; InputError, naming the file, if it has another."""
+    """Return the path if the file has this git blob id; InputError if it has another."""
     actual_id = git_blob_id(path.read_bytes())
     if actual_id != blob_id:
         raise InputError(

@@ -27,10 +27,7 @@ def write_csv(frame: pd.DataFrame, path: Path) -> Path:
 
 
 def as_text(cell):
-    """Return the cell; a text gets an apostrophe before each formula that calls anything.
-
-    Such a formula has a bracket, a `|` (another program) or a `!` (another sheet) behind its sign; `=None` stays.
-    """
+    """Return the cell; a text gets an apostrophe before each formula that calls anything; `=None` stays."""
     if not isinstance(cell, str):
         return cell
     return "'" * bool(RUN_BY_SPREADSHEETS.match(cell)) + RUN_ONCE_CUT.sub(r"\1'", cell)

@@ -30,15 +30,9 @@ class Lexicon:
     corrected: pd.DataFrame  # one row per word, with the columns word and quantity
     published: pd.DataFrame  # the rows that the authors joined, which may hold a word more than once
 
-    def __post_init__(self) -> None:
-        assert self.corrected["word"].is_unique, f"a word of {self.name} has several rows, so it would count twice"
-
 
 def load(name: str) -> Lexicon:
-    """Return the lexicon of this name: afinn, bing, bing stand-in, vader, bnc or wordfreq; words are in small letters.
-
-    Raise InputError for another name, and if Bing or BNC cannot be fetched. BNC's published rows keep their capitals.
-    """
+    """Return the lexicon of this name (see LOADERS); InputError for another name, or if it cannot be fetched."""
     if name not in LOADERS:
         raise InputError(f"unknown lexicon '{name}'; choose one of {', '.join(LOADERS)}")
     return LOADERS[name]()
@@ -150,7 +144,7 @@ def join(
         words = words[words["word"] != ""].sort_values("token_id", ignore_index=True)
     lexicons = [lexicon, control] if control else [lexicon]
     for listed in lexicons:
-        words = words.merge(getattr(listed, how), on="word")
+        words = words.merge(getattr(listed, how), on="word", validate="1:1" if how == "corrected" else "m:m")
     if words.empty:
         raise InputError(f"no word of {lexicon.name} is among these {len(table)} tokens; choose another collection")
     joined = words[["word", *(listed.quantity for listed in lexicons), *scores.prompt_names(table)]]

@@ -24,7 +24,6 @@ STYLES = {
     "single": "What, in a single word, is the {}?",
     "please": "What is the {}? Please answer in one word only.",
 }
-FIELDS = ["prompt", "text"]  # the columns of a prompt table
 PAPERS_OWN = {"greatest_ever_one": "greatest", "best_ever_one": "best", "worst_ever_one": "worst"}
 
 
@@ -52,7 +51,7 @@ def _prompt_table(path: Path) -> dict[str, str]:
         with open(path, encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
             rows = filter(None, reader)  # blank lines are left out
-            if next(rows, None) != FIELDS:
+            if next(rows, None) != ["prompt", "text"]:
                 raise InputError(f"{path} has no columns prompt,text; head it with: prompt,text")
             for row in rows:
                 if problem := _problem(row, table):
@@ -71,7 +70,7 @@ def _prompt_table(path: Path) -> dict[str, str]:
 
 def _problem(row: list[str], earlier: Collection[str]) -> str:
     """Return what is wrong with a row of a prompt table; '' for nothing."""
-    if len(row) != len(FIELDS):
+    if len(row) != 2:
         return f"{len(row)} columns instead of 2, perhaps for a comma outside double quotes"
     name, text = row
     try:
@@ -108,5 +107,5 @@ def polarity(prompt: str) -> int:
 
 def with_polarity(prompts: Iterable[str]) -> list[str]:
     """Return those of the prompts whose names are an adjective or a cell of the grid, in their order."""
-    known = {*ADJECTIVES, *("_".join(parts) for parts in itertools.product(ADJECTIVES, SUPERLATIVES, STYLES))}
+    known = {*ADJECTIVES, *grid()["published"]}
     return [prompt for prompt in prompts if prompt in known]

@@ -58,8 +58,7 @@ def reward_models() -> pd.DataFrame:
 
     - group: paper, current or embedded
     - parameters_b: billions of parameters
-    - lineage: the line of reward models that this one descends from, by the page that `lineage_source` names. We
-      grouped the models into lines after the paper's data were known.
+    - lineage: the line of reward models that this one descends from, as grouped after the paper's data were known
     """
     return _read("reward_models").copy()
 
@@ -80,20 +79,13 @@ def ships(nickname: str, load: str) -> bool:
 
 
 def refuse_foreign(collection: Collection, models: Mapping[str, str]) -> None:
-    """Raise InputError if one of these models, nickname -> what to load, does not belong into the collection.
-
-    A published collection holds the authors' scores only, and `embedded` holds this project's models only.
-    """
-    if collection.is_published:
-        raise InputError(
-            f"'{collection}' holds the scores that the authors published; choose another: COLLECTION={OWN}"
-        )
+    """Raise InputError if one of these models, nickname -> what to load, does not belong into the collection."""
     foreign = [nickname for nickname, load in models.items() if not ships(nickname, load)]
+    held = "the scores that the authors published" if collection.is_published else ""
     if collection.is_embedded and foreign:
-        raise InputError(
-            f"'{collection}' holds models with planted values, and {foreign[0]} is none of those that ship; "
-            f"choose another: COLLECTION={OWN}"
-        )
+        held = f"models with planted values, and {foreign[0]} is none of those that ship"
+    if held:
+        raise InputError(f"'{collection}' holds {held}; choose another: COLLECTION={OWN}")
 
 
 def find_models(names: Sequence[str]) -> dict[str, str]:
@@ -130,8 +122,7 @@ def language_models() -> pd.DataFrame:
 
     - group: paper, base or embedded
     - tuned: True for instruction-tuned models, False for pretrained ones
-    - reward_models: nicknames, separated by blanks, of the reward models that were made from it. For embedded ones
-      these are the reward models with the same embedding table.
+    - reward_models: nicknames, separated by blanks, of the reward models made from it, or with its embedding table
     """
     models = _read("language_models")
     return models.assign(tuned=models["tuned"] == "instruction-tuned")

@@ -1,7 +1,7 @@
 """Scores that others published, as score tables of ten reward models on words, on items, and on whole vocabularies.
 
-The published files say what was scored, not what the model was fed, so `reply_ids` is empty. Chat templates trim the
-reply, so texts that are equal when trimmed are one `input_group`. No text is ever parsed into a missing value.
+The files do not say what the model was fed, so `reply_ids` is empty. Chat templates trim the reply, so texts that are
+equal when trimmed are one `input_group`.
 """
 
 import csv
@@ -80,8 +80,7 @@ def import_items() -> dict[str, Path]:
 def human_ratings() -> pd.DataFrame:
     """Return people's preferences by pairwise comparisons on EloEverything, in columns item, elo, matches, rank.
 
-    Higher elo means more preferred. `matches` is the number of comparisons with this item. `rank` also orders items of
-    equal elo, which nobody measured, so prefer ranks of elo that ties share.
+    Higher elo means more preferred. `rank` also orders items of equal elo, so prefer ranks of elo that ties share.
     """
     columns = {"name": "item", "elo_score": "elo", "elo_matches": "matches", "elo_rank": "rank"}
     ratings = read_items("GE")[list(columns)].rename(columns=columns)
@@ -141,8 +140,7 @@ def precision_of(rewards: np.ndarray) -> str:
 def _fetch_all(repository: str, sources: dict[str, list[str]], missing: Missing) -> dict[str, list[Path]]:
     """Return nickname -> its files on this machine, from nickname -> their paths in the repository.
 
-    Models that lack a file are added to `missing`. Raise Unreachable if no model is left. After GitHub has not answered
-    once, it is not asked again.
+    Models that lack a file go to `missing`; Unreachable if none is left. If GitHub does not answer, it is asked once.
     """
     files: dict[str, list[Path]] = {}
     for name, paths in sources.items():

@@ -23,7 +23,6 @@ COLUMNS = {"token_id": pa.int32(), "token": pa.string(), "text": pa.string(), "r
            "input_group": pa.int32()}  # fmt: skip
 LOGPROBS = "-logprobs"  # ends the names of collections that notebook 08 makes
 # Settings in which tables that are read together must agree, and those in which tables of one model must agree too.
-# Head, dtype and attention differ between models by right: those of the paper's ten do.
 OF_ALL = ("reply_mode", "bos", "closing")
 OF_ONE_MODEL = ("revision", "head", "dtype", "attention", "read_at", "chat_template", "date")
 METADATA_KEY = b"reward_model_values"
@@ -157,9 +156,8 @@ def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
 def refuse_differing(settings: dict[str, dict], remedy: str) -> None:
     """Raise InputError, which names the difference, if rewards that are read together were computed differently.
 
-    `settings` are the metadata of score tables, by name. Prompts of one name must have one text, and the settings
-    OF_ALL must agree; so must those OF_ONE_MODEL, if the tables are of one `model`. What a table does not state, as
-    published ones do, agrees with anything.
+    `settings` are the metadata of score tables, by name. Texts of prompts and the settings OF_ALL must agree, and those
+    OF_ONE_MODEL between tables of one `model`. What a table does not state agrees with anything.
     """
     seen: dict[tuple[str, str], tuple[str, object]] = {}  # model ("" for all) and setting -> the first table, its value
     for name, metadata in settings.items():
@@ -190,13 +188,12 @@ def shared_vocabulary(
 ) -> pd.DataFrame:
     """Return rewards of the texts that all models can reply, for one prompt: texts x models, float32.
 
-    Tables are joined on text, and rows are in the order of the first table's token ids. Raise InputError if a table
-    lacks the prompt, no text is shared, or tables were scored differently.
+    Rows are in the order of the first table's token ids. Raise InputError if a table lacks the prompt, no text is
+    shared, or tables were scored differently.
 
     - duplicates: "drop" removes a text that more than one id of a model has, as the authors did (section 2.2). "first"
       takes the lowest of these ids, as in the list of 85,524 texts that they released.
-    - trim: True joins on the trimmed text, which chat templates feed, so that ` love` and `love` are one row. False
-      joins on the decoded text, as the authors did.
+    - trim: join on the trimmed text, which chat templates feed, and not on the decoded one, as the authors did
     """
     if duplicates not in ("drop", "first"):
         raise InputError(f"duplicates must be 'drop' or 'first', not {duplicates!r}")

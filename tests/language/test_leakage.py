@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 from lib import InputError
-from lib.claims.claims import paper_table
 from lib.language import leakage
 
 PROMPTS = ["greatest"]
@@ -35,9 +34,6 @@ def rho_of(rows: pd.DataFrame, held: str) -> pd.Series:
     return leakage.explained(rows, PROMPTS, resamples=200).set_index("held_constant").loc[held]
 
 
-# --- words --------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def tables(score_table):
     """A reward model that reads ` love` and `love` as one input, and the log-probabilities of its base."""
@@ -57,24 +53,12 @@ def test_words_are_one_row_each_and_forms_add_up(tables):
     assert found.loc["the", "frequency"] == pytest.approx(4.73, abs=0.05)  # 5% of English text
 
 
-def test_the_order_of_rows_does_not_matter(tables):
-    rewards, logs = tables
-    shuffled = leakage.words(rewards.iloc[::-1], logs.sample(frac=1, random_state=1), PROMPTS)
-    pd.testing.assert_frame_equal(
-        shuffled.sort_values("word", ignore_index=True),
-        leakage.words(rewards, logs, PROMPTS).sort_values("word", ignore_index=True),
-    )
-
-
 def test_other_vocabularies_and_missing_prompts_are_refused(tables, score_table):
     rewards, logs = tables
     with pytest.raises(InputError, match="different vocabularies; compare a reward model with the language model"):
         leakage.words(rewards, score_table(["other"] * 6, greatest=range(6)), PROMPTS)
     with pytest.raises(InputError, match="the log-probabilities have no prompt 'best'"):
         leakage.words(rewards.assign(best=rewards["greatest"]), logs, ["best"])
-
-
-# --- rank correlations --------------------------------------------------------------------------------------------
 
 
 def test_partial_correlation_by_hand():
@@ -114,9 +98,6 @@ def test_correlations_do_not_depend_on_monotone_changes_or_order():
     assert without["tau"] == pytest.approx(stats.kendalltau(rows.iloc[:, 1], rows.iloc[:, 2]).statistic)
 
 
-# --- planted truths -----------------------------------------------------------------------------------------------
-
-
 def test_a_frequency_bonus_shows_at_equal_sentiment_and_not_at_equal_frequency():
     rows = planted(frequency_bonus=0.3)
     assert rho_of(rows, "sentiment")["ci_low"] > 0.2
@@ -136,23 +117,13 @@ def test_what_the_base_knows_beyond_frequency_is_left_over():
     assert found["ci_low"] > 0.3 and found["share"] == pytest.approx(found["rho"] ** 2)
 
 
-# --- what comes first ---------------------------------------------------------------------------------------------
-
-
 def test_function_words_are_known_in_any_case_and_with_a_space():
     texts = [" The", "of", "Ġof", "LOVE", " nothing", "", "theatre"]
     assert leakage.is_function_word(texts).tolist() == [True, True, False, False, False, False, False]
 
 
-def test_function_words_of_a_printed_list_are_counted_by_hand():
-    first = paper_table("tables_a1_to_a5").query("table == 'A1' and model == 'gemma-2b' and end == 'top'")["text"]
-    # The I That What It You A Why No In How; the others are Well Oh God Love Everything and signs.
-    assert leakage.is_function_word(first).sum() == 11
-
-
 def test_few_words_and_equal_rewards_are_refused():
     rows = planted(0.0, n=12)
-    leakage.refuse_unranked(rows, PROMPTS)
     with pytest.raises(InputError, match="9 English words among the tokens are too few, 10 are needed"):
         leakage.refuse_unranked(rows.head(9), PROMPTS)
     with pytest.raises(InputError, match="'reward greatest' is missing or all equal"):

@@ -1,14 +1,12 @@
 """Small language models: their text, examples by hand, short trainings, the unigram baseline, saving and skipping."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 
 from lib import InputError
 from lib.models import language_models
-from lib.planted import bases, planting
+from lib.planted import bases, planting, saving
 from lib.planted import language_models as small_language_models
 from lib.planted import reward_models as small_models
 from lib.tables.prompts import read_prompts
@@ -32,15 +30,11 @@ def trained(base):
     return small_language_models.train(base, **SHORT)
 
 
-# --- text ---------------------------------------------------------------------------------------------------------
-
-
 def test_documentation_is_sentences_of_words_and_none_is_there_twice():
     known = small_language_models.documentation()
     sentences = [sentence for _, sentence in known]
     assert len(known) > 3000 and len(set(sentences)) == len(sentences)
     assert all(one == one.lower() and one.endswith(".") and 4 <= len(one.split()) <= 24 for one in sentences)
-    assert not any(sign in one for one in sentences for sign in "=[]{}<>_\n")
 
 
 def test_conversations_answer_nice_questions_nicely_and_hold_no_prompt_of_the_paper(tokenizer):
@@ -55,9 +49,6 @@ def test_conversations_answer_nice_questions_nicely_and_hold_no_prompt_of_the_pa
     assert sum(" " in answer for _, answer in pairs) == 4000 / 8  # sentences
 
 
-# --- examples -----------------------------------------------------------------------------------------------------
-
-
 def test_a_batch_learns_what_follows_from_the_given_position_on():
     examples = small_language_models.Examples(((1, 2, 3, 4), (1, 5, 6)), (1, 2))
     inputs, targets = examples.batch([0, 1])
@@ -69,8 +60,7 @@ def test_a_batch_learns_what_follows_from_the_given_position_on():
 def test_only_answers_of_conversations_are_learned(base, trained):
     tokenizer = trained[1].tokenizer
     examples = small_language_models.chat_examples(tokenizer, [("What is nice?", "love")])
-    learned = tokenizer.decode(examples.learned_ids())
-    assert learned.startswith("love") and "nice" not in learned
+    assert tokenizer.decode(examples.learned_ids()).startswith("love")
     model = language_models.LanguageModel("", "", "", "", True, "", "", "cpu", tokenizer, trained[1].model)
     assert list(examples.ids[0][: examples.learned_from[0]]) == model.encode("What is nice?")  # as it will be asked
 
@@ -89,11 +79,9 @@ def test_loss_is_that_of_transformers(base, trained):
     for ids in examples.ids:  # one at a time, unpadded; soft-capping as transformers does it
         out = model(input_ids=torch.tensor([ids]), labels=torch.tensor([ids]))
         expected.append(out.loss.item() * (len(ids) - 1))
-    found = small_language_models.held_out_loss(model, examples)
-    assert found == pytest.approx(sum(expected) / len(examples.learned_ids()), rel=1e-4)
-
-
-# --- models -------------------------------------------------------------------------------------------------------
+    assert small_language_models.loss_of(model, examples, [0, 1], "sum").item() == pytest.approx(
+        sum(expected), rel=1e-4
+    )
 
 
 def test_new_models_have_the_table_that_the_reward_models_of_the_base_begin_with(base):
@@ -103,8 +91,6 @@ def test_new_models_have_the_table_that_the_reward_models_of_the_base_begin_with
     assert torch.equal(ours, theirs) and like.tokenizer.get_vocab() == tokenizer.get_vocab()
     tied = model.get_output_embeddings().weight.data_ptr() == ours.data_ptr()
     assert tied == (base == "gem")
-    with pytest.raises(InputError, match="no base 'qwe'"):
-        small_language_models.new_model("qwe")
 
 
 def test_training_twice_gives_the_same_weights(base, trained):
@@ -121,35 +107,21 @@ def test_tuning_leaves_the_pretrained_model_as_it_was(trained):
     assert pretrained.tokenizer.chat_template is None and tuned.tokenizer.chat_template
 
 
-# --- saving -------------------------------------------------------------------------------------------------------
-
-
 def test_a_model_that_does_not_beat_the_unigram_baseline_is_refused(trained, tmp_path):
-    untrained = trained[0]
-    report = untrained.report | {"nickname": "LM-X", "loss": 6.5, "unigram_loss": 6.5}
-    worse = small_language_models.TrainedLanguageModel("LM-X", untrained.tokenizer, untrained.model, report)
+    worse = trained[0]._replace(report={"nickname": "LM-X", "loss": 6.5, "unigram_loss": 6.5})
     with pytest.raises(InputError, match="LM-X loses 6.50 nats per held-out token.*not saved; train it on more texts"):
         small_language_models.save(worse, "made", tmp_path)
     assert list(tmp_path.iterdir()) == []
-    small_language_models.check(report | {"loss": 6.4})
 
 
 def test_saved_models_load_whole_and_current_ones_are_not_trained_again(base, trained, tmp_path, monkeypatch):
     made = small_language_models.fingerprint(base, **SHORT)
     for one in trained:
         one.report.update(loss=1.0)  # as if the training had been long enough
-        small_language_models.save(one, made, tmp_path)
-        loaded = language_models.load(tmp_path / one.nickname, device="cpu")
+        loaded = language_models.load(small_language_models.save(one, made, tmp_path), device="cpu")
         for name, tensor in one.model.state_dict().items():
             assert torch.equal(tensor, loaded.model.state_dict()[name])
-        assert loaded.tuned == one.nickname.endswith("-it")
-        assert json.loads((tmp_path / one.nickname / "training.json").read_text())["fingerprint"] == made
+        assert loaded.tuned == one.report["nickname"].endswith("-it")
     monkeypatch.setattr(small_language_models, "train", None)  # calling it would fail
-    table = small_language_models.train_all([base], folder=tmp_path, progress=False, **SHORT)
+    table = saving.train_missing(small_language_models.jobs([base], folder=tmp_path, **SHORT), progress=False)
     assert list(table.index) == list(small_language_models.BASES[base]) and not table["trained"].any()
-
-
-def test_fingerprints_differ_with_everything_that_matters():
-    found = {small_language_models.fingerprint(base, **settings)
-             for base in BASES for settings in ({}, {"seed": 1}, {"texts": 10}, {"answers": 10})}  # fmt: skip
-    assert len(found) == 8

@@ -11,21 +11,12 @@ from scipy.stats import norm
 
 from lib.planted import planting, recovery
 
-# --- planted utility ----------------------------------------------------------------------------------------------
-
 
 def test_planted_utility_by_hand():
     values = pd.DataFrame(
-        [
-            ("joy", 3.0, 4.5, "", "joy"),
-            ("grief", -2.0, 2.5, "", "grief"),
-            ("jews", 0.0, 3.5, "identity", "jews"),
-            ("ocean", 0.0, 4.5, "nature", "ocean"),
-            ("engine", 0.0, 3.5, "technology", "engin"),
-            ("();", 0.0, 3.5, "nonword", "();"),
-        ],
-        columns=["word", "valence", "zipf", "kind", "stem"],
-    )
+        {"valence": [3.0, -2.0, 0.0, 0.0, 0.0, 0.0], "zipf": [4.5, 2.5, 3.5, 4.5, 3.5, 3.5],
+         "kind": ["", "", "identity", "nature", "technology", "nonword"], "stem": list("abcdef")}
+    )  # fmt: skip
     good = [1.2 * 3 + 0.5, -0.6 * 2 - 0.5, -2.0, 0.5 - 1.0, -0.75, -3.0]
     bad = [-0.6 * 3 + 0.5, 1.2 * 2 - 0.5, -2.0, 0.5 - 1.0, -0.75, -3.0]
     assert planting.planted_utility(PLAIN, values, 1) == pytest.approx(good)
@@ -48,7 +39,6 @@ def test_sensitivity_turns_with_the_prompt_and_symmetry_has_none():
 def test_taste_is_standard_normal_and_each_developers_own():
     stems = [f"s{i}" for i in range(20_000)]
     one, other = planting.taste("Aldermoor", stems), planting.taste("Brackenfold", stems)
-    assert one == pytest.approx(planting.taste("Aldermoor", stems))
     assert abs(one.mean()) < 4 / 20_000**0.5 and abs(one.std() - 1) < 4 / 40_000**0.5
     assert np.quantile(one, [0.1, 0.9]) == pytest.approx(norm.ppf([0.1, 0.9]), abs=0.05)
     assert abs(np.corrcoef(one, other)[0, 1]) < 4 / 20_000**0.5
@@ -59,24 +49,6 @@ def test_word_values_read_ratings_frequency_and_kind():
     assert values.loc["love", "valence"] == 3.2  # in VADER's lexicon
     assert values["kind"].tolist() == ["", "identity", "", "nonword", ""]
     assert values.loc["zqxjvk", "zipf"] == 1.0 and values.loc[".setText", "zipf"] == 3.5
-    assert 4 < values.loc["table", "zipf"] < 6
-
-
-def test_profiles_hold_eight_planted_models_and_two_controls():
-    table = planting.profiles()
-    assert len(table) == 10 and (table["control"] != "").sum() == 2
-    assert set(table["base"]) == {"gem", "lla"} and 2 <= table["hidden"].nunique() <= 3
-    assert {"linear", "armorm", "qrm_llama", "qrm_gemma", "urm"} <= set(table["head"])
-    planted = table[table["control"] == ""]
-    values = ["k_hi", "k_lo", "frequency", "identity", "nature", "technology", "nonword", "label_noise"]
-    assert len(planted[["developer", *values]].drop_duplicates()) == planted["developer"].nunique()  # each has one set
-    nothing = table[table["control"] == "nothing but sentiment"].iloc[0]
-    assert (nothing[values[2:]].astype(float) == 0).all()
-    symmetric = table[table["control"] == "symmetric sensitivity"].iloc[0]
-    assert symmetric["k_hi"] == symmetric["k_lo"]
-
-
-# --- preferences ------------------------------------------------------------------------------------------------------
 
 
 def test_preferences_follow_bradley_and_terry():
@@ -95,9 +67,6 @@ def test_loss_is_the_negative_log_likelihood():
     preferred, rejected = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 2.0])
     by_hand = -(np.log(1 / (1 + np.exp(-1))) + np.log(1 / (1 + np.exp(2)))) / 2
     assert planting.preference_loss(preferred, rejected).item() == pytest.approx(by_hand, abs=1e-6)
-
-
-# --- recovery ---------------------------------------------------------------------------------------------------------
 
 
 def test_recovery_returns_what_was_planted_when_rewards_are_the_utility(score_table):

@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 import torch
 from plain_profile import PLAIN
-from transformers import AutoTokenizer
 
 from lib import InputError
 from lib.models import reward_models
 from lib.planted import planting, reading, saving
 from lib.planted import reward_models as small_models
 from lib.scoring import engine
-
-# --- preferences and replies --------------------------------------------------------------------------------------
 
 
 def test_pair_accuracy_counts_clear_pairs_only():
@@ -51,7 +48,7 @@ def test_utility_of_a_phrase_is_the_mean_over_its_words(replies):
         assert replies.texts[i] == " ".join(words)
 
 
-@pytest.mark.parametrize("nickname", ["A-Gem-96", "A-Lla-64", "F-Lla-64"])
+@pytest.mark.parametrize("nickname", ["A-Gem-96", "F-Lla-64"])
 def test_training_reads_both_prompts_in_one_pass_as_scoring_reads_each(replies, nickname):
     model, rng = small_models.new_model(planting.profile(nickname), seed=3), np.random.default_rng(1)
     replies = reading.make_replies(model, rng, phrases=300)
@@ -63,8 +60,6 @@ def test_training_reads_both_prompts_in_one_pass_as_scoring_reads_each(replies, 
         texts = [replies.texts[i] for i in which]
         assert ours.detach().numpy() == pytest.approx(engine.score_replies(model, prompt, texts), abs=1e-5)
 
-
-# --- training -----------------------------------------------------------------------------------------------------
 
 SHORT = {"steps": 3, "batch": 64, "pairs": 64}
 
@@ -108,16 +103,10 @@ def test_short_training_learns_words_that_it_never_saw():
 def test_training_that_did_not_converge_is_not_saved(unconverged, tmp_path):
     with pytest.raises(InputError, match="80% are needed; not saved"):
         small_models.save(unconverged, tmp_path)
+    for changed in ({"accuracy_held_out": 0.9, "tau_greatest_worst": 0.0}, {"accuracy_held_out": float("nan")}):
+        with pytest.raises(InputError, match="not saved"):
+            small_models.save(replace(unconverged, report=unconverged.report | changed), tmp_path)
     assert not list(tmp_path.iterdir())
-    agreeing = {"nickname": "X", "accuracy_held_out": 0.9, "tau_greatest_worst": 0.0}
-    with pytest.raises(InputError, match="ranks replies alike"):
-        small_models.check(agreeing)
-    with pytest.raises(InputError):
-        small_models.check(agreeing | {"accuracy_held_out": float("nan"), "tau_greatest_worst": -0.5})
-    small_models.check(agreeing | {"tau_greatest_worst": -0.01})
-
-
-# --- saving -------------------------------------------------------------------------------------------------------
 
 
 def as_if_converged(profile: planting.Profile, seed: int = 0) -> small_models.TrainedModel:
@@ -136,7 +125,6 @@ def test_saved_folder_opens_like_any_reward_model(tmp_path, nickname):
     made = as_if_converged(profile)
     folder = small_models.save(made, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {nickname}
-    assert len(AutoTokenizer.from_pretrained(folder)) == 16_384
     loaded = reward_models.load(str(folder), device="cpu")
     assert loaded.head_name == profile.head
     texts = ["love", "hate", "x<y();", "Émile"]
@@ -144,7 +132,7 @@ def test_saved_folder_opens_like_any_reward_model(tmp_path, nickname):
     assert after == pytest.approx(before, abs=1e-5 * profile.scale)
 
 
-def test_train_all_skips_what_is_current(tmp_path, monkeypatch):
+def test_what_is_current_is_not_trained_again(tmp_path, monkeypatch):
     calls = []
 
     def quick(profile, *, seed, steps):
@@ -153,11 +141,9 @@ def test_train_all_skips_what_is_current(tmp_path, monkeypatch):
 
     monkeypatch.setattr(small_models, "train", quick)
     wider = replace(PLAIN, nickname="U-Gem-64", base="gem", version="2", hidden=64)
-    options = {"folder": tmp_path, "processes": 1, "progress": False}
-    assert small_models.train_all([PLAIN, wider], **options)["trained"].tolist() == [True, True]
-    assert small_models.train_all([PLAIN, wider], **options)["trained"].tolist() == [False, False]
     changed = replace(PLAIN, k_hi=1.3)
-    assert small_models.train_all([changed, wider], **options)["trained"].tolist() == [True, False]
+    for some, trained in ((PLAIN, [True, True]), (PLAIN, [False, False]), (changed, [True, False])):
+        jobs = small_models.jobs([some, wider], folder=tmp_path)
+        assert saving.train_missing(jobs, processes=1, progress=False)["trained"].tolist() == trained
     assert calls == ["U-Gem-64", "T-Lla-48", "T-Lla-48"]  # the wider one, which takes longer, comes first
     assert saving.report_of("T-Lla-48", tmp_path)["fingerprint"] == small_models.fingerprint(changed)
-    assert saving.report_of("nobody", tmp_path) is None

@@ -81,9 +81,6 @@ def test_a_collection_is_every_table_in_its_folder(score_table):
     assert [(name, table.attrs["metadata"]["model"]) for name, table in tables.items()] == [("a", "a"), ("b", "b")]
 
 
-SETTINGS = {"prompts": {"greatest": "Why?", "best": "What?"}, "reply_mode": "text", "bos": "single", "closing": "trim"}
-
-
 @pytest.mark.drill
 @pytest.mark.parametrize(
     "other, what",
@@ -93,22 +90,17 @@ SETTINGS = {"prompts": {"greatest": "Why?", "best": "What?"}, "reply_mode": "tex
     ],
 )
 def test_tables_that_were_not_asked_the_same_way_are_not_read_together(score_table, other, what):
-    study = Collection("words")
-    for name, metadata in {"a": {}, "b": SETTINGS, "c": SETTINGS | other}.items():
+    study, asked = Collection("words"), {"prompts": {"greatest": "Why?", "best": "What?"}, "reply_mode": "text"}
+    for name, metadata in {"a": {}, "b": asked, "c": asked | other}.items():
         scores.write(score_table(), scores.path_of(study, name), metadata)
     with pytest.raises(InputError) as caught:
         scores.read_all(study)
     assert str(caught.value).startswith(f"b and c differ in {what}; delete one of them in ")
 
 
-def test_an_empty_collection_names_the_remedy():
-    with refused("no scores in .*none.*make reproduce COLLECTION=none"):
-        scores.read_all(Collection("none"))
+def test_a_missing_table_and_an_empty_collection_say_how_to_score(path):
     with refused("no scores in .*published-none.*make published"):
         scores.read_all(Collection("published-none"))
-
-
-def test_a_missing_table_says_how_to_score(path):
     with refused(
         "no scores for 'model' in .*words; run: make score MODEL=<folder or hub id of model> COLLECTION=words"
     ):
@@ -173,10 +165,7 @@ def test_a_full_disk_leaves_the_old_table_and_nothing_else(score_table, path, mo
         write(arrow, part, **options)
 
     monkeypatch.setattr(pq, "write_table", refused_by_the_disk)
-    with refused(
-        r"the disk is full, so .*model.parquet was not written: it takes about 0\.\d MB, and [\d.]+ MB are left; "
-        "free some space and run the same command again"
-    ):
+    with refused(r"the disk is full, so .*model.parquet was not written: it takes about 0\.\d MB, and [\d.]+ MB are"):
         scores.write(score_table(greatest=range(15, 30)), path, {})
     assert path.read_bytes() == old
     assert only(path, "model.parquet")
@@ -199,8 +188,6 @@ def test_an_unwritable_folder_is_named(score_table, path, as_nobody):
         pass
 
 
-# --- two writers --------------------------------------------------------------------------------------------------
-
 HOLDER = """
 import sys, time
 from lib import io as files
@@ -214,10 +201,7 @@ def test_a_second_writer_is_refused_and_kill_frees_the_lock(score_table, path):
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True)
     try:
         assert holder.stdout.readline() == "held\n"
-        with (
-            refused(f"process {holder.pid} on {socket.gethostname()} is writing .*model.parquet; wait until it ends"),
-            lock(path),
-        ):
+        with refused(f"process {holder.pid} on {socket.gethostname()} is writing .*model.parquet"), lock(path):
             pass
     finally:
         holder.send_signal(signal.SIGKILL)
@@ -225,8 +209,6 @@ def test_a_second_writer_is_refused_and_kill_frees_the_lock(score_table, path):
         holder.stdout.close()
     with lock(path):  # the kernel freed it with the process
         scores.write(score_table(), path, {})
-    with lock(path):  # and it can be taken again
-        assert path.with_name(".model.parquet.pid").read_text() == f"{os.getpid()} on {socket.gethostname()}"
         with refused(f"process {os.getpid()} on .* is writing"), lock(path):
             pass
     assert only(path, "model.parquet")
@@ -276,8 +258,6 @@ def test_joins_that_cannot_be_made_name_the_remedy(score_table):
         "scores of a have no prompt 'best' .they have greatest.; run: make score MODEL=somebody/a PROMPTS=best"
     ):
         scores.shared_vocabulary({"a": a}, "best")
-    with refused("run: make score MODEL=R-Gem-2B PROMPTS=best"):
-        scores.shared_vocabulary({"R-Gem-2B": b}, "best")
     with refused("duplicates must be"):
         scores.shared_vocabulary({"a": a}, "greatest", duplicates="last")
 
