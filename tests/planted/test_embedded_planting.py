@@ -26,16 +26,6 @@ def test_planted_utility_by_hand():
     assert difference == pytest.approx(0.5 * planting.taste("Testerly", values["stem"]))
 
 
-def test_sensitivity_turns_with_the_prompt_and_symmetry_has_none():
-    values = planting.word_values(planting.sentiment().index[::50])
-    symmetric = replace(PLAIN, k_lo=PLAIN.k_hi, frequency=0.0)
-    up, down = (planting.planted_utility(symmetric, values, sign) for sign in (1, -1))
-    assert up == pytest.approx(-down)
-    mirrored = values.assign(valence=-values["valence"])  # asking for the worst = mirroring every rating
-    worst, best = planting.planted_utility(PLAIN, values, -1), planting.planted_utility(PLAIN, mirrored, 1)
-    assert worst == pytest.approx(best)
-
-
 def test_taste_is_standard_normal_and_each_developers_own():
     stems = [f"s{i}" for i in range(20_000)]
     one, other = planting.taste("Aldermoor", stems), planting.taste("Brackenfold", stems)
@@ -87,4 +77,3 @@ def test_recovery_counts_an_input_once_and_leaves_fragments_out(score_table):
     table = score_table(["love", " love", "Love", "zqxj", "你好", "<|eot_id|>"], groups=[0, 0, 1, 2, 3, 4])
     rows = recovery.planted_table(table, PLAIN)
     assert rows["text"].tolist() == ["love", "Love"]
-    assert rows["valence"].tolist() == [3.2, 3.2]
