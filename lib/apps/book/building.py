@@ -15,10 +15,7 @@ MATHJAX = ("sphinx-mathjax-offline", "tex-svg.js")  # the wheel that brings Math
 
 
 def make(notebooks: Path = ROOT / "notebooks", html: Path = HTML) -> Path:
-    """Build the book, print its path, and return the path of its first page. An earlier book is replaced.
-
-    InputError, with Sphinx's message, if a page cannot be built.
-    """
+    """Build the book and return the path of its first page. InputError, in Sphinx's words, if it cannot be built."""
     work = html.parent / ".building"
     with lock(html):
         shutil.rmtree(work, ignore_errors=True)

@@ -31,10 +31,7 @@ FOLDED = {  # tag of a code cell -> MyST-NB's tag that folds a part of it, and w
 
 
 def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") -> list[str]:
-    """Write all sources into a folder, and files that are copied beside the pages into another.
-
-    Return a line for each source that is left out.
-    """
+    """Write all sources into a folder, and files beside the pages into another; return lines on what is left out."""
     chapters = [_chapter_of(path) for path in find_notebooks(notebooks)]
     (folder / "notebooks").mkdir(parents=True)
     for chapter in chapters:
@@ -74,10 +71,7 @@ def _chapter_of(notebook: Path) -> dict:
 
 
 def for_book(notebook: NotebookNode, below: str = "") -> NotebookNode:
-    """Return the notebook as a page of the book: answers folded, no wrong answers, no run-time metadata.
-
-    below: Markdown below the title.
-    """
+    """Return the notebook as a page of the book: answers folded, no wrong answers, `below` below its title."""
     cells = []
     for cell in [cell for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", [])]:
         tags, mystnb = list(cell.metadata.get("tags", [])), {}

@@ -110,9 +110,6 @@ def place(memory: int, small: bool, nodes: Sequence[dict], models: int, card: in
     return {"num_cpus": 1, "num_gpus": gpus if gpus <= most["GPU"] else 1}, gpus <= most["GPU"]
 
 
-# --- scores -------------------------------------------------------------------------------------------------------
-
-
 def score(
     on: str, name: str, prompts: str | None = None, collection: str | None = None, *, tokens: int | None = None,
     reply_mode: str = "text", bos: str = "single", **options,
@@ -158,9 +155,6 @@ def score_model(load: str, options: dict, prompts: dict, path: Path, tokens: int
     with contextlib.suppress(Timeout), FileLock(path.with_name(f"{path.name}.lock"), timeout=TO_END):
         pass
     engine.score_vocabulary(model, prompts, path, **how, token_ids=token_ids, progress=False)
-
-
-# --- notebooks ----------------------------------------------------------------------------------------------------
 
 
 def reproduce(on: str, models: Sequence[str] = (), collection: str | None = None) -> int:

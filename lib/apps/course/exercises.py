@@ -86,10 +86,7 @@ def _tags(cell: nbformat.NotebookNode) -> list[str]:
 
 
 def stub_of(solution: str) -> str:
-    """Return the cell that a student gets: `...  # your turn` in the place of each marked part of a solution.
-
-    A marked assignment at the top level keeps its name, so that the check below it finds one.
-    """
+    """Return the cell that a student gets, with TURN for each marked part; a marked assignment keeps its name."""
     named = re.sub(rf"^{BEGIN}\n(\w+) = {INSIDE}{END}$", rf"\1 = {TURN}", solution, flags=re.MULTILINE)
     return re.sub(rf"^( *){BEGIN}\n{INSIDE}{END}$", rf"\1{TURN}", named, flags=re.MULTILINE)
 

@@ -60,7 +60,7 @@ def _write(folder: Path, notebooks: dict[str, NotebookNode]) -> None:
 
 def student_copy(notebook: Path) -> NotebookNode:
     """Return the notebook without outputs and injected parameters, with stubs for solutions and without answers."""
-    read_section(notebook)  # refuses what has not the form of exercises
+    read_section(notebook)  # refuses what does not have the form of exercises
     node = read(notebook)
     node.metadata = nbformat.from_dict(KERNEL)
     node.cells = [cell for cell in node.cells if (cell.cell_type, cell.metadata.get("tags")) != ("markdown", [SOLUTION])
@@ -94,10 +94,7 @@ def answer_key(notebook: Path) -> NotebookNode:
 
 
 def write_slides(notebooks: list[Path], path: Path) -> None:
-    """Write a slide per executed notebook into one page: its question, its picture and its answer.
-
-    Space or Page Down shows the next slide; nothing is fetched.
-    """
+    """Write a slide per executed notebook into one page that fetches nothing: its question, picture and answer."""
     import nbconvert  # here, because it takes a second to load
 
     cells = []
@@ -121,10 +118,7 @@ def write_slides(notebooks: list[Path], path: Path) -> None:
 
 
 def fill_class(folder: Path, copies: dict[str, NotebookNode]) -> None:
-    """Write the folder for a class, and a zip of it: library, tables, students' copies, explorer and book.
-
-    An earlier folder is replaced. InputError if the folder holds something else.
-    """
+    """Write the folder for a class, and a zip of it. InputError if the folder holds something else."""
     start = resources.files("lib.apps.course").joinpath("START.md").read_text(encoding="utf-8")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / "START.md").is_file():
         raise InputError(f"{folder} holds something else; name another folder: python -m lib.run course FOLDER")
