@@ -110,10 +110,8 @@ def _verdict(study: Collection, claim: str, rows: pd.DataFrame) -> tuple[str, st
 
 def papers_own(study: Collection) -> Set[str]:
     """Return what of the paper's own data a collection holds: its models, vocabulary, items; nothing for others."""
-    if not study.holds_papers_models:
-        return frozenset()
     texts = {ITEMS: "items", WORDS: "words"}.get(study, "vocabulary")
-    return frozenset({"models", texts})
+    return frozenset({"models", texts}) if study.holds_papers_models else frozenset()
 
 
 def gather(collection: Collection) -> pd.DataFrame:
