@@ -1,7 +1,6 @@
 """The check of one reward model: first its files, then what other usual programs would make of it, and its rewards."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -11,8 +10,8 @@ import pandas as pd
 from transformers import AutoModelForSequenceClassification
 
 from ... import ROOT, InputError
-from ...models import checkpoints, conversations, hardware, language_models, layers, reward_models
-from ...models.conversations import DATE
+from ...models import checkpoints, conversations, hardware, language_models, reward_models
+from ...models.conversations import DATE, Conversation
 from ...models.reward_models import RewardModel
 from ...scoring import engine, implicit, stages
 from ...scoring.implicit import ImplicitRewardModel
@@ -21,9 +20,7 @@ from . import weights
 from .feeds import Feed, Feeds
 from .readings import Array, Reader, places, reader_of
 from .report import Report, Row, attempt, note, ok, refused, shown, wrong
-from .weights import Files
 
-LOADED = ("template", "system and date", "token ids", "reward read at", "pad token", "own class", "pairs", "time")
 NEEDS_BOS = ("gemma", "gemma2", "gemma3_text")  # bases that are known to go astray without one
 RIGHT = 10  # pairs of twelve that chance orders rightly once in 50 times
 CONVERSATIONS = 4  # pairs whose replies, eight in all, are fed as other programs feed them
@@ -63,79 +60,66 @@ def print_report(
 def check(name: str, options: Options | None = None) -> Report:
     """Return in rows whether the reward model of that nickname, hub id or folder is scored as its makers meant.
 
-    Rows about files need no memory for the weights. The others load the model, and then load it again by its own class
-    in transformers if there is one. InputError only for a model that cannot be found.
+    The model is loaded, and then by its own class in transformers if there is one: one of them in memory at a time.
+    InputError only for a model that cannot be found.
     """
     options = options or Options()
     entry = reward_models.find(str(name))
     opened = checkpoints.open_files(entry["hub_id"], options.revision or entry["revision"])
-    files = weights.open_files(opened.folder, entry, options, options.bos)
-    rows = [files] if isinstance(files, Row) else weights.file_rows(files)
-    does_fit = all(row.status == "ok" for row in rows if row.name == "memory")
-    if isinstance(files, Row) or any(row.status == "wrong" for row in rows):
-        rows += _not_run([name for name in LOADED if name != rows[-1].name], "before what is wrong is put right")
-    elif not does_fit and not layers.can_be_read_singly(files.config, files.head_name):
-        rows += _not_run(LOADED, "the weights do not fit into memory")
-    else:
-        try:
-            model = reward_models.load(name, options, stream=not does_fit)
-            rows += _loaded_rows(model, files, options.bos, entry["group"] == "embedded")
-        except InputError as error:
-            rows.append(refused("loading", error))
+    try:
+        model = reward_models.load(name, options)
+        rows = model_rows(model, options.bos, options.label, entry["group"] == "embedded")
+    except InputError as error:
+        rows = [refused("loading", error)]
     return Report(entry["nickname"], opened.revision, rows)
 
 
-def _not_run(names: Sequence[str], why: str) -> list[Row]:
-    return [Row(name, "note", f"not run: {why}") for name in names]
-
-
 def check_loaded(model: RewardModel, bos: str = "single") -> Report:
-    """Return the check of a loaded model. Log-probabilities of an implicit one were compared when it was loaded."""
+    """Return the check of a loaded model, which stays in memory."""
     if not isinstance(model, ImplicitRewardModel):
         return check(model.name, Options(bos=bos, device=model.device, dtype=model.dtype))
-    same = f"log-probabilities equal each model's own forward pass; the reference is {model.reference.nickname}"
-    embeddings, about = model.backbone.get_input_embeddings().weight, model.conversation("Why?", bos)
-    rows = [
-        attempt("vocabulary", weights.vocabulary, model.tokenizer, len(embeddings)),
+    return Report(model.nickname, model.revision, model_rows(model, bos))
+
+
+def model_rows(model: RewardModel, bos: str, label: int | None = None, planted: bool = False) -> list[Row]:
+    """Return the rows about a loaded model, whose weights may leave memory then."""
+    is_implicit = isinstance(model, ImplicitRewardModel)
+    asked = [(row.prompt, reply) for row in read_pairs().head(CONVERSATIONS).itertuples() for reply in row[2:]]
+    probes = [[{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}] for prompt, reply in asked]
+    feeds, about = Feeds(model, probes, bos), model.conversation(asked[0][0], bos)
+    reader = None if is_implicit or model.layers is not None else reader_of(model)
+    rows = [] if is_implicit else weights.weight_rows(model, label, about)
+    rows += [
+        attempt("vocabulary", weights.vocabulary, model.tokenizer, model.backbone.config.get_text_config().vocab_size),
         attempt("special tokens", weights.special_tokens, model.tokenizer, about),
-        *program_rows(model, Feeds(model, _probes(), bos), bos),
-        Row("own class", "ok", same),
-        attempt("pairs", lambda: pairs_row(score_pairs(model, bos), planted=False)),
-        attempt("time", _time, model, bos),
+        *program_rows(model, feeds, about, reader),
     ]
-    return Report(model.nickname, model.revision, rows)
-
-
-def _loaded_rows(model: RewardModel, files: Files, bos: str, planted: bool) -> list[Row]:
-    """Return the rows about the loaded model and its own class in transformers: one of them in memory at a time."""
-    feeds = Feeds(model, _probes(), bos)
-    if model.layers is not None:
-        return [*program_rows(model, feeds, bos), *_not_run(LOADED[5:], "the weights do not fit into memory")]
+    why = "before what is wrong is put right" if any(row.status == "wrong" for row in rows) else ""
+    if why or model.layers is not None:
+        found = f"not run: {why or 'the weights do not fit into memory'}"
+        return [*rows, *(Row(name, "note", found) for name in ("own class", "pairs", "time"))]
     rewards = score_pairs(model, bos)
-    rows = program_rows(model, feeds, bos, reader_of(model))
-    pairs, timed = attempt("pairs", pairs_row, rewards, planted), attempt("time", _time, model, bos)
-    is_plain = (
-        model.head is not None and model.head_name == "linear" and set(model.head.state_dict()) == {"score.weight"}
-    )
-    if files.options.label is not None or not is_plain and model.head_name != "classifier":
-        own = Row("own class", "ok", "transformers has none for this head that runs without remote code")
+    last = [attempt("pairs", pairs_row, rewards, planted), attempt("time", _time, model, bos)]
+    if isinstance(model, ImplicitRewardModel):  # compared when it was loaded
+        own = ok(f"log-probabilities equal each model's own forward pass; the reference is {model.reference.nickname}")
+    elif (
+        label is not None
+        or model.head_name not in ("linear", "classifier")
+        or model.head
+        and len(model.head.state_dict()) > 1
+    ):
+        own = ok("transformers has none for this head that runs without remote code")
     else:
         model.backbone.to(device="meta")
         hardware.release()
-        own = attempt("own class", _own_class, files, model, feeds, rewards[:CONVERSATIONS].ravel())
-    return [*rows, own, pairs, timed]
+        return [*rows, attempt("own class", _own_class, model, feeds, rewards[:CONVERSATIONS].ravel()), *last]
+    return [*rows, replace(own, name="own class"), *last]
 
 
 # --- other programs -----------------------------------------------------------------------------------------------
 
 
-def _probes() -> list[list[dict[str, str]]]:
-    """Return the conversations that are fed as other programs feed them: a prompt and a reply each."""
-    return [[{"role": "user", "content": row.prompt}, {"role": "assistant", "content": reply}]
-            for row in read_pairs().head(CONVERSATIONS).itertuples() for reply in (row.better, row.worse)]  # fmt: skip
-
-
-def program_rows(model: RewardModel, feeds: Feeds, bos: str, reader: Reader | None = None) -> list[Row]:
+def program_rows(model: RewardModel, feeds: Feeds, about: Conversation, reader: Reader | None) -> list[Row]:
     """Return what is fed and where it is read, and how far rewards are apart if a usual program does otherwise.
 
     The hypotheses are those of `why` that name a row here. Without a reader, distances are unknown.
@@ -152,21 +136,21 @@ def program_rows(model: RewardModel, feeds: Feeds, bos: str, reader: Reader | No
         limit = TOLERANCES[model.dtype] * float(np.abs(usual).max())
     apart = {cause: float(np.abs(rewards - usual).max()) for (cause, *_), rewards in tried}
     rows = []
-    for name, found in _found(model, feeds, bos).items():
+    for name, found in _found(model, feeds, about).items():
         moved = {cause: far for cause, far in apart.items() if cause.row == name and not far <= limit}
         notes = [f"a program that {cause.text} gets other rewards" + (f", by up to {far:.2g}" if reader else "")
                  for cause, far in moved.items()]  # fmt: skip
         remedy = "; ".join(dict.fromkeys(cause.remedy for cause in moved))
         numbers = {cause.text: far for cause, far in apart.items() if reader and cause.row == name}
         rows.append(Row(name, "note" if notes else "ok", "; ".join([found, *notes]), remedy, numbers))
-    if feeds.own and (problem := _problem_of_ids(model, feeds, bos)):
+    if feeds.own and (problem := _problem_of_ids(model, feeds, about.bos)):
         rows[2] = replace(rows[2], status="wrong", found=f"{problem[0]}: {rows[2].found}", remedy=problem[1])
     return rows
 
 
-def _found(model: RewardModel, feeds: Feeds, bos: str) -> dict[str, str]:
+def _found(model: RewardModel, feeds: Feeds, about: Conversation) -> dict[str, str]:
     """Return what this library feeds and where it reads, by the name of the row."""
-    tokenizer, about, first = model.tokenizer, model.conversation(feeds.turns[0][0]["content"], bos), feeds.base[0].ids
+    tokenizer, first = model.tokenizer, feeds.base[0].ids
     before = about.before.partition(about.prompt.strip())[0]
     pad, theirs = model.pad_token_id, tokenizer.pad_token_id
     at = next((i for i in first[::-1] if i != pad), first[-1]) if model.read_at == "last_not_pad" else first[-1]
@@ -211,13 +195,14 @@ def _problem_of_ids(model: RewardModel, feeds: Feeds, bos: str) -> tuple[str, st
     return None
 
 
-def _own_class(files: Files, model: RewardModel, feeds: Feeds, ours: Array) -> Row:
+def _own_class(model: RewardModel, feeds: Feeds, ours: Array) -> Row:
     """Compare our rewards of the probes, (n,), with those of the checkpoint's own class in transformers."""
-    config = checkpoints.config_of(files.folder)
+    assert model.files is not None
+    folder, config = model.files.folder, checkpoints.config_of(model.files.folder)
     attention = checkpoints.set_attention(config, "uncapped" if model.attention == "uncapped" else None)
     config.num_labels = 1
     own, report = checkpoints.from_safetensors(
-        AutoModelForSequenceClassification, files.folder, config, model.dtype, None if model.head is None else attention
+        AutoModelForSequenceClassification, folder, config, model.dtype, None if model.head is None else attention
     )
     if lost := sorted(str(key) for key in [*report["missing_keys"], *report["mismatched_keys"]]):
         return wrong(f"transformers draws {lost[0]} at random", "download the checkpoint again, or check config.json")
