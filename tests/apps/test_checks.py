@@ -14,8 +14,8 @@ from transformers import AutoTokenizer
 
 from lib import run
 from lib.apps.check.checking import Options, check, pairs_row, read_pairs
-from lib.apps.check.report import WIDTH, Report, Row
-from lib.models import conversations, heads
+from lib.apps.check.report import Report, Row
+from lib.models import heads
 
 ROWS = ["files", "head", "vocabulary", "special tokens", "attention", "precision", "memory", "template",
         "system and date", "token ids", "reward read at", "pad token", "own class", "pairs", "time"]  # fmt: skip
@@ -77,9 +77,6 @@ def checked(folder, **options) -> Report:
     return check(str(folder), Options(device="cpu", **options))
 
 
-# --- nothing wrong ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("options", [LLAMA | {"template": "llama3"}, GEMMA | {"template": "gemma"}],
                          ids=["llama", "gemma"])  # fmt: skip
 def test_every_row_is_ok_where_nothing_is_wrong(spoiled, options):
@@ -93,11 +90,6 @@ def test_every_row_is_ok_where_nothing_is_wrong(spoiled, options):
     assert own["largest difference"] <= own["tolerance"] < 1e-3
     assert row_of(report, "pairs").numbers["right"] == 12
     assert row_of(report, "pairs").numbers["margins"] == pytest.approx([1.0] * 12, abs=1e-2)
-
-
-def test_a_report_fits_on_a_screen(made):
-    lines = checked(made({"kind": "linear_llama", "template": "extra_header", "pad": "eos"})).lines()
-    assert len(lines) <= 48 and max(map(len, lines)) <= WIDTH
 
 
 def test_an_encoder_and_heads_without_a_class_are_checked_too(tmp_path):
@@ -118,63 +110,17 @@ def test_an_encoder_with_a_chat_template_is_compared_by_that_template(tmp_path):
     assert "one here, none by apply_chat_template" in row_of(report, "token ids").found
 
 
-SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "num_labels": 1}
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, num_labels=1),
-        transformers.GPTNeoXConfig(**SMALL),
-        transformers.Gemma3TextConfig(**SMALL, num_key_value_heads=2, head_dim=16),
-    ],
-    ids=lambda config: config.model_type,
-)
-def test_other_architectures_have_all_rows_and_only_random_pairs_are_wrong(config, tmp_path):
-    tokenizer = tiny.make_tokenizer("llama", template="llama3")
-    config.vocab_size, config.pad_token_id = len(tokenizer), tokenizer.pad_token_id
-    tokenizer.save_pretrained(tmp_path)
-    transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path)
+def test_gpt2_has_all_rows_and_only_random_pairs_are_wrong(tmp_path):
+    config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, num_labels=1)
+    tiny.save_other(tmp_path, config, "llama", 0, template="llama3")
     report = checked(tmp_path)
     assert sorted(statuses(report)) == sorted(ROWS) and set(report.wrong) <= {"pairs"}, report.lines()
     assert statuses(report)["attention"] == statuses(report)["own class"] == "ok", report.lines()
 
 
-def test_ids_that_no_other_code_gives_are_wrong(made, monkeypatch):
-    encode = conversations.encode
-    monkeypatch.setattr(conversations, "encode", lambda *given: [ids[:-1] for ids in encode(*given)])
-    row = row_of(checked(made(LLAMA)), "token ids")
-    assert row.status == "wrong" and "other ids than the rendered text has" in row.found
-
-
-# --- one thing wrong ----------------------------------------------------------------------------------------------
-
-
-def flip_head(folder):
-    change_tensors(folder, lambda tensors: tensors | {"score.weight": -tensors["score.weight"]})
-
-
-def lose_head(folder):
-    change_tensors(folder, lambda tensors: {k: v for k, v in tensors.items() if k != "score.weight"})
-
-
-def empty_head(folder):
-    change_tensors(folder, lambda tensors: tensors | {"score.weight": torch.zeros_like(tensors["score.weight"])})
-
-
-def break_head(folder):
-    change_tensors(folder, lambda tensors: tensors | {"score.weight": tensors["score.weight"] * torch.nan})
-
-
 def cut_short(folder):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
-
-
-def add_tokens(folder):
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    tokenizer.add_tokens([f"<extra_{i}>" for i in range(9)])
-    tokenizer.save_pretrained(folder)
 
 
 def drop_bos(folder):
@@ -186,15 +132,14 @@ def forget_bytes(folder):
     change_json(folder, "tokenizer.json", model=model | {"byte_fallback": False})
 
 
-WRONG = {
-    "of no known architecture": ("loading", LLAMA, lambda f: change_json(f, "config.json", model_type="llamo"),
-                                 "not of an architecture", "newer transformers"),
+def change_head(change):
+    return lambda folder: change_tensors(folder, lambda held: held | {"score.weight": change(held["score.weight"])})
+
+
+WRONG = {  # name -> row, checkpoint, what is done to it, words of what was found and of the remedy
     "cut short": ("loading", LLAMA, cut_short, "not a whole safetensors file", "download it"),
-    "without a head": ("loading", LLAMA, lose_head, "lacks head tensors score.weight", "download the checkpoint again"),
-    "with an empty head": ("head", LLAMA, empty_head, "zero throughout", "download the checkpoint again"),
-    "with a broken head": ("head", LLAMA, break_head, "not finite", "download the checkpoint again"),
-    "with a template that repeats": ("loading", LLAMA | {"template": "repeats_reply"}, None,
-                                     "leaves no place for the reply", "prints the assistant's turn once"),
+    "with an empty head": ("head", LLAMA, change_head(torch.zeros_like), "zero throughout", "download the checkpoint"),
+    "with a broken head": ("head", LLAMA, change_head(lambda w: w * torch.nan), "not finite", "download"),
     "without a bos that it needs": ("token ids", GEMMA, drop_bos, "<bos>: none here", "begin its template with"),
     "with two bos in its template": ("token ids", LLAMA | {"template": tiny._BOS + tiny.TEMPLATES["llama3"]}, None,
                                      "two here", "take one out"),
@@ -202,8 +147,7 @@ WRONG = {
                                      "which this tokenizer does not know", "the tokenizer that the model was trained"),
     "without soft-capping": ("attention", GEMMA | {"attn_logit_softcapping": None}, None, "so nothing is capped",
                              "trained with 50"),
-    "with more tokens than rows": ("loading", LLAMA, add_tokens, "rows of embeddings", "give the tokenizer"),
-    "with its head upside down": ("pairs", LLAMA, flip_head, "0 of 12", "loaded wrongly"),
+    "with its head upside down": ("pairs", LLAMA, change_head(torch.neg), "0 of 12", "loaded wrongly"),
 }  # fmt: skip
 
 
@@ -220,36 +164,24 @@ def test_a_checkpoint_that_is_wrong_in_one_way_is_wrong_in_that_row_alone(spoile
     assert capsys.readouterr().out.splitlines()[-1].endswith(f"1 wrong: {row}.")
 
 
-def name_two_labels(folder):
-    change_json(folder, "config.json", id2label={"0": "a", "1": "b"}, label2id={"a": 0, "b": 1})
-
-
-def other_dtype(folder):
-    change_json(folder, "config.json", torch_dtype="bfloat16", dtype="bfloat16")
-
-
 OPENING = tiny.TEMPLATES["extra_header"].removeprefix(tiny._BOS)
 CODE = {"AutoModelForSequenceClassification": "modeling_custom.Other"}
 NOTES = {  # name -> row, checkpoint, what is done to it, options, words, and which rows that must move with it
     "with code of its own": ("files", LLAMA, lambda f: change_json(f, "config.json", auto_map=CODE), {},
                              "its head is read by its tensors", ()),
-    "with two labels": ("head", LLAMA, name_two_labels, {}, "2 labels", ()),
+    "with two labels": ("head", LLAMA, lambda f: change_json(f, "config.json", id2label={"0": "a", "1": "b"}), {},
+                        "2 labels", ()),
     "that opens a turn": ("template", LLAMA | {"template": OPENING}, None, {}, "left out the turn", ()),
-    "that opens a turn, trimmed": ("template", LLAMA | {"template": OPENING}, None, {"closing": "trim"},
-                                   "kept the turn", ("pairs",)),
     "with a system turn": ("system and date", LLAMA | {"template": "llama31_no_bos"}, None, {}, "26 Jul 2024", ()),
     "with a bos in its template": ("token ids", LLAMA | {"template": "llama3"}, None, {},
                                    "one here, one by apply_chat_template(tokenize=True), two where", ()),
     "with no bos in its template": ("token ids", LLAMA, None, {}, "one here, none by apply_chat_template", ()),
-    "with two bos": ("token ids", LLAMA | {"template": "llama3"}, None, {"bos": "double"}, "two here, one", ("pairs",)),
-    "without a bos": ("token ids", LLAMA, None, {"bos": "none"}, "none here, none by", ("pairs",)),
-    "with two pad tokens": ("pad token", LLAMA | {"pad": "mismatch"}, None, {}, "the tokenizer pads with",
-                            ()),
+    "with two pad tokens": ("pad token", LLAMA | {"pad": "mismatch"}, None, {}, "the tokenizer pads with", ()),
     "without a pad token": ("pad token", LLAMA | {"pad": "none"}, None, {}, "names none", ()),
     "that reads control strings as text": ("special tokens", LLAMA | {"template": "chatml"}, None, {}, "ids", ()),
     "asked for without capping": ("attention", GEMMA, None, {"attention": "uncapped"}, "as asked for", ("pairs",)),
-    "with another dtype in its config": ("precision", LLAMA, other_dtype, {"dtype": "float32"}, "config.json says", ()),
-    "asked for in fewer bits": ("precision", LLAMA, None, {"dtype": "bfloat16"}, "rounded", ("pairs",)),
+    "with another dtype in its config": ("precision", LLAMA, lambda f: change_json(f, "config.json", dtype="bfloat16"),
+                                         {"dtype": "float32"}, "config.json says", ()),
 }  # fmt: skip
 
 
@@ -265,9 +197,6 @@ def test_what_is_to_be_noted_is_a_note_in_that_row(spoiled, name):
     assert moved - {row, "token ids", *others} == set()  # the tokenizers add a bos, and their templates none
 
 
-# --- where a reward is read ---------------------------------------------------------------------------------------
-
-
 def test_a_pad_token_that_closes_replies_is_told_and_both_readings_can_be_had(tmp_path):
     pad = tiny.make_tokenizer("llama").convert_tokens_to_ids("<|eot_id|>")
     folder = order_the_pairs(tiny.make_checkpoint(tmp_path, **LLAMA, pad_token_id=pad))
@@ -280,9 +209,6 @@ def test_a_pad_token_that_closes_replies_is_told_and_both_readings_can_be_had(tm
     assert row_of(at_closing, "reward read at").remedy == "say READ_AT=last_not_pad here"
     own = row_of(at_closing, "own class")
     assert own.status == "note" and own.numbers["largest difference"] > 0.1
-
-
-# --- the referee and the pairs ------------------------------------------------------------------------------------
 
 
 def test_a_fault_of_this_library_is_found_by_the_checkpoints_own_class(made, monkeypatch):
@@ -304,15 +230,6 @@ def test_pairs_by_hand(right, status):
     assert pairs_row(np.full((12, 2), np.nan), planted=True).status == "wrong"
 
 
-def test_the_pairs_are_twelve_and_differ_in_the_reply_alone():
-    table = read_pairs()
-    assert len(table) == 12 and table["prompt"].is_unique and not (table["better"] == table["worse"]).any()
-    assert all(text == text.strip() and text for column in table for text in table[column])
-
-
-# --- memory, machines and the command line ------------------------------------------------------------------------
-
-
 def test_weights_that_do_not_fit_are_left_in_their_files(made):
     report = checked(made(LLAMA), stream=True)
     assert report.wrong == [] and "layer by layer" in row_of(report, "memory").found
@@ -328,8 +245,3 @@ def test_machines_read_the_same_report(made, capsys):
     assert read["rows"][0]["numbers"] == {"bytes": 4 * size, "parameters": size}  # float32
     assert read["is_right"] and [row["name"] for row in read["rows"]][:3] == ["files", "head", "attention"]
     assert set(read["rows"][0]) == {"name", "status", "found", "remedy", "numbers"}
-
-
-def test_a_model_that_is_nowhere_is_bad_input(capsys):
-    assert run.main(["check", "R-Gem-2C"]) == 2
-    assert "did you mean 'R-Gem-2B'" in capsys.readouterr().err

@@ -1,9 +1,7 @@
 """What tokens are read as, on tiny tokenizers; and what is kept of the true ones."""
 
 import re
-import shutil
 
-import huggingface_hub
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +9,6 @@ import tiny
 
 from benchmarks import tokenizers
 from lib import ROOT, InputError
-from lib.models import conversations
 from lib.tables import registry, scores
 
 KINDS = ["itself", "another id", "several ids", "nothing"]
@@ -30,9 +27,6 @@ def folder(tmp_path):
 def fed(*rows: tuple[int, str, list[int], int]) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=["token_id", "text", "reply_ids", "input_group"])
     return table.assign(token=table["text"], reply_ids=[np.array(ids, dtype=np.int32) for ids in table["reply_ids"]])
-
-
-# --- counting -----------------------------------------------------------------------------------------------------
 
 
 def test_every_token_is_read_as_one_of_four_kinds():
@@ -63,31 +57,6 @@ def test_a_tokenizer_without_template_gets_its_bases_and_no_other(folder):
         tokenizers.open_tokenizer("Llama 3.2", folder)
 
 
-def test_the_turn_that_a_template_opens_is_no_part_of_a_reply(folder):
-    tokenizer, _ = tokenizers.open_tokenizer("Llama 3", folder)
-    assert conversations.leave_out_opened_turn(tokenizer) is None  # it is left out already
-    love = tokenizer.convert_tokens_to_ids("love")
-    assert tokenizers.as_fed(tokenizer).set_index("token_id").loc[love, "reply_ids"].tolist() == [love]
-
-
-def test_from_the_hub_come_the_tokenizers_files_alone(folder, monkeypatch):
-    asked = []
-
-    def download(hub_id, *, revision, allow_patterns):
-        asked.append((hub_id, allow_patterns))
-        return str(folder / "llama-3")
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    tokenizers.open_tokenizer("Llama 3", None)
-    [(hub_id, patterns)] = asked
-    assert hub_id == registry.reward_models().loc["R-Lla-8B", "hub_id"] and not [
-        p for p in patterns if "safetensors" in p
-    ]
-
-
-# --- the tokens that are printed ----------------------------------------------------------------------------------
-
-
 def printed(*rows: tuple) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["table", "nickname", "end", "position", "token_id", "text"])
 
@@ -104,17 +73,6 @@ def test_printed_tokens_are_found_by_id_or_by_text(folder):
     assert found["read_as"].tolist()[:3] == ["another id", "another id", "itself"]
     assert found["listed"].tolist() == [1, 2, 2, 1]  # of the same table, two are the same input
     assert found["pieces"].tolist()[:3] == ["love"] * 3 and found["pieces"][3].replace("|", "") == "!?"
-
-
-def test_a_text_that_is_no_token_is_refused(folder):
-    tokenizer, _ = tokenizers.open_tokenizer("Llama 3", folder)
-    with pytest.raises(InputError, match="no token of this tokenizer is 'no such token'"):
-        tokenizers.printed_as_fed(
-            printed(("A6", "M", "optimal", 1, -1, "no such token")), tokenizers.as_fed(tokenizer), tokenizer
-        )
-
-
-# --- what is kept -------------------------------------------------------------------------------------------------
 
 
 def test_the_kept_counts_are_of_the_papers_ten_models():
@@ -137,30 +95,3 @@ def test_the_kept_tokens_are_those_that_the_tables_print():
     assert set(kept["read_as"]) <= set(KINDS)
     same = kept.groupby(["table", "nickname", "pieces"]).size()
     assert (kept.join(same.rename("again"), on=["table", "nickname", "pieces"])["again"] >= kept["listed"]).all()
-
-
-def test_writing_and_reading_again_changes_nothing(tmp_path, monkeypatch):
-    counts, tokens = pd.read_csv(tokenizers.KEPT / "counts.csv"), tokenizers.kept_printed_tokens()
-    tokenizers.write(counts, tokens, tmp_path)
-    for name in ("counts.csv", "printed_tokens.csv"):
-        assert (tmp_path / name).read_bytes() == (tokenizers.KEPT / name).read_bytes()
-
-
-def test_the_command_prints_both_tables_and_keeps_them_only_if_asked(monkeypatch, capsys):
-    written = []
-    counts, tokens = pd.read_csv(tokenizers.KEPT / "counts.csv"), tokenizers.kept_printed_tokens()
-    monkeypatch.setattr(tokenizers, "count", lambda folder: (counts, tokens))
-    monkeypatch.setattr(tokenizers, "write", lambda *given: written.append(given))
-    tokenizers.main(["some/folder"])
-    assert not written
-    told = capsys.readouterr().out
-    assert "202858" in told and "R-Lla-3B" in told
-    tokenizers.main(["--write"])
-    assert written
-
-
-def test_a_folder_without_tokenizers_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(tokenizers, "printed_tokens", pd.DataFrame)
-    shutil.rmtree(tmp_path)
-    with pytest.raises(InputError, match="gemma-2"):
-        tokenizers.main([str(tmp_path)])

@@ -82,7 +82,9 @@ def test_how_the_authors_ran_a_model_is_named(publish, authors):
     assert causes(verify.verify("R-Lla-3B", sample=12, device="cpu"))["items, GW"] == []  # equal
 
 
-def test_other_scores_are_explained_by_nothing(publish, authors, capsys):
+def test_other_scores_are_explained_by_nothing_and_other_models_refused(publish, authors, capsys):
+    assert run.main(["verify", "A-Gem-96"]) == 2
+    assert "scores were published for ten reward models, and 'A-Gem-96' is not one of them" in capsys.readouterr().err
     rewards = authors["R-Lla-3B"]
     publish("R-Lla-3B", rewards | {"GW": rewards["GW"][::-1].copy()})
     assert run.main(["verify", "R-Lla-3B", "--sample", "12", "--device", "cpu"]) == 1
@@ -92,18 +94,12 @@ def test_other_scores_are_explained_by_nothing(publish, authors, capsys):
 
 def test_a_released_file_is_read_whole_or_refused(tmp_path):
     scores_of = [{"judgment": {"scores": [1.5, -2]}}, {"judgment": {"scores": [-2.25, 1.5]}}]
-    pair = {
-        "pair_id": 7,
-        "question": "Why?\u2028 And how?",
-        "response_A": "a",
-        "response_B": "b",
-        "judgments": scores_of,
-    }
+    pair = {"question": "Why?\u2028 And how?", "response_A": "a", "response_B": "b", "judgments": scores_of}
     path = tmp_path / "pairs.jsonl"
     path.write_text(json.dumps(pair, ensure_ascii=False) + "\n", encoding="utf-8")
     with pytest.raises(InputError, match="a sample of 1 items cannot be drawn"):
         verify.read_answers(path, 1)
-    path.write_text(2 * path.read_text().replace("7", "8", 1))
+    path.write_text(2 * path.read_text())
     table = verify.read_answers(path, 2)
     assert list(table["reply"])[:2] == ["a", "b"] and list(table["printed"])[:2] == ["1.5", "-2.0"]
     assert json.loads(table["context"][0]) == [{"role": "user", "content": "Why?\u2028 And how?"}]
@@ -138,14 +134,3 @@ def test_the_sample_has_one_item_of_every_stretch_of_the_ranking(score_table):
     for n in (1, 104):
         with pytest.raises(InputError, match=f"a sample of {n} items cannot be drawn; choose 2 to 103"):
             verify.spread_sample(table, n)
-
-
-# --- bad input, and the command line ------------------------------------------------------------------------------
-
-
-def test_a_model_without_published_scores_is_refused_and_the_ten_are_named(capsys):
-    assert run.main(["verify", "A-Gem-96"]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: scores were published for ten reward models, and 'A-Gem-96' is not one of them")
-    ten = registry.reward_models().query("group == 'paper'").index
-    assert len(ten) == 10 and all(name in line for name in ten)
