@@ -97,8 +97,6 @@ def test_a_released_file_is_read_whole_or_refused(tmp_path):
     pair = {"question": "Why?\u2028 And how?", "response_A": "a", "response_B": "b", "judgments": scores_of}
     path = tmp_path / "pairs.jsonl"
     path.write_text(json.dumps(pair, ensure_ascii=False) + "\n", encoding="utf-8")
-    with pytest.raises(InputError, match="a sample of 1 items cannot be drawn"):
-        verify.read_answers(path, 1)
     path.write_text(2 * path.read_text())
     table = verify.read_answers(path, 2)
     assert list(table["reply"])[:2] == ["a", "b"] and list(table["printed"])[:2] == ["1.5", "-2.0"]

@@ -173,18 +173,12 @@ def places(reader: Reader, feed: Feed) -> tuple[list[tuple[Cause, ...]], Array]:
 
 
 class Number(NamedTuple):
-    """What a program may have made of rewards.
+    """What a program may have made of rewards. A cause may name constants: scale, shift, mean, spread."""
 
-    - cause: None for the reward itself. Its text may name constants that are estimated: scale, shift, mean, spread.
-    - predicted: (places, n)
-    - slope: how far a prediction moves with a reward
-    - free: how many constants are estimated
-    """
-
-    cause: Cause | None
-    predicted: Array
-    slope: Any = 1.0
-    free: int = 0
+    cause: Cause | None  # None for the reward itself
+    predicted: Array  # (places, n)
+    slope: Any = 1.0  # how far a prediction moves with a reward
+    free: int = 0  # how many constants are estimated
 
 
 def _number(text: str, predicted: Array, slope: Any = 1.0, free: int = 0) -> Number:

@@ -1,8 +1,6 @@
 """Verify whether a real reward model, run here, gives its published scores: `why`, with the released rewards as file.
 
-The paper's code fed two beginning-of-sequence tokens if a template brings its own. It dropped Gemma-2's soft-capping,
-and read one model's helpfulness instead of its reward. `why` knows these causes. For one model, JudgeBench (Tan et al.
-2024) released rewards of 350 pairs of long answers, where causes show more clearly than in a word.
+For one model, JudgeBench (Tan et al. 2024) released rewards of 350 pairs of long answers, where causes show clearly.
 """
 
 import json

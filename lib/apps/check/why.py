@@ -275,8 +275,7 @@ def explain(
     turns = [[*json.loads(context), {"role": "assistant", "content": reply}]
              for context, reply in zip(rows["context"], rows["reply"], strict=True)]  # fmt: skip
     feeds = Feeds(reader.model, turns, bos, template)
-    groups = rows["context"].factorize()[0]
-    search = Search(reader, feeds, feeds.every(), theirs, slack + step, groups, label or 0)
+    search = Search(reader, feeds, feeds.every(), theirs, slack + step, rows["context"].factorize()[0], label or 0)
     usual = places(reader, search.every[0])[1][0]  # (n, labels)
     here, noise = usual[:, search.label], TOLERANCE * float(np.abs(usual).max())
     if (theirs == 1).all() and np.abs(here - 1).max() > 0.1:
