@@ -154,8 +154,9 @@ def _found(model: RewardModel, feeds: Feeds, about: Conversation) -> dict[str, s
     before = about.before.partition(about.prompt.strip())[0]
     pad, theirs = model.pad_token_id, tokenizer.pad_token_id
     at = next((i for i in first[::-1] if i != pad), first[-1]) if model.read_at == "last_not_pad" else first[-1]
+    ends = getattr(model, "ends", 0) and about.closing_ids
     read = {"pooled": "the encoder pools in its own way, at its first token",
-            "reply": f"every token of the reply; {getattr(model, 'ends', 0)} of those that close it"}  # fmt: skip
+            "reply": f"every token of the reply; the token that ends it {'counts' if ends else 'does not count'}"}  # fmt: skip
     which = "the last token" + (" that is not padding" if model.read_at == "last_not_pad" else "")
     counts = [("none", "one", "two")[count] if count < 3 else str(count)
               for count in (feeds.count, feeds.by_option["none"], feeds.by_option["double"])]  # fmt: skip
@@ -177,7 +178,8 @@ def _found(model: RewardModel, feeds: Feeds, about: Conversation) -> dict[str, s
     if pad is not None:
         other = f"; the tokenizer pads with {shown(tokenizer, (theirs,))}" if theirs not in (None, pad) else ""
         found["pad token"] = f"{shown(tokenizer, (pad,))}{other}"
-    return found | {"pad token": f"{found['pad token']}; here nothing is padded"}
+    found["pad token"] += "; here nothing is padded"
+    return {name: text for name, text in found.items() if model.read_at != "reply" or name != "pad token"}
 
 
 def _problem_of_ids(model: RewardModel, feeds: Feeds, bos: str) -> tuple[str, str] | None:
