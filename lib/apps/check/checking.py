@@ -154,9 +154,9 @@ def _found(model: RewardModel, feeds: Feeds, about: Conversation) -> dict[str, s
     before = about.before.partition(about.prompt.strip())[0]
     pad, theirs = model.pad_token_id, tokenizer.pad_token_id
     at = next((i for i in first[::-1] if i != pad), first[-1]) if model.read_at == "last_not_pad" else first[-1]
-    ends = getattr(model, "ends", 0) and about.closing_ids
+    ended = "counts" if getattr(model, "ends", 0) and about.closing_ids else "does not count"
     read = {"pooled": "the encoder pools in its own way, at its first token",
-            "reply": f"every token of the reply; the token that ends it {'counts' if ends else 'does not count'}"}  # fmt: skip
+            "reply": f"every token of the reply; the token that ends it {ended}"}  # fmt: skip
     which = "the last token" + (" that is not padding" if model.read_at == "last_not_pad" else "")
     counts = [("none", "one", "two")[count] if count < 3 else str(count)
               for count in (feeds.count, feeds.by_option["none"], feeds.by_option["double"])]  # fmt: skip
