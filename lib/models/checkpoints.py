@@ -97,10 +97,7 @@ def device_for(device: str | None) -> str:
 
 
 def dtype_for(wanted: str, device: str, config: PreTrainedConfig) -> str:
-    """Return the dtype to compute in: the wanted one, or for '' the checkpoint's.
-
-    float16 becomes float32 on a cpu, and a line says so.
-    """
+    """Return the dtype to compute in: the wanted one, or for '' the checkpoint's; on a cpu float32 for float16."""
     dtype = wanted or str(config.dtype or "float32").removeprefix("torch.")
     if dtype not in ("float32", "bfloat16", "float16", "float64"):
         raise InputError(f"dtype must be 'float32', 'bfloat16' or 'float16', not {dtype!r}")

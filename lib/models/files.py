@@ -116,9 +116,9 @@ def tensor_files(folder: Path) -> dict[str, Path]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the files that hold the weights, in transformers' order: safetensors, or without any what was pickled.
+    """Return the files that hold the weights: safetensors, or without any what was pickled.
 
-    Raises InputError if there are none, or if an index is broken or leads out of its folder.
+    InputError if there are none, or if an index is broken or leads out of its folder.
     """
     head = [path for path in (folder / f"value_head{end}" for end in (".safetensors", ".bin")) if path.is_file()][:1]
     for whole in (folder / "model.safetensors", folder / "pytorch_model.bin"):

@@ -194,7 +194,7 @@ LAYOUTS = {
     "qrm_gemma": Layout("Gemma2ForQuantileSequenceClassification", "", _qrm_gemma, gated=True),
     "urm": Layout("LlamaForSequenceClassificationWithNormal_Weights", "", UncertaintyHead),
     "urm_helpfulness": Layout("LlamaForSequenceClassificationWithNormal_Weights", "", HelpfulnessHead),
-    # Encoders (BERT, DeBERTa) have a pooler and a `classifier`.
+    # Encoders (BERT, DeBERTa)
     "classifier": Layout(r".*ForSequenceClassification", "classifier.", None, "pooled"),
     # transformers, TRL: transformers, modeling_layers.py; INF-ORM: reward-bench, inform.py
     "linear": Layout(r"none|.*ForSequenceClassification", "score.", reads="last_not_pad"),

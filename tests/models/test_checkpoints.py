@@ -51,27 +51,6 @@ def edit(file, **fields):
     file.write_text(json.dumps(json.loads(file.read_text()) | fields))
 
 
-EDITS = {
-    "a field": lambda f: edit(f / "config.json", rope_theta=10.0),
-    "other template": lambda f: (
-        (f / "additional_chat_templates").mkdir(),
-        (f / "additional_chat_templates" / "rag.jinja").write_text("{{ 1 }}"),
-    ),
-}
-
-
-@pytest.mark.parametrize("change", EDITS)
-def test_an_edited_folder_is_another_model_and_its_table_is_not_kept(folder, tmp_path, change):
-    prompts, path = {"greatest": PROMPT}, tmp_path / "table.parquet"
-    before = load(str(folder), device="cpu")
-    engine.score_vocabulary(before, prompts, path, token_ids=[5, 6], progress=False)
-    EDITS[change](folder)
-    after = load(str(folder), device="cpu")
-    assert after.revision != before.revision
-    with pytest.raises(InputError, match="other settings .*revision"):
-        engine.score_vocabulary(after, prompts, path, token_ids=[5, 6], progress=False)
-
-
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_any_byte_of_what_is_read_changes_the_revision(original, data):

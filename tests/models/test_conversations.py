@@ -122,9 +122,7 @@ def test_a_template_may_write_bos_several_times_where_the_tokenizer_adds_none(ti
 
 
 @pytest.mark.parametrize("normalized", [True, False])
-@pytest.mark.parametrize(
-    "form", [normalizers.NFC, normalizers.NFKC, None], ids=lambda form: getattr(form, "__name__", "")
-)
+@pytest.mark.parametrize("form", [normalizers.NFC, None])
 def test_a_control_token_that_is_searched_in_normalised_text_is_no_place_to_cut(normalized, form):
     """A normaliser may join what stands on both sides of such a token, so that a part alone is read otherwise."""
     template = "{% for m in messages %}{{ '<|turn|>' + m['content'] + '<|end|>' }}{% endfor %}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from lib.models.hardware import each, one_thread
+from lib.models.hardware import each
 
 
 def thread_of(job: int) -> tuple[int, int, int]:
@@ -45,15 +45,6 @@ def test_results_are_in_order_and_each_process_has_one_thread():
     assert jobs == (3, 1, 2) and set(threads) == {1}
     assert os.getpid() not in pids and len(set(pids)) <= 2
     assert [pid for _, pid, _ in each(thread_of, [1, 2], 1)] == [os.getpid()] * 2  # one process needs no other
-
-
-def test_one_thread_lasts_as_long_as_it_is_wanted():
-    usual = torch.get_num_threads()
-    with one_thread():
-        assert torch.get_num_threads() == 1
-    with one_thread(False):
-        assert torch.get_num_threads() == usual
-    assert torch.get_num_threads() == usual
 
 
 def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path):

@@ -104,16 +104,6 @@ def test_table_keeps_the_contract_and_comes_back_from_its_file(model, tmp_path):
     assert set(metadata["unnamed"]) == set(PROMPTS)
 
 
-@pytest.mark.parametrize("tied", [False, True])
-def test_tied_and_untied_outputs_load_whole(tmp_path, tied):
-    folder = make_causal(tmp_path / "llama", "llama", tied=tied)
-    found = language_models.load(folder, device="cpu").model
-    shares = found.get_output_embeddings().weight.data_ptr() == found.get_input_embeddings().weight.data_ptr()
-    assert shares == tied
-    plain = AutoModelForCausalLM.from_pretrained(folder)
-    assert torch.equal(found.get_output_embeddings().weight, plain.get_output_embeddings().weight)
-
-
 # --- frames -------------------------------------------------------------------------------------------------------
 
 

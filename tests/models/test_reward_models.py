@@ -127,13 +127,9 @@ def test_a_prompt_may_be_a_word_of_the_replys_own_header(checkpoint, kind, promp
     "kind, options",
     [
         ("linear_llama", {"template": "llama31_no_bos", "pad": "mismatch"}),
-        ("linear_llama", {"template": "llama3", "pad": "none"}),
-        ("linear_gemma2", {"template": "gemma_no_bos", "pad": "mismatch"}),
-        ("linear_gemma2", {"sliding_window": 8}),  # shorter than the prompt
-        ("qrm_gemma", {"sliding_window": 8, "gating_temperature": None}),  # temperature 1 when config has none
+        ("qrm_gemma", {"sliding_window": 8, "gating_temperature": None}),  # shorter than the prompt; temperature 1
         ("linear_qwen3", {"template": "chatml", "pad": "eos", "shards": 2}),  # trims nothing: newlines merge
-        ("armorm", {"shards": 3}),
-        ("qrm_llama", {"head_dtype": "bfloat16", "pad": "eos"}),
+        ("armorm", {"shards": 3, "pad": "none"}),
         ("urm", {"head_dtype": "float16", "template": "llama32"}),
     ],
 )
@@ -166,11 +162,6 @@ def test_a_reply_that_opens_another_turn_moves_the_gate_or_is_refused(checkpoint
         assert "turn" in str(error)
     else:
         assert_same(rewards, expected)
-
-
-def test_a_prompt_that_holds_another_turn_is_refused_by_gated_heads(checkpoint):
-    with pytest.raises(InputError, match="turn"):
-        cpu(checkpoint("armorm")).conversation(f"love{oracle.HEADERS['llama']}war")
 
 
 def test_conversation_takes_the_input_apart(checkpoint):
@@ -317,14 +308,8 @@ def test_saved_models_load_as_they_were(checkpoint, kind, tmp_path):
     rewards = engine.score_replies(again, PROMPT, WORDS)
     assert_same(rewards, engine.score_replies(model, PROMPT, WORDS), tolerance=1e-7)
     assert_same(rewards, oracle.rewards(tmp_path / "copy", PROMPT, WORDS))
-
-
-def test_saved_linear_models_open_in_transformers(checkpoint, tmp_path):
-    model = cpu(checkpoint("linear_gemma2"))
-    reward_models.save(tmp_path, model.backbone, model.head, model.head_name, model.tokenizer)
-    own = oracle.own_logits(tmp_path, PROMPT, WORDS)
-    assert own.shape == (len(WORDS), 1)
-    assert_same(engine.score_replies(model, PROMPT, WORDS), own[:, 0])
+    if kind in LINEAR:
+        assert_same(rewards, oracle.own_logits(tmp_path / "copy", PROMPT, WORDS)[:, 0])
 
 
 @pytest.mark.parametrize("name", ["linear", "armorm", "qrm_llama", "qrm_gemma", "urm", "urm_helpfulness"])
@@ -555,13 +540,6 @@ def response(status):
 def test_what_the_hub_says_is_passed_on_in_one_line(hub, error, words):
     hub(error)
     refused("owner/model", "owner/model", *words)
-
-
-def test_an_unreachable_hub_is_one_line(monkeypatch, tmp_path):
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    refused("R-Gem-2B", "cannot be reached", "GRM")
-    refused("owner/never-heard-of", "cannot be reached")
 
 
 def test_a_nickname_asks_for_its_pinned_revision_and_no_code(hub, checkpoint):
