@@ -276,7 +276,7 @@ class Block:
     @property
     def longest(self) -> int:
         """The number of tokens in the longest whole conversation."""
-        return len(self.inputs.prefix_ids) + max(ids.shape[1] for ids in self.ids())
+        return len(self.inputs.prefix_ids) + max(len(self.inputs.suffixes[piece[0]]) for piece in self.pieces)
 
     def ids(self) -> list[Tensor]:
         """Return the ids after the prefix, (replies, length), of each piece."""
@@ -361,11 +361,14 @@ def _report_reading(model: RewardModel, inputs: Inputs, shares_prefix: bool) -> 
 def _passes(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
     """Yield the blocks in lists of at most that many tokens, and at least one block."""
     together: list[Block] = []
+    tokens = 0
     for block in blocks:
-        if together and sum(ids.numel() for each in (*together, block) for ids in each.ids()) > most:
+        size = sum(len(piece) * len(block.inputs.suffixes[piece[0]]) for piece in block.pieces)
+        if together and tokens + size > most:
             yield together
-            together = []
+            together, tokens = [], 0
         together.append(block)
+        tokens += size
     if together:
         yield together
 
