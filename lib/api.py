@@ -20,9 +20,10 @@ __all__ = ["InputError", "ends", "load", "score", "score_vocabulary"]
 def load(
     name: str | Path, *, device: str | None = None, dtype: str | None = None, attention: str | None = None,
     head: str | None = None, read_at: str | None = None, closing: str | None = None, label: int | None = None,
-    template: str | Path | None = None, revision: str | None = None, stream: bool | None = None, **unknown: object,
+    template: str | Path | None = None, revision: str | None = None, stream: bool | None = None,
+    tokenizer: str | Path | None = None, **unknown: object,
 ) -> RewardModel:  # fmt: skip
-    """Return the reward model of that nickname, hub id or folder, ready to score.
+    """Return the reward model of that nickname, hub id, folder or server (http://host:port), ready to score.
 
     The options are those of lib.models.reward_models.Options. InputError for an unknown option, and in one line with
     the remedy if the model does not exist, is not open, or is no reward model.
@@ -34,7 +35,7 @@ def load(
         near = difflib.get_close_matches(option, known, 1)
         raise InputError(f"load has no option {option!r}; {f'write {near[0]}' if near else 'use ' + ', '.join(known)}")
     return reward_models.load(name, Options(device, dtype, attention, head, read_at, closing, label, template,
-                                            revision, stream))  # fmt: skip
+                                            revision, stream, tokenizer))  # fmt: skip
 
 
 def score(

@@ -51,7 +51,7 @@ def argument(*names: str, **options) -> tuple[tuple, dict]:
     return names, options
 
 
-MODEL = argument("name", metavar="MODEL", help="nickname, hub id or folder")
+MODEL = argument("name", metavar="MODEL", help="nickname, hub id, folder, or http://host:port")
 COLLECTION = argument("--collection", help="where scores and figures go (default: embedded, or mine for other models)")
 ON = argument(
     "--on", metavar="WHERE",
@@ -62,6 +62,7 @@ LOADING = (
              help="double: as the paper's code; none: the tokenizer adds none, as apply_chat_template(tokenize=True)"),
     *(argument(f"--{option}", help="see lib.models.reward_models.load")
       for option in ("dtype", "attention", "head", "read-at", "closing", "device", "template", "revision")),
+    argument("--tokenizer", metavar="FOLDER", help="of a served model: where its tokenizer and chat template are"),
     argument("--label", type=int, help="which output of a classifier with several is the reward, from 0"),
     argument("--reference", metavar="MODEL", help="for a language model that was trained from this one: its implicit "
              "reward, beta (log policy - log reference)"),

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from safetensors.torch import save_file
 from torch import nn
@@ -24,7 +24,7 @@ from transformers import (
 
 from .. import InputError
 from ..tables import registry
-from . import checkpoints, conversations, layers, tokenizers
+from . import checkpoints, conversations, layers, served, tokenizers
 from .conversations import Conversation, Inputs, OpenedTurn
 from .files import Files, open_tensors, refusing, tensor_files
 from .heads import LAYOUTS, READ_AT, Head, UncertaintyHead, layout_of, new_head, own_name, tensors_of_head
@@ -38,7 +38,7 @@ class RewardModel:
     """A loaded reward model: backbone in its own dtype, head in fp32, both in eval mode on `device`.
 
     - name: the name that the user gave
-    - head: None for encoders (BERT, DeBERTa), whose backbone is the whole model
+    - head: None for encoders (BERT, DeBERTa), whose backbone is the whole model, and for served models
     - read_at: at the "last" token, at the "last_not_pad" token, or "pooled" by an encoder
     - closing: how a conversation ends, one of conversations.CLOSINGS
     - opened: the turn that the template opens after a reply, if any
@@ -76,6 +76,11 @@ class RewardModel:
     def causal(self) -> bool:
         """Return whether the states of a prefix do not depend on later tokens."""
         return self.head is not None
+
+    @property
+    def is_served(self) -> bool:
+        """Return whether a server computes the rewards, and the weights are not here."""
+        return registry.is_served(self.hub_id)
 
     @property
     def gated(self) -> bool:
@@ -135,6 +140,7 @@ class Options:
     - label: which output of a classifier is the reward, from 0. None if it has one output.
     - template: a file with another chat template
     - revision: on the hub. None takes the registry's, then the newest.
+    - tokenizer: of a served model, the folder with its tokenizer and template. None takes what the server names.
     - stream: True leaves the weights in their files and reads them layer by layer, once for all replies that are scored
       together. None does so if they fit neither into device and host nor on all cards of the machine.
     """
@@ -149,15 +155,20 @@ class Options:
     template: str | Path | None = None
     revision: str | None = None
     stream: bool | None = None
+    tokenizer: str | Path | None = None
 
 
 def load(name: str | Path, options: Options | None = None, **given: Any) -> RewardModel:
-    """Return the reward model of that nickname, hub id or folder, ready to score.
+    """Return the reward model of that nickname, hub id, folder or server (http://host:port), ready to score.
 
     Single options may also be given by name, as in `load(name, device="cpu")`. InputError, in one line with the remedy,
     if the model does not exist, is not open, or is no reward model.
     """
     name, options = str(name), replace(options or Options(), **given)
+    if registry.is_served(name):
+        return _load_served(name, options)
+    if options.tokenizer is not None:
+        raise InputError("'tokenizer' is for a served model, MODEL=http://host:port; leave it out")
     entry = find(name)
     files = checkpoints.open_files(entry["hub_id"], options.revision or entry["revision"])
     folder = files.folder
@@ -181,6 +192,25 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
     )  # fmt: skip
     model.conversation("Why?")  # a template that cannot be used is told now, not after the first prompt
     files.refuse_changed()
+    return model
+
+
+def _load_served(url: str, options: Options) -> RewardModel:
+    """Return the reward model that a server serves. InputError for options that the server has decided."""
+    decided = [name for name, value in vars(options).items() if value is not None and name not in served.OPTIONS]
+    if decided:
+        name = decided[0].replace("_", "-")
+        raise InputError(f"'{name}' is for models that are loaded here, and {url} is a server; leave it out")
+    server = served.Server(url)
+    files = server.files(options.tokenizer)
+    tokenizer, opened = tokenizer_for(files.folder, "linear", options.template)
+    closing = conversations.check_closing(options.closing, opened, False)
+    server.refuse_other_tokens(tokenizer, opened, options.template is None)
+    model = RewardModel(
+        url, find(url)["nickname"], server.url, f"{server.revision} {files.revision}", "linear", "the server's dtype",
+        "served", "cpu", tokenizer, cast(PreTrainedModel, server), None, "last", closing, opened, None, files,
+    )  # fmt: skip
+    server.refuse_squashed([model.encode(model.conversation(asked), [reply])[0] for asked, reply in served.PROBES])
     return model
 
 

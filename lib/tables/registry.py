@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -26,6 +27,11 @@ def can_load_models() -> bool:
     return all(find_spec(name) is not None for name in LOADERS)
 
 
+def is_served(name: str) -> bool:
+    """Return whether this names a server of a reward model, and not a nickname, hub id or folder."""
+    return name.startswith(("http://", "https://"))
+
+
 def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
     """Return the row of a nickname or hub id in the registry of models of this kind; InputError for any other name.
 
@@ -33,6 +39,8 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
     """
     if not name.isprintable():  # bytes that are no UTF-8 could be written into no table
         raise InputError(f"{ascii(name)} holds characters that cannot be printed; rename the folder")
+    if is_served(name) and kind == "language model":
+        raise InputError(f"{name} gives rewards only, and this needs the weights of a {kind}; name a folder or hub id")
     models = models.reset_index()
     for column in ("nickname", "hub_id"):
         if len(rows := models[models[column] == name]):
@@ -42,7 +50,10 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
             return entry
     if Path(name).is_dir() or "/" in name:
         whole = os.path.abspath(name) if Path(name).is_dir() else name  # what the folder `.` is called
-        given = {"nickname": Path(whole).name, "hub_id": name, "group": "other"}
+        nickname = (
+            re.sub(r"[^\w.-]+", "-", name.partition("://")[2]).strip("-.") if is_served(name) else Path(whole).name
+        )
+        given = {"nickname": nickname, "hub_id": name, "group": "other"}
         return dict.fromkeys(models.columns, "") | given
     nearest = difflib.get_close_matches(name, models["nickname"], n=1, cutoff=0)[0]
     raise InputError(

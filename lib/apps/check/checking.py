@@ -15,6 +15,7 @@ from ...models.conversations import DATE, Conversation
 from ...models.reward_models import RewardModel
 from ...scoring import engine, implicit, stages
 from ...scoring.implicit import ImplicitRewardModel
+from ...tables import registry
 from ...tables.prompts import read_prompts
 from . import weights
 from .feeds import Feed, Feeds
@@ -64,6 +65,8 @@ def check(name: str, options: Options | None = None) -> Report:
     InputError only for a model that cannot be found.
     """
     options = options or Options()
+    if registry.is_served(name):
+        return check_loaded(reward_models.load(name, options), options.bos)
     entry = reward_models.find(str(name))
     opened = checkpoints.open_files(entry["hub_id"], options.revision or entry["revision"])
     try:
@@ -76,21 +79,23 @@ def check(name: str, options: Options | None = None) -> Report:
 
 def check_loaded(model: RewardModel, bos: str = "single") -> Report:
     """Return the check of a loaded model, which stays in memory."""
-    if not isinstance(model, ImplicitRewardModel):
+    if not isinstance(model, ImplicitRewardModel) and not model.is_served:
         return check(model.name, Options(bos=bos, device=model.device, dtype=model.dtype))
     return Report(model.nickname, model.revision, model_rows(model, bos))
 
 
 def model_rows(model: RewardModel, bos: str, label: int | None = None, planted: bool = False) -> list[Row]:
     """Return the rows about a loaded model, whose weights may leave memory then."""
-    is_implicit = isinstance(model, ImplicitRewardModel)
+    is_checkpoint = not isinstance(model, ImplicitRewardModel) and not model.is_served
     asked = [(row.prompt, reply) for row in read_pairs().head(CONVERSATIONS).itertuples() for reply in row[2:]]
     probes = [[{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}] for prompt, reply in asked]
     feeds, about = Feeds(model, probes, bos), model.conversation(asked[0][0], bos)
-    reader = None if is_implicit or model.layers is not None else reader_of(model)
-    rows = [] if is_implicit else weights.weight_rows(model, label, about)
+    reader = reader_of(model) if is_checkpoint and model.layers is None else None
+    rows = weights.weight_rows(model, label, about) if is_checkpoint else []
+    if not model.is_served:
+        size = model.backbone.config.get_text_config().vocab_size
+        rows.append(attempt("vocabulary", weights.vocabulary, model.tokenizer, size))
     rows += [
-        attempt("vocabulary", weights.vocabulary, model.tokenizer, model.backbone.config.get_text_config().vocab_size),
         attempt("special tokens", weights.special_tokens, model.tokenizer, about),
         *program_rows(model, feeds, about, reader),
     ]
@@ -102,6 +107,8 @@ def model_rows(model: RewardModel, bos: str, label: int | None = None, planted: 
     last = [attempt("pairs", pairs_row, rewards, planted), attempt("time", _time, model, bos)]
     if isinstance(model, ImplicitRewardModel):  # compared when it was loaded
         own = ok(f"log-probabilities equal each model's own forward pass; the reference is {model.reference.nickname}")
+    elif model.is_served:
+        own = note(f"not run, as no row on weights is: {model.hub_id} has them", "check the folder of the checkpoint")
     elif (
         label is not None
         or model.head_name not in ("linear", "classifier")

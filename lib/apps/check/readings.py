@@ -91,6 +91,8 @@ def open_reader(name: str, label: int | None, given: dict) -> Reader:
         raise InputError(
             f"{name} does not fit into memory in {model.dtype}; say DTYPE=bfloat16, or use a larger device"
         )
+    if model.is_served:
+        return reader_of(model)
     assert model.files is not None
     folder, config = model.files.folder, checkpoints.config_of(model.files.folder)
     if label is None or config.num_labels == 1:

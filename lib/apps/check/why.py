@@ -22,6 +22,7 @@ from ...io import as_typed
 from ...models import checkpoints, reward_models
 from ...scoring.reply_files import read_replies
 from ...show.display import show_token
+from ...tables import registry
 from .feeds import Cause, Feed, Feeds
 from .readings import Array, Reader, numbers, open_reader, other_weights, places
 
@@ -261,7 +262,7 @@ def explain(
     - rows: context and reply, as from reply_files.read_replies, and `printed`, the other program's rewards as texts
     - bos, label and the options are as for scoring; template is a file with a chat template that is tried too
     """
-    entry, given = reward_models.find(name), {"dtype": "float32"}
+    entry, given = reward_models.find(name), {} if registry.is_served(name) else {"dtype": "float32"}
     given |= {option: value for option, value in options.items() if value is not None}
     try:
         reader = open_reader(name, label, given)
@@ -282,14 +283,16 @@ def explain(
         one = Cause("applied the softmax to a single output, which always gives 1", "switch the activation off there")
         return _answer(entry["nickname"], rows, here, [Fit((one,), theirs, 0.0)], precision)
     others = list(other_weights(name, reader, given))
-    if not (fits := search.run(noise, others)):
-        fits, dtype = in_half_precision(search, noise, others)
-        precision = dtype or precision
+    fits = search.run(noise, others)
     assert reader.model.files is not None and search.nearest is not None
-    config = checkpoints.config_of(reader.model.files.folder)
-    if precision not in ("float32", checkpoints.dtype_for(entry["dtype"], reader.model.device, config)):
-        cause = Cause(f"computed in {precision}", f"compute in float32 there, or say DTYPE={precision} here")
-        fits = [fit._replace(causes=(*fit.causes, cause)) for fit in fits]
+    if not reader.model.is_served:  # whose precision is unknown
+        if not fits:
+            fits, dtype = in_half_precision(search, noise, others)
+            precision = dtype or precision
+        config = checkpoints.config_of(reader.model.files.folder)
+        if precision not in ("float32", checkpoints.dtype_for(entry["dtype"], reader.model.device, config)):
+            cause = Cause(f"computed in {precision}", f"compute in float32 there, or say DTYPE={precision} here")
+            fits = [fit._replace(causes=(*fit.causes, cause)) for fit in fits]
     return _answer(entry["nickname"], rows, here, fits or [search.nearest], precision, bool(fits))
 
 

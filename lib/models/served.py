@@ -1,0 +1,159 @@
+"""A served reward model, MODEL=http://host:port: token ids go to vLLM or SGLang, and raw rewards come back.
+
+Tokenizer and chat template are read here, from the folder or hub id that the server names, or from TOKENIZER=.
+"""
+
+import hashlib
+import json
+import urllib.request
+from collections.abc import Callable
+from http.client import HTTPException
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.error import HTTPError
+
+import numpy as np
+import torch
+from scipy.special import expit
+from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedTokenizerBase
+
+from .. import InputError
+from . import checkpoints, conversations
+from .conversations import OpenedTurn
+from .files import READ, Files, refusing
+
+OPTIONS = ("tokenizer", "template", "closing", "bos")  # about what is sent; the server has decided on all others
+TOKENIZER_FILES = tuple(pattern for pattern in READ if pattern != "*.safetensors")
+AT_ONCE = 100  # inputs in one request
+TIMEOUT = 600  # seconds without an answer
+NOT_UNDERSTOOD = (OSError, HTTPException, ValueError, LookupError, TypeError)
+PROBES = (("What, in one word, is best?", "love"), ("Why?", "  7 > 3, isn't it?\n"), ("Émile, 你好?", "naïve 😀"),
+          ("a\n\nb\tc", "def f(x): return x  # 1"))  # fmt: skip
+SAME = 1e-3  # how far a sigmoid that the server computed may be from ours; it may compute in half precision
+
+
+class WeightsNeeded(InputError, AttributeError):
+    """Something needs the weights. It is an AttributeError too, so that getattr accepts a default."""
+
+
+class Server:
+    """The backbone of a served model. It is called as an encoder is: whole conversations in, logits out."""
+
+    config = PreTrainedConfig()
+
+    def __init__(self, url: str):
+        self.url = url.rstrip("/").removesuffix("/v1")
+        served = self.ask("/v1/models", lambda answer: [dict(model) for model in answer["data"]])
+        if len(served) != 1 or "id" not in served[0]:
+            raise InputError(f"{self.url} serves {len(served)} models; start it with one reward model alone")
+        self.model, self.is_sglang = served[0]["id"], served[0].get("owned_by") == "sglang"
+        self.loaded = str(served[0].get("root") or self.model)  # the folder or hub id, under whatever name it is served
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise WeightsNeeded(
+            f"{self.url} gives rewards only, and this needs the weights; name the checkpoint: MODEL=<folder or hub id>"
+        )
+
+    def __call__(self, input_ids: Tensor, attention_mask: Tensor, **_: Any) -> SimpleNamespace:
+        """Return the rewards of conversations as logits, (n, 1). The ids are (n, length); masked ones are not sent."""
+        inputs = [ids[seen.bool()].tolist() for ids, seen in zip(input_ids, attention_mask, strict=True)]
+        parts = [self.numbers(inputs[start : start + AT_ONCE]) for start in range(0, len(inputs), AT_ONCE)]
+        return SimpleNamespace(logits=torch.from_numpy(np.concatenate(parts)).float()[:, None])
+
+    def files(self, tokenizer: str | Path | None) -> Files:
+        """Return the files with tokenizer and template: of this folder, or None for what the server names."""
+        place = str(tokenizer or self.loaded)
+        try:
+            return checkpoints.open_files(place, "", TOKENIZER_FILES)
+        except InputError as error:
+            raise InputError(
+                f"the tokenizer of {place}, which {self.url} serves, is not found here ({error}); name a folder with it "
+                "and its chat template: TOKENIZER=<folder>"
+            ) from error
+
+    @property
+    def revision(self) -> str:
+        """Return what tells this checkpoint from others: its last name and a hash of its place, which is not shown."""
+        return f"{Path(self.loaded).name} {hashlib.sha256(self.loaded.encode()).hexdigest()[:8]}"
+
+    def num_parameters(self) -> int:
+        """Return how many parameters are computed with here."""
+        return 0
+
+    def ask(self, route: str, read: Callable[[Any], Any], body: dict | None = None) -> Any:
+        """Return what `read` makes of the server's answer. InputError if there is none, or one of another form."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + route, data, {"Content-Type": "application/json"})
+        wrong = f"{self.url}{route} gives no answer that vLLM or SGLang would give to a reward model"
+        with refusing(
+            wrong, "see to the server, and run the same command again: what was scored is kept", NOT_UNDERSTOOD
+        ):
+            try:
+                with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+                    return read(json.load(answer))
+            except HTTPError as error:  # why stands in the text that comes with it
+                raise OSError(f"{error.code}, {error.read(500).decode(errors='replace')}") from error
+
+    def numbers(self, inputs: list[list[int]], activation: bool = False) -> np.ndarray:
+        """Return the server's number for each input, (n,): raw, or with `activation` after the server's sigmoid.
+
+        SGLang has no activation. InputError unless each input gets one number.
+        """
+        if self.is_sglang:
+            numbers = self.ask(
+                "/classify", lambda answer: [each["embedding"] for each in answer], {"input_ids": inputs}
+            )
+        else:
+            body = {"model": self.model, "input": inputs, "use_activation": activation}
+            numbers = self.ask("/classify", _in_order, body)
+        counts = {len(each) for each in numbers}
+        if len(numbers) != len(inputs) or counts != {1}:
+            raise InputError(
+                f"{self.url} gives {max(counts, default=0)} numbers for a text, and a reward model gives one; serve a "
+                "model with one label"
+            )
+        return np.array(numbers, dtype=float)[:, 0]
+
+    def refuse_other_tokens(
+        self, tokenizer: PreTrainedTokenizerBase, opened: OpenedTurn | None, compare_template: bool
+    ) -> None:
+        """Raise InputError if the server cuts a probe into other tokens, or renders it by another chat template."""
+        for asked, reply in PROBES:
+            text = conversations.render(tokenizer, asked, [reply])[0] + (opened.text if opened else "")
+            here = tokenizer(text, add_special_tokens=False)["input_ids"]
+            if self._tokens(prompt=text) != here:
+                raise InputError(
+                    f"{self.url} cuts {text[-60:]!r} into other tokens than {tokenizer.name_or_path}; name the folder "
+                    "with the tokenizer of the model that it serves: TOKENIZER=<folder>"
+                )
+            turns = [{"role": "user", "content": asked}, {"role": "assistant", "content": reply}]
+            how = {"add_generation_prompt": False, "chat_template_kwargs": {"date_string": conversations.DATE}}
+            # SGLang's /tokenize takes no conversations.
+            if compare_template and not self.is_sglang and self._tokens(messages=turns, **how) != here:
+                raise InputError(
+                    f"{self.url} renders chats by another template than {tokenizer.name_or_path}; name the one that "
+                    "the model was trained with: TEMPLATE=<file>"
+                )
+
+    def _tokens(self, **given: Any) -> list[int]:
+        body = {"model": self.model, "add_special_tokens": False, **given}
+        return self.ask("/tokenize", lambda answer: list(answer["tokens"]), body)
+
+    def refuse_squashed(self, inputs: list[list[int]]) -> None:
+        """Raise InputError unless numbers are raw: their sigmoid, or beyond [0, 1] themselves, with activation."""
+        raw, activated = self.numbers(inputs), self.numbers(inputs, activation=True)
+        beyond = bool(((raw < 0) | (raw > 1)).any())
+        if not (np.allclose(activated, expit(raw), atol=SAME) or beyond and np.allclose(activated, raw, atol=SAME)):
+            raise InputError(
+                f"{self.url} gives squashed numbers, such as {raw[0]:.4f}, and not raw rewards; start vLLM with "
+                "--pooler-config '{\"use_activation\": false}', or a newer one that knows this option"
+            )
+
+
+def _in_order(answer: dict) -> list[list[float]]:
+    """Return the numbers of each input from an answer of vLLM's classify route."""
+    return [each["probs"] for each in sorted(answer["data"], key=lambda each: each["index"])]

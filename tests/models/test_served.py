@@ -1,0 +1,200 @@
+"""Served models: a server in a thread answers as vLLM or SGLang does, by transformers' own classes."""
+
+import json
+import shutil
+import threading
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import oracle
+import pandas as pd
+import pytest
+import tiny
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from benchmarks import served as measured
+from lib import InputError, api, run
+from lib.apps.check import checking, why
+from lib.scoring.by_layer import rewards_by_layer
+from lib.search.objective import Objective
+
+PROMPT = "What, in one word, is the greatest thing ever?"
+KINDS = {"llama": ("linear_llama", {}), "opens a turn": ("linear_llama", {"template": "extra_header"}),
+         "gemma": ("linear_gemma2", {})}  # fmt: skip
+
+
+class Fake:
+    """A server of the checkpoint in a folder. `sent` are the inputs of each request."""
+
+    def __init__(self, folder, engine="vllm", template=None, squash=False, labels=1, models=1):
+        self.model = AutoModelForSequenceClassification.from_pretrained(folder, attn_implementation="eager").eval()
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.tokenizer.chat_template = tiny.TEMPLATES.get(template, self.tokenizer.chat_template)
+        self.listed = [{"id": f"rm{i}", "root": str(folder), "owned_by": engine} for i in range(models)]
+        self.engine, self.squash, self.labels, self.sent = engine, squash, labels, []
+
+    @torch.no_grad()
+    def reward(self, ids, activation) -> list[float]:
+        reward = self.model(torch.tensor([ids])).logits[0, 0]
+        return [(reward.sigmoid() if activation or self.squash else reward).item()] * self.labels
+
+    def answer(self, route, body):
+        if route == "/v1/models":
+            return {"data": self.listed}
+        if route == "/tokenize":
+            assert body["add_special_tokens"] is False
+            if "prompt" in body:
+                return {"tokens": self.tokenizer(body["prompt"], add_special_tokens=False)["input_ids"]}
+            assert self.engine == "vllm" and body["add_generation_prompt"] is False
+            given = {"tokenize": True, "return_dict": False, **body["chat_template_kwargs"]}
+            return {"tokens": self.tokenizer.apply_chat_template(body["messages"], **given)}
+        assert route == "/classify"
+        if self.engine == "sglang":
+            self.sent.append(body["input_ids"])
+            return [{"embedding": self.reward(ids, False)} for ids in body["input_ids"]]
+        self.sent.append(body["input"])
+        numbers = [self.reward(ids, body.get("use_activation", True)) for ids in body["input"]]
+        return {
+            "data": [{"index": i, "probs": probs, "num_classes": len(probs)} for i, probs in enumerate(numbers)][::-1]
+        }
+
+
+@pytest.fixture
+def serve():
+    """Starts a server as Fake describes it; returns its address and the fake."""
+    servers = []
+
+    def start(folder, **faults):
+        fake = Fake(folder, **faults)
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                length = int(self.headers.get("Content-Length", 0))
+                answer = json.dumps(fake.answer(self.path, json.loads(self.rfile.read(length) or "{}"))).encode()
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(answer)
+
+            do_POST = do_GET
+
+            def log_message(self, *_):
+                pass
+
+        servers.append(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{servers[-1].server_port}", fake
+
+    yield start
+    for server in servers:
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny.make_checkpoint(tmp_path_factory.mktemp("served"), "linear_llama")
+
+
+def plain_rewards(fake, prompt, replies, bos="single") -> np.ndarray:
+    """The rewards of replies as transformers' own class gives them."""
+    return np.array([fake.reward(ids, False)[0] for ids in oracle.input_ids(fake.tokenizer, prompt, replies, bos=bos)])
+
+
+@pytest.mark.parametrize(("kind", "engine"), [("llama", "vllm"), ("opens a turn", "vllm"), ("gemma", "sglang")])
+def test_a_whole_vocabulary_is_sent_once_in_hundreds_and_equals_transformers(serve, tmp_path, kind, engine):
+    url, fake = serve(tiny.make_checkpoint(tmp_path / "model", KINDS[kind][0], **KINDS[kind][1]), engine=engine)
+    model = api.load(url + "/v1/")  # as clients of OpenAI name it
+    fake.sent.clear()
+    table = api.score_vocabulary(model, {"greatest": PROMPT}, tmp_path / "scores.parquet", progress=False)
+    expected = plain_rewards(fake, PROMPT, table["text"].tolist())
+    np.testing.assert_allclose(table["greatest"], expected, rtol=0, atol=1e-5)
+    assert np.std(expected) > 0.1
+    times = Counter(tuple(ids) for request in fake.sent for ids in request)
+    assert set(times.values()) == {1} and len(times) == table["input_group"].nunique()
+    assert max(map(len, fake.sent)) == 100
+
+
+def test_own_replies_and_a_check_equal_those_of_the_folder(serve, folder, tmp_path):
+    url, fake = serve(folder)
+    pd.DataFrame({"prompt": PROMPT, "reply": ["love", "war", "hope"]}).to_csv(tmp_path / "mine.csv", index=False)
+    out = tmp_path / "out.csv"
+    assert run.main(["score", url, "--replies", str(tmp_path / "mine.csv"), "--out", str(out)]) == 0
+    np.testing.assert_allclose(
+        pd.read_csv(out)["reward"], plain_rewards(fake, PROMPT, ["love", "war", "hope"]), atol=1e-5
+    )
+    served, here = (
+        {row.name: (row.status, row.found) for row in checking.check(str(name)).rows} for name in (url, folder)
+    )
+    assert served.pop("weights")[0] == "note" and served.pop("time")
+    assert {"template", "token ids", "pairs"} <= served.keys() and served.items() <= here.items()
+
+
+@pytest.mark.parametrize(("bos", "squashed", "line"), [
+    ("single", False, "Equal: "),
+    ("double", True, "It fed two beginning-of-sequence tokens, and it applied the sigmoid."),
+])  # fmt: skip
+def test_why_asks_the_server(serve, folder, tmp_path, bos, squashed, line):
+    url, fake = serve(folder)
+    asked = [(f"Why {word}?", f"{word} is {word}. " * n) for n in (1, 2, 5) for word in ("love", "war", "hope", "pain")]
+    rewards = [plain_rewards(fake, prompt, [reply], bos)[0] for prompt, reply in asked]
+    rewards = 1 / (1 + np.exp(-np.array(rewards))) if squashed else rewards
+    file = tmp_path / "rewards.csv"
+    pd.DataFrame([(*texts, reward) for texts, reward in zip(asked, rewards, strict=True)],
+                 columns=["prompt", "reply", "reward"]).to_csv(file, index=False)  # fmt: skip
+    assert why.explain(url, why.read_rewards(file)).line.startswith(line)
+
+
+@pytest.mark.parametrize(("faults", "message"), [
+    ({"squash": True}, "use_activation"), ({"squash": True, "engine": "sglang"}, "squashed"),
+    ({"labels": 2}, "gives 2 numbers"), ({"models": 2}, "serves 2 models"), ({"template": "llama3"}, "TEMPLATE="),
+])  # fmt: skip
+def test_a_server_with_other_numbers_or_templates_is_refused(serve, folder, faults, message):
+    with pytest.raises(InputError, match=message):
+        api.load(serve(folder, **faults)[0])
+
+
+def test_another_tokenizer_is_refused_and_a_template_or_folder_can_be_named(serve, folder, tmp_path):
+    (tmp_path / "llama3.jinja").write_text(tiny.TEMPLATES["llama3"])
+    url, fake = serve(folder, template="llama3")
+    assert api.load(url, template=tmp_path / "llama3.jinja").tokenizer.chat_template == tiny.TEMPLATES["llama3"]
+    fake.listed[0]["root"] = "/not/on/this/machine"
+    with pytest.raises(InputError, match="TOKENIZER="):
+        api.load(url)
+    fake.tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert api.load(url, tokenizer=folder).nickname == url.removeprefix("http://").replace(":", "-")
+    fake.tokenizer = tiny.make_tokenizer("gemma", template="gemma")
+    with pytest.raises(InputError, match="into other tokens than .*TOKENIZER="):
+        api.load(url, tokenizer=folder)
+
+
+def test_what_needs_weights_says_so_in_one_line(serve, folder):
+    url, _ = serve(folder)
+    model = api.load(url)
+    objective = Objective(model, PROMPT, "optimal", range(5, 60), reply_mode="ids")
+    for needs_weights in (
+        lambda: objective.gains((7, 8)), lambda: rewards_by_layer(model, PROMPT, ["love"]),
+        lambda: api.load(url, stream=True), lambda: run.COMMANDS["score"].call(name=url, reference=url),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match="weights|checkpoint|is a server") as error:
+            needs_weights()
+        assert "\n" not in str(error.value)
+
+
+def test_no_server_and_no_model_behind_it_are_one_line(serve, folder):
+    url, fake = serve(folder)
+    fake.listed = "nothing"
+    for address in (url, "http://127.0.0.1:9"):
+        with pytest.raises(InputError, match="gives no answer that"):
+            api.load(address)
+    with pytest.raises(InputError, match="'tokenizer' is for a served model"):
+        api.load(folder, tokenizer=folder)
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not shutil.which("vllm"), reason="vLLM is not installed; benchmarks/served.md says how")
+@pytest.mark.parametrize("shape", measured.SHAPES)
+def test_rewards_of_a_real_vllm_equal_ours(tmp_path, shape):
+    folder = measured.checkpoint(shape, tmp_path)
+    with measured.vllm("vllm", folder) as url:
+        assert measured.differences(folder, url)["largest difference"] < 1e-4
