@@ -71,8 +71,8 @@ class Server:
             return checkpoints.open_files(place, "", TOKENIZER_FILES)
         except InputError as error:
             raise InputError(
-                f"the tokenizer of {place}, which {self.url} serves, is not found here ({error}); name a folder with it "
-                "and its chat template: TOKENIZER=<folder>"
+                f"the tokenizer of {place}, which {self.url} serves, is not found here ({error}); name a folder with "
+                "it and its chat template: TOKENIZER=<folder>"
             ) from error
 
     @property
