@@ -128,7 +128,7 @@ def test_own_replies_and_a_check_equal_those_of_the_folder(serve, folder, tmp_pa
     assert [served[name].found for name in ("template", "special tokens", "pairs")] == [
         here[name].found for name in ("template", "special tokens", "pairs")
     ]
-    assert "has the weights" in served["weights"].found and served["token ids"].status == "note"
+    assert served["own class"].found.endswith("has them") and served["token ids"].status == "note"
 
 
 @pytest.mark.parametrize(("bos", "squashed", "line"), [
