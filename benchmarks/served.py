@@ -42,12 +42,12 @@ def checkpoint(shape: str, place: Path, **sizes: int) -> Path:
 
 
 @contextmanager
-def vllm(program: str, folder: Path) -> Iterator[str]:
+def vllm(program: str, folder: Path, *more: str) -> Iterator[str]:
     """Serve a checkpoint by `vllm serve` on one thread; yield its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    options = ["--runner", "pooling", "--dtype", "float32", "--max-model-len", "2048", "--enforce-eager"]
+    options = ["--runner", "pooling", "--dtype", "float32", "--max-model-len", "2048", *more]
     one_thread = {
         "OMP_NUM_THREADS": "1",
         "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -106,10 +106,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         for shape in SHAPES:
             folder = checkpoint(shape, Path(place))
-            with vllm(program, folder) as url:
+            with vllm(program, folder, "--enforce-eager") as url:
                 rows.append({"shape": shape, **differences(folder, url)})
         folder = checkpoint("Llama", Path(place), **LARGE)
-        with vllm(program, folder) as url:
+        with vllm(program, folder, "--block-size", "32") as url:  # the least, so that prefixes are kept
             costs.append({"shape": "Llama", **cost(folder, url)})
     version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout.split()[-1]
     parts = [f"vLLM {version}; {machine('cpu')}", table(pd.DataFrame(rows)), table(pd.DataFrame(costs))]

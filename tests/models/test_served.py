@@ -197,5 +197,5 @@ def test_no_server_and_no_model_behind_it_are_one_line(serve, folder):
 @pytest.mark.parametrize("shape", measured.SHAPES)
 def test_rewards_of_a_real_vllm_equal_ours(tmp_path, shape):
     folder = measured.checkpoint(shape, tmp_path)
-    with measured.vllm("vllm", folder) as url:
+    with measured.vllm("vllm", folder, "--enforce-eager") as url:
         assert measured.differences(folder, url)["largest difference"] < 1e-4

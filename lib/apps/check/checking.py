@@ -65,7 +65,7 @@ def check(name: str, options: Options | None = None) -> Report:
     InputError only for a model that cannot be found.
     """
     options = options or Options()
-    if registry.is_served(name):
+    if registry.is_served(str(name)):
         return check_loaded(reward_models.load(name, options), options.bos)
     entry = reward_models.find(str(name))
     opened = checkpoints.open_files(entry["hub_id"], options.revision or entry["revision"])
