@@ -198,7 +198,7 @@ class Shown:
 
 # In each element, since many viewers drop what a <style> block says.
 TOKEN_STYLE = "unicode-bidi: isolate; font-family: monospace"
-MARK_STYLE = "opacity: .5; font-style: normal"
+MARK_STYLE = "opacity: .7; font-style: normal"
 CELL_STYLES = {
     "token": "text-align: left; vertical-align: top; white-space: normal; min-width: 5em; overflow-wrap: anywhere",
     "text": "text-align: left; vertical-align: top; white-space: normal; max-width: 40em; overflow-wrap: break-word",

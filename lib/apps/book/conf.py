@@ -29,7 +29,7 @@ html_show_sphinx = html_use_index = False
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_theme_options = {
     "logo": {"text": "What reward models value"},
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 5,
     "navbar_end": ["theme-switcher"],
     "primary_sidebar_end": [],
     "secondary_sidebar_items": ["page-toc"],

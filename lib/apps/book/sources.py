@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from nbformat import NotebookNode
 
 from ... import ROOT
-from ...notebooks.files import INJECTED, KERNEL, find_notebooks, opening, parameters_of, read
+from ...notebooks.files import INJECTED, KERNEL, find_notebooks, literals_of, opening, parameters_of
 from ...notebooks.jobs import CARD_OF, SCORECARD
 from ...notebooks.pages import highlights_of, without_folders
 from ...show.display import ANSWER_TYPE, RECORD_TYPE
@@ -35,7 +35,7 @@ def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") ->
     chapters = [_chapter_of(path) for path in find_notebooks(notebooks)]
     (folder / "notebooks").mkdir(parents=True)
     for chapter in chapters:
-        page = for_book(nbformat.read(chapter["path"], 4), f"*{chapter['name']}*")
+        page = for_book(nbformat.read(chapter["path"], 4), f"*{chapter['name']}*\n\n{_tables_beside(chapter, extra)}")
         nbformat.write(page, folder / chapter["place"])
     for place in map(Path, DOCUMENTS):
 
@@ -61,13 +61,25 @@ def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") ->
 def _chapter_of(notebook: Path) -> dict:
     """Return what templates say of a committed notebook."""
     title, question = opening(notebook)
-    parameters = parameters_of(notebook) | read(notebook).metadata.get("papermill", {}).get("parameters", {})
+    parameters = parameters_of(notebook) | literals_of(notebook, INJECTED)
     study = Collection(parameters.get("collection", EMBEDDED.name))
     return {
-        "path": notebook, "place": f"notebooks/{notebook.name}", "page": f"notebooks/{notebook.stem}",
+        "path": notebook, "study": study, "place": f"notebooks/{notebook.name}", "page": f"notebooks/{notebook.stem}",
         "name": NAMES[study], "title": f"{notebook.name.partition('_')[0]} {title}", "question": question,
         "answer": highlights_of(notebook).answer, "exercises": read_section(notebook).exercises,
     }  # fmt: skip
+
+
+def _tables_beside(chapter: dict, extra: Path) -> str:
+    """Copy the tables behind a notebook into extra/tables, and return a line that links them, to stand on its page."""
+    study, number = chapter["study"], chapter["path"].name.partition("_")[0]
+    tables = sorted(study.figures.glob(f"{number}_*.csv"))
+    tables += [] if study.is_embedded else sorted(PUBLISHED.figures.glob("*.csv"))  # all claims, and the scorecard
+    (extra / "tables").mkdir(parents=True, exist_ok=True)
+    for path in tables:
+        shutil.copyfile(path, extra / "tables" / path.name)
+    links = ", ".join(f'<a href="../tables/{path.name}">{path.name}</a>' for path in tables)
+    return f"<p>Data behind this page: {links}.</p>" if links else ""
 
 
 def for_book(notebook: NotebookNode, below: str = "") -> NotebookNode:
@@ -101,6 +113,7 @@ def _files_beside(extra: Path) -> dict[str, list[tuple[str, str]]]:
     """
     card = EMBEDDED.figures / f"card-{CARD_OF}.html"
     files = [("cards", card, card.name, f"Value card of {CARD_OF}")]
+    files += [("cards", card.with_suffix(".json"), f"{card.stem}.json", "Its numbers as JSON")]
     files += [("explorers", explorer.path_of(study), f"explorer/{study}.html", f"Rewards: {study}")
               for study in (WORDS, ITEMS)]  # fmt: skip
     links: dict[str, list[tuple[str, str]]] = {"cards": [], "explorers": []}

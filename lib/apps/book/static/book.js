@@ -34,4 +34,9 @@ function warn() {
   dialog.showModal();
 }
 
-document.addEventListener("DOMContentLoaded", () => stored() || warn());
+document.addEventListener("DOMContentLoaded", () => {
+  for (const box of document.querySelectorAll(".tokens")) {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0; // so that arrow keys reach the columns on the right
+  }
+  if (!stored()) warn();
+});

@@ -1,0 +1,53 @@
+"""Accessibility: axe-core finds nothing serious on any kind of page, and the explorer's parts are reached by Tab."""
+
+import pytest
+
+from lib.apps.site.gathering import SITE
+from lib.notebooks.jobs import CARD_OF
+from lib.tables.collection import EMBEDDED
+
+PAGES = {
+    "first page": SITE / "index.html",
+    "book": SITE / "book" / "notebooks" / "02_optimal_and_pessimal_tokens.html",
+    "explorer": SITE / "book" / "explorer" / "published-words.html",
+    "card": SITE / "book" / f"card-{CARD_OF}.html",
+    "index": EMBEDDED.figures / "index.html",
+}
+
+
+@pytest.fixture
+def opened(open_page):
+    """Opens one of PAGES, and goes on past a content warning."""
+
+    def open_it(name: str, query: str = "", **settings):
+        if not PAGES[name].is_file():
+            pytest.skip("the site is not built yet: python -m lib.run site")
+        page = open_page(PAGES[name], query, **settings)
+        if page.locator("#content-warning button").count():
+            page.click("#content-warning button")
+        if name == "explorer":
+            page.wait_for_selector("html[data-ready]", state="attached")
+        return page
+
+    return open_it
+
+
+@pytest.mark.parametrize("scheme, width", [("light", 390), ("dark", 1280)])
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_serious_is_found(opened, name, scheme, width):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = opened(name, "?word=love" if name == "explorer" else "", width=width, color_scheme=scheme)
+    found = axe.run(page, options={"preload": False}).response["violations"]  # preloading asks for style sheets again
+    assert {one["id"]: one["nodes"][0]["html"] for one in found if one["impact"] in ("serious", "critical")} == {}
+    assert page.get_attribute("html", "lang") == "en"
+
+
+def test_tab_reaches_the_search_field_then_every_choice_and_word(opened):
+    page = opened("explorer", "?word=love")
+    reached = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.innerText"))
+    order = [reached.index(name) for name in ("search", "love", "model", "prompt", "every", "next")]
+    assert order == sorted(order)
+    assert page.locator("#table button.token").first.inner_text() in reached[order[-1] :]
