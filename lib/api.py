@@ -39,22 +39,23 @@ def load(
 
 
 def score(
-    model: RewardModel, prompts: str | Sequence[str], replies: Sequence[str], bos: str = "single"
+    model: RewardModel, prompts: str | Sequence, replies: Sequence[str] | None = None, bos: str = "single"
 ) -> pd.DataFrame:
-    """Return a row for each reply: columns reply, reward (the model's own scale), read (the tokens that were read).
+    """Return a row for each reply: reply, reward (the model's own scale), read (the tokens that were read), input.
 
-    `prompts` is one prompt for all replies, or one for each reply. InputError for lists of other lengths.
+    `prompts` is one prompt for all replies, or one for each reply. Without `replies` it holds whole conversations:
+    lists of turns with role and content, the reply last. InputError for lists of other lengths.
 
     >>> score(model, "What is best?", ["love", "freedom"])  # doctest: +SKIP
     >>> score(model, ["What is best?", "Why?"], ["love", "life"])  # doctest: +SKIP
+    >>> user = {"role": "user", "content": "Why?"}
+    >>> score(model, [[user, {"role": "assistant", "content": "life"}]])  # doctest: +SKIP
     """
-    if isinstance(prompts, str):
-        return reply_files.score(model, prompts, list(replies), bos)
-    rows = pd.DataFrame({"prompt": pd.Series(list(prompts)), "reply": pd.Series(list(replies))})
-    if len(list(prompts)) != len(list(replies)) or rows.empty:
-        raise InputError(
-            f"{len(prompts)} prompts and {len(replies)} replies are no rows; give one prompt for each reply"
-        )
-    parts = [reply_files.score(model, prompt, some["reply"].tolist(), bos).set_index(some.index)
-             for prompt, some in rows.groupby("prompt", sort=False)]  # fmt: skip
-    return pd.concat(parts).sort_index()
+    if replies is None:
+        turns = [reply_files.turns_of({"messages": conversation}) for conversation in prompts]
+        return reply_files.score(model, [each[:-1] for each in turns], [each[-1]["content"] for each in turns], bos)
+    asked = [prompts] * len(replies) if isinstance(prompts, str) else list(prompts)
+    if len(asked) != len(replies):
+        raise InputError(f"{len(asked)} prompts and {len(replies)} replies are no rows; give one prompt for each reply")
+    contexts = [[{"role": "user", "content": prompt}] for prompt in asked]
+    return reply_files.score(model, contexts, list(replies), bos)

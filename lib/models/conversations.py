@@ -29,9 +29,11 @@ CLOSINGS = ("rendered", "trim")
 # Beginning-of-sequence tokens: one; as many as template and tokenizer add together, as the paper's code fed; or those
 # of the template alone, as apply_chat_template(tokenize=True) gives.
 BOS = ("single", "double", "none")
+ONLY_IDS = {"return_attention_mask": False, "return_token_type_ids": False}  # of a tokenizer's results
 TEXTS_AT_ONCE = 8192  # conversations tokenised before their common prefix is dropped again
 
 Ids = tuple[int, ...]
+Turns = Sequence[dict[str, str]]  # each with role and content
 
 
 # --- a prompt with a gap for the reply ----------------------------------------------------------------------------
@@ -105,14 +107,24 @@ def render(tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence[st
 
 
 def _tokenise(tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence[str], bos: str) -> list[list[int]]:
-    masks = {"return_attention_mask": False, "return_token_type_ids": False}
-    texts = render(tokenizer, prompt, replies) if tokenizer.chat_template else []
+    if tokenizer.chat_template:
+        return _ids_of_texts(tokenizer, render(tokenizer, prompt, replies), bos)
+    return _ids_of_pairs(tokenizer, [prompt] * len(replies), replies)
+
+
+def _ids_of_texts(tokenizer: PreTrainedTokenizerBase, texts: list[str], bos: str) -> list[list[int]]:
+    """Return the ids of rendered conversations, which all begin alike."""
     with working_tokenizer(tokenizer.name_or_path):
-        if not texts:
-            return tokenizer([prompt] * len(replies), list(replies), **masks)["input_ids"]
         if bos == "single" and _adds_bos(tokenizer, texts[0]):
             texts = [text.removeprefix(tokenizer.bos_token) for text in texts]
-        return tokenizer(texts, add_special_tokens=bos != "none", **masks)["input_ids"]
+        return tokenizer(texts, add_special_tokens=bos != "none", **ONLY_IDS)["input_ids"]
+
+
+def _ids_of_pairs(
+    tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], replies: Sequence[str]
+) -> list[list[int]]:
+    with working_tokenizer(tokenizer.name_or_path):
+        return tokenizer(list(prompts), list(replies), **ONLY_IDS)["input_ids"]
 
 
 def _adds_bos(tokenizer: PreTrainedTokenizerBase, text: str) -> bool:
@@ -259,15 +271,70 @@ def inputs_for(
         for start in range(0, len(distinct), TEXTS_AT_ONCE):
             texts = distinct[start : start + TEXTS_AT_ONCE]
             tails += [_after_prefix(tuple(ids), prefix) for ids in encode(tokenizer, conversation, texts, between)]
-    # (shared, tail) says how many prefix ids the input starts with, and the ids that follow them.
-    number_of_tail = {tail: number for number, tail in enumerate(dict.fromkeys(tails))}
-    number_of_reply = {reply: number_of_tail[tail] for reply, tail in zip(distinct, tails, strict=True)}
-    group = np.array([number_of_reply[reply] for reply in replies], dtype=np.int32)
+    return _merged(conversation, replies, dict(zip(distinct, tails, strict=True)))
+
+
+def _merged(conversation: Conversation, replies: Sequence, tails: dict) -> Inputs:
+    """Return the inputs of the replies, identical ones merged.
+
+    tails: reply -> how many ids of the conversation's prefix its input starts with, and the ids that follow them
+    """
+    prefix = conversation.prefix_ids
+    number_of_tail = {tail: number for number, tail in enumerate(dict.fromkeys(tails.values()))}
+    group = np.array([number_of_tail[tails[reply]] for reply in replies], dtype=np.int32)
     # An input that ends with the prefix must keep a token of its own to be scored at.
     shared = min((start if tail else start - 1 for start, tail in number_of_tail), default=len(prefix))
     suffixes = [prefix[shared:start] + tail for start, tail in number_of_tail]
-    reply_ids = [_without_closing(tail, closing) for _, tail in number_of_tail]
+    reply_ids = [_without_closing(tail, conversation.closing_ids) for _, tail in number_of_tail]
     return Inputs(conversation, prefix[:shared], suffixes, reply_ids, group)
+
+
+def inputs_for_rows(
+    tokenizer: PreTrainedTokenizerBase, contexts: Sequence[Turns], replies: Sequence[Sequence[str]],
+    bos: str = "single", *, gated: bool = False,
+) -> list[Inputs]:  # fmt: skip
+    """Return for each context (turns that end with the user's) the inputs of its replies, as inputs_for does.
+
+    All conversations are rendered and tokenised together. An encoder reads the last turn alone. InputError as for
+    open_conversation.
+    """
+    prompts = [context[-1]["content"] for context in contexts]
+    for prompt in prompts:
+        _refuse_empty(prompt)
+    first = open_conversation(tokenizer, prompts[0], bos, gated=gated)
+    counts = [1 + len(some) for some in replies]  # a text without a reply, and one for each reply
+    starts = np.cumsum([0, *counts[:-1]])
+    given = [(context, reply) for context, some in zip(contexts, replies, strict=True)
+             for reply in (STAND_INS[0], *some)]  # fmt: skip
+    if tokenizer.chat_template:
+        header = _text_around_reply(tokenizer, prompts[0])[2]
+        turns = [[*context, {"role": "assistant", "content": reply}] for context, reply in given]
+        texts = tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE)
+        for start, prompt in zip(starts, prompts, strict=True):
+            texts[start] = texts[start].removesuffix(STAND_INS[0] + first.after)
+            if not texts[start].endswith((prompt + header, prompt.strip() + header)):
+                raise InputError(
+                    f"the chat template of {tokenizer.name_or_path} drops or alters the prompt {prompt!r}, or an "
+                    "earlier turn after it; word it otherwise"
+                )
+        ids = _ids_of_texts(tokenizer, texts, bos)
+    else:
+        texts = [f"{context[-1]['content']}\n" for context, _ in given]
+        given_replies = [reply for some in replies for reply in ("", *some)]
+        ids = _ids_of_pairs(tokenizer, [context[-1]["content"] for context, _ in given], given_replies)
+    inputs = []
+    for start, count, prompt, some in zip(starts, counts, prompts, replies, strict=True):
+        whole = list(map(tuple, ids[start + 1 : start + count]))
+        prefix = tuple(os.path.commonprefix([*whole, tuple(ids[start])]))
+        conversation = replace(first, prompt=prompt, before=texts[start], prefix_ids=prefix)
+        if gated:
+            gate_position = _only_position(first.header_ids, prefix, "prompt")
+            conversation = replace(conversation, gate_position=gate_position)
+            for ids_of_reply in whole:
+                _only_position(first.header_ids, ids_of_reply, "reply")
+        tails = [(len(prefix), ids_of_reply[len(prefix) :]) for ids_of_reply in whole]
+        inputs.append(_merged(conversation, some, dict(zip(some, tails, strict=True))))
+    return inputs
 
 
 def _listed(replies: Iterable, reply_mode: str) -> list:

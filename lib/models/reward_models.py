@@ -116,6 +116,25 @@ class RewardModel:
         inputs = conversations.inputs_for(
             self.tokenizer, prompt, replies, reply_mode=reply_mode, bos=bos, gated=self.gated
         )
+        return self._completed(inputs)
+
+    def inputs_for_rows(
+        self, contexts: Sequence[conversations.Turns], replies: Sequence[Sequence[str]], bos: str = "single"
+    ) -> list[Inputs]:
+        """Return what the model reads for the replies to each context, as conversations.inputs_for_rows does.
+
+        InputError for an encoder, and for a gate before earlier turns of user or assistant: they read one prompt.
+        """
+        if self.gated and any(turn["role"] != "system" for turns in contexts for turn in turns[:-1]):
+            raise InputError(f"the gate of {self.name} reads where the user's one turn ends; give the last turn alone")
+        if not self.tokenizer.chat_template and any(len(turns) > 1 for turns in contexts):
+            raise InputError(
+                f"{self.name} reads pairs of a prompt and a reply; give no system turn and no earlier turns"
+            )
+        found = conversations.inputs_for_rows(self.tokenizer, contexts, replies, bos, gated=self.gated)
+        return list(map(self._completed, found))
+
+    def _completed(self, inputs: Inputs) -> Inputs:
         if self.after_reply is None:
             return inputs
         suffixes = [suffix + self.after_reply.ids for suffix in inputs.suffixes]

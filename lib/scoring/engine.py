@@ -25,7 +25,7 @@ from ..models.conversations import Conversation, Inputs
 from ..models.reward_models import RewardModel
 from ..tables import scores
 from ..tables.registry import refuse_foreign
-from . import shards, stages
+from . import padded, shards, stages
 from .stages import Block
 
 REPLIES_PER_SHARD = 8192  # rewards that are written to disk together
@@ -49,6 +49,15 @@ def score_inputs(model: RewardModel, inputs: Inputs, tokens_per_batch: int | Non
     scored = list(stages.score(model, blocks_of(inputs), tokens_per_batch))
     order = np.argsort(np.concatenate([block.shard for block, _ in scored]))
     return np.concatenate([rewards for _, rewards in scored])[order][inputs.group]
+
+
+def score_rows(model: RewardModel, inputs: Sequence[Inputs]) -> list[np.ndarray]:
+    """Return the rewards of the replies to each of several prompts, (replies,) float32 each. See score_replies."""
+    found = {id(each): np.empty(len(each.suffixes), dtype=np.float32) for each in inputs}
+    blocks = [block for each in inputs for block in blocks_of(each)]
+    for block, rewards in stages.score(model, blocks, way=padded.score):
+        found[id(block.inputs)][block.shard] = rewards
+    return [found[id(each)][each.group] for each in inputs]
 
 
 def score_vocabulary(

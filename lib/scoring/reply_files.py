@@ -5,7 +5,7 @@ import copy
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,12 +15,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from .. import InputError
+from .. import ROOT, InputError
 from ..io import replacing
 from ..models.reward_models import RewardModel
 from ..tables.exports import write_csv
-from .engine import score_inputs
+from .engine import score_rows
 
+ORDINARY = ROOT / "data" / "real_replies.csv"
 ROLES = ("system", "developer", "user", "assistant", "tool")
 NO_TEXTS = (
     "has no texts prompt and reply, and no messages that end with a turn of the user and one of the assistant (roles: "
@@ -29,18 +30,27 @@ NO_TEXTS = (
 Turns = list[dict[str, str]]
 
 
-def score(model: RewardModel, prompt: str, replies: list[str], bos: str = "single") -> pd.DataFrame:
-    """Return the reward of each reply to the prompt: columns reply, reward (the model's own scale), read.
+def score(model: RewardModel, contexts: Sequence[Turns], replies: Sequence[str], bos: str = "single") -> pd.DataFrame:
+    """Return a row for each reply to its context: columns reply, reward (the model's own scale), read, input.
 
-    read: the tokens of the reply that the model read, with blanks between them; a chat template trims replies.
-    `attrs["input"]` holds the whole texts that were read. InputError for an empty list, or if a reply is no text.
+    A context is a list of turns that ends with one of the user. `read` holds the tokens of the reply that the model
+    read, with blanks between them (a chat template trims replies), and `input` the whole text. InputError for an empty
+    list, or if a reply is no text.
     """
-    inputs = model.inputs_for(prompt, replies, bos=bos)
-    tokens = [model.tokenizer.convert_ids_to_tokens(list(inputs.reply_ids[group])) for group in inputs.group]
-    read = [" ".join(some) for some in tokens]
-    table = pd.DataFrame({"reply": list(replies), "reward": score_inputs(model, inputs), "read": read})
-    whole = [inputs.prefix_ids + inputs.suffixes[group] for group in inputs.group]
-    table.attrs["input"] = model.tokenizer.batch_decode(whole)
+    if not replies or not all(isinstance(reply, str) for reply in replies):
+        raise InputError(f"replies must be a list of strings, with one or more in it, not {str(replies)[:40]!r}")
+    keys = [json.dumps(list(context)) for context in contexts]
+    numbers = pd.Series(range(len(keys))).groupby(keys, sort=False).indices  # of the replies to each context
+    given = [[replies[i] for i in some] for some in numbers.values()]
+    inputs = model.inputs_for_rows([json.loads(key) for key in numbers], given, bos)
+    table = pd.DataFrame({"reply": list(replies)})
+    tokenizer = model.tokenizer
+    for rewards, each, some in zip(score_rows(model, inputs), inputs, numbers.values(), strict=True):
+        read = [" ".join(tokenizer.convert_ids_to_tokens(list(each.reply_ids[group]))) for group in each.group]
+        whole = tokenizer.batch_decode([each.prefix_ids + each.suffixes[group] for group in each.group])
+        table.loc[some, ["reward", "read", "input"]] = pd.DataFrame(
+            {"reward": rewards, "read": read, "input": whole}, index=some
+        )
     return table
 
 
@@ -71,6 +81,7 @@ def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str 
     - reward
     - margin: the reward minus the reward of the best other reply to the same prompt; empty if there is none
     - preferred: the probability that this reply is preferred to another one to the same prompt (see `preferred`)
+    - percentile: the percentage of the good answers in data/real_replies.csv that have a lower reward
     - read, input: the tokens of the reply, and the whole text, that the model read
     """
     target = Path(out) if out else file.with_name(f"{file.stem}.{model.nickname}.csv")
@@ -78,22 +89,27 @@ def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str 
         raise InputError(f"{target} is no .csv and no .parquet; name a file that ends in one of them: OUT=rewards.csv")
     if target.resolve() == file.resolve():
         raise InputError(f"{target} holds the replies and would be overwritten; name another file: OUT=rewards.csv")
-    given, parts = read_replies(file), []
-    for context, rows in given.groupby("context", sort=False):
-        *turns, asked = json.loads(str(context))
-        scored = score(within(model, turns), asked["content"], rows["reply"].tolist(), bos)
-        rewards = scored["reward"].to_numpy(float)  # (replies,)
-        second, first = np.sort(rewards)[-2:] if len(rewards) > 1 else (np.nan, np.nan)
-        others = np.where(np.arange(len(rewards)) == rewards.argmax(), second, first)  # the best of the others
-        scored.insert(2, "margin", rewards - others)
-        scored.insert(3, "preferred", preferred(rewards))
-        parts.append(scored.assign(input=scored.attrs.pop("input")).set_index(rows.index))
-    table = given.drop(columns=["context", "reply"]).join(pd.concat(parts), suffixes=("_given", None))
+    given = read_replies(file)
+    scored = score(model, list(map(json.loads, given["context"])), given["reply"].tolist(), bos)
+    by_context = scored["reward"].groupby(given["context"], sort=False)
+    scored.insert(2, "margin", by_context.transform(lambda rewards: margins(rewards.to_numpy())))
+    scored.insert(3, "preferred", by_context.transform(lambda rewards: preferred(rewards.to_numpy())))
+    ordinary = pd.read_csv(ORDINARY).query("version == 'good'")
+    asked = [[{"role": "user", "content": prompt}] for prompt in ordinary["prompt"]]
+    known = score(model, asked, ordinary["reply"].tolist(), bos)["reward"].to_numpy()  # (20,)
+    scored.insert(4, "percentile", 100 * (known < scored["reward"].to_numpy()[:, None]).mean(1))
+    table = given.drop(columns=["context", "reply"]).join(scored, suffixes=("_given", None))
     if target.suffix.lower() == ".csv":
         return len(table), write_csv(table, target)
     with replacing(target) as part:
         table.apply(_for_parquet).to_parquet(part)
     return len(table), target
+
+
+def margins(rewards: np.ndarray) -> np.ndarray:
+    """Return each reward minus the best other one, (replies,); NaN without another."""
+    second, first = np.sort(rewards)[-2:] if len(rewards) > 1 else (np.nan, np.nan)
+    return rewards - np.where(np.arange(len(rewards)) == rewards.argmax(), second, first)
 
 
 def preferred(rewards: np.ndarray) -> np.ndarray:

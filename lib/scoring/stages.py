@@ -289,15 +289,18 @@ def reader_of(model: RewardModel) -> type[Scorer]:
 
 
 def score(
-    model: RewardModel, blocks: Iterable[Block], tokens_per_batch: int | None = None, bar: tqdm | None = None
-) -> Iterator[tuple[Block, np.ndarray]]:
+    model: RewardModel, blocks: Iterable[Block], tokens_per_batch: int | None = None, bar: tqdm | None = None,
+    way: Callable | None = None,
+) -> Iterator[tuple[Block, np.ndarray]]:  # fmt: skip
     """Yield each block with its rewards, (replies,) float32, when it has passed the last stage.
 
-    Blocks of one prompt follow each other. With a bar, print how the conversations are read, if this is unusual.
-    InputError as for after_layers, for rewards that are not finite, and if a file of the model has changed.
+    Blocks of one prompt follow each other. `way` reads whole backbones: one_prompt_after_another or padded.score. With
+    a bar, print how the conversations are read, if this is unusual. InputError as for after_layers, for rewards that
+    are not finite, and if a file of the model has changed.
     """
-    ways, bar = _by_layers if model.layers else _at_once, bar if bar is not None else tqdm(disable=True)
-    for block, rewards in ways(model, blocks, tokens_per_batch, bar):
+    bar = bar if bar is not None else tqdm(disable=True)
+    way = _by_layers if model.layers else way or one_prompt_after_another
+    for block, rewards in way(model, blocks, tokens_per_batch, bar):
         if model.files:
             model.files.refuse_changed()
         _refuse_not_finite(model, block, rewards)
@@ -319,7 +322,7 @@ def _refuse_not_finite(model: RewardModel, block: Block, rewards: np.ndarray) ->
         )
 
 
-def _at_once(
+def one_prompt_after_another(
     model: RewardModel, blocks: Iterable[Block], tokens_per_batch: int | None, bar: tqdm
 ) -> Iterator[tuple[Block, np.ndarray]]:
     """Yield the blocks with their rewards by the whole backbone."""
@@ -383,7 +386,7 @@ def after_layers(
     layers, bar = model.layers, bar if bar is not None else tqdm(disable=True)
     assert layers is not None
     blocks = [_for_layers(model, block) for block in blocks]
-    keys = [(block.inputs.conversation.prompt, len(block.inputs.prefix_ids)) for block in blocks]
+    keys = [(block.inputs.conversation.prefix_ids, len(block.inputs.prefix_ids)) for block in blocks]
     scorers = {key: Scorer(model, block.inputs, tokens_per_batch) for key, block in zip(keys, blocks, strict=True)}
     for number, layer in layers.each():
         bar.set_postfix_str(f"layer {number + 1} of {layers.count}")
