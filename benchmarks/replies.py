@@ -1,7 +1,7 @@
 """Score replies of one's own beside a padded loop in plain transformers: python -m benchmarks.replies.
 
 Both read the same conversations, on one thread, in turns. The loop renders and tokenises all of them at once, sorts
-them by length, and reads batches of 2,048 tokens. Writes benchmarks/replies.md.
+them by length, and reads batches of 2,048 tokens. Ours also gives what was read. Writes benchmarks/replies.md.
 """
 
 import sys
@@ -28,7 +28,7 @@ SHAPES = {  # of Llama's kind
 
 
 def conversations(per_prompt: int, seed: int = 0) -> tuple[list[str], list[str]]:
-    """Return a prompt of 5 to 60 words and a reply of 1 to 80 words for each row."""
+    """Return a prompt and a reply of 5 to 60 words each for each row."""
     random = np.random.default_rng(seed)
     words = (ROOT / "data" / "real_replies.csv").read_text(encoding="utf-8").replace('"', " ").split()
 
@@ -36,7 +36,7 @@ def conversations(per_prompt: int, seed: int = 0) -> tuple[list[str], list[str]]
         return " ".join(random.choice(words, random.integers(low, high)))
 
     prompts = [text(5, 61) for _ in range(REPLIES // per_prompt)]
-    return [prompt for prompt in prompts for _ in range(per_prompt)], [text(1, 81) for _ in range(REPLIES)]
+    return [prompt for prompt in prompts for _ in range(per_prompt)], [text(5, 61) for _ in range(REPLIES)]
 
 
 @torch.inference_mode()

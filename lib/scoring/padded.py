@@ -11,13 +11,14 @@ from transformers import DynamicCache
 
 from ..io import is_of_memory
 from ..models import checkpoints
+from ..models.conversations import Ids
 from ..models.hardware import one_thread
 from ..models.reward_models import RewardModel
 from . import stages
 from .stages import Block
 
 FEW = 16  # replies; a prompt with more is read by itself, because its replies then fill batches of one length
-COMPARED = 4  # of the longest prompts, whose replies are also scored by themselves, to see that both ways agree
+COMPARED = 3  # of the longest prompts, whose replies are also read without padding, to see that both ways agree
 
 
 def score(
@@ -25,29 +26,15 @@ def score(
 ) -> Iterator[tuple[Block, np.ndarray]]:
     """Yield each block with its rewards, (replies,) float32, those of few replies first. For stages.score."""
     blocks = list(blocks)
-    few = [block for block in blocks if len(block.shard) <= FEW and _can_pad(model, block)]
-    few.sort(key=lambda block: (len(block.shard) == 1, block.longest), reverse=True)
     most = tokens_per_batch or stages.TOKENS_PER_BATCH.get(torch.device(model.device).type, 4096)
-    if few and not _agrees(model, few[:COMPARED]):
+    few = [block for block in blocks if len(block.shard) <= FEW and _can_pad(model, block)]
+    if few and not _agrees(model, sorted(few, key=lambda block: -block.longest)[:COMPARED], most):
         few = []
     for together in _batches(few, most):
-        yield from zip(together, _rewards(model, together), strict=True)
+        yield from zip(together, _rewards(model, together, most), strict=True)
         bar.update(sum(len(block.shard) for block in together))
     others = [block for block in blocks if not any(block is each for each in few)]
     yield from stages.one_prompt_after_another(model, others, tokens_per_batch, bar)
-
-
-def _batches(blocks: list[Block], most: int) -> Iterator[list[Block]]:
-    """Yield the blocks in lists of at most that many tokens; prompts with one reply are not mixed with others."""
-    together: list[Block] = []
-    for block in blocks:
-        tokens = sum(len(each.shard) for each in [*together, block]) * max(each.longest for each in [*together, block])
-        if together and (tokens > most or (len(block.shard) == 1) != (len(together[0].shard) == 1)):
-            yield together
-            together = []
-        together.append(block)
-    if together:
-        yield together
 
 
 def _can_pad(model: RewardModel, block: Block) -> bool:
@@ -56,38 +43,59 @@ def _can_pad(model: RewardModel, block: Block) -> bool:
     return plain and (not model.causal or stages.can_share_prefix(model, block.longest))
 
 
-def _agrees(model: RewardModel, blocks: list[Block]) -> bool:
-    """Return whether these blocks get the same rewards together as one by one."""
+def _batches(blocks: list[Block], most: int) -> Iterator[list[Block]]:
+    """Yield the blocks in lists whose prompts have at most that many tokens together.
+
+    Prompts with one reply are read with it, and not mixed with others.
+    """
+
+    def length(block: Block) -> int:
+        return block.longest if len(block.shard) == 1 else len(block.inputs.prefix_ids)
+
+    together: list[Block] = []
+    for block in sorted(blocks, key=lambda block: (len(block.shard) == 1, length(block)), reverse=True):
+        alone = len(block.shard) == 1
+        if together and (alone != (len(together[0].shard) == 1) or length(together[0]) * (len(together) + 1) > most):
+            yield together
+            together = []
+        together.append(block)
+    if together:
+        yield together
+
+
+def _agrees(model: RewardModel, blocks: list[Block], most: int) -> bool:
+    """Return whether these blocks get the same rewards together as without padding, one reply after another."""
     try:
-        together = np.concatenate(_rewards(model, blocks))
+        together = np.concatenate(_rewards(model, blocks, most))
     except (TypeError, ValueError, KeyError, AttributeError):
         return False  # an architecture without such a cache or mask
-    alone = np.concatenate([stages.Scorer(model, block.inputs).of_pieces(block.ids()) for block in blocks])
+    alone = np.concatenate([_rewards(model, [stages.Block(block.inputs, [np.array([number])])], most)[0]
+                            for block in blocks for number in block.shard])  # fmt: skip
     tolerance = 1e-3 if model.dtype == "float32" else 5e-2  # as in stages: half precision reorders sums
     with np.errstate(invalid="ignore"):  # rewards that are not finite do not agree, and are refused later
         return bool(np.abs(together - alone).max() <= tolerance * np.abs(alone).max())
 
 
-def _rewards(model: RewardModel, blocks: list[Block]) -> list[np.ndarray]:
+def _rewards(model: RewardModel, blocks: list[Block], most: int) -> list[np.ndarray]:
     """Return the rewards of each block, (replies,) float32. After running out of memory, halves are read."""
     small = torch.device(model.device).type == "cpu" and model.backbone.num_parameters() < stages.SMALL
     try:
         with torch.inference_mode(), one_thread(small):
-            rewards = _read_together(model, blocks).float().cpu().numpy()
+            rewards = _read_together(model, blocks, most).float().cpu().numpy()
     except (RuntimeError, MemoryError) as error:
         if len(blocks) == 1 or not is_of_memory(error):
             with checkpoints.enough_memory("read the replies to one prompt"):
                 raise
         middle = len(blocks) // 2
-        return _rewards(model, blocks[:middle]) + _rewards(model, blocks[middle:])
+        return _rewards(model, blocks[:middle], most // 2) + _rewards(model, blocks[middle:], most // 2)
     return np.split(rewards, np.cumsum([len(block.shard) for block in blocks])[:-1])
 
 
-def _read_together(model: RewardModel, blocks: list[Block]) -> Tensor:
+def _read_together(model: RewardModel, blocks: list[Block], most: int) -> Tensor:
     """Return the rewards of all replies of the blocks, (replies,)."""
     prompts = [block.inputs.prefix_ids for block in blocks]
     replies = [block.inputs.suffixes[i] for block in blocks for i in block.shard]
-    owner = np.repeat(np.arange(len(blocks)), [len(block.shard) for block in blocks])  # (replies,)
+    owner = np.repeat(np.arange(len(blocks)), [len(block.shard) for block in blocks])  # (replies,), the prompt of each
     whole = [prompts[number] + reply for number, reply in zip(owner, replies, strict=True)]
     if not model.causal:
         ids, mask = _padded(model, whole)
@@ -98,34 +106,43 @@ def _read_together(model: RewardModel, blocks: list[Block]) -> Tensor:
             given["token_type_ids"] = (positions >= torch.tensor(starts, device=ids.device)[:, None]).long() * mask
         return model.backbone(**given).logits[:, 0]
     pad = model.pad_token_id if model.read_at == "last_not_pad" else None
-    read = [max((i for i, token in enumerate(ids) if token != pad), default=0) for ids in whole]
-    read_at = torch.tensor(read, device=model.device)  # (replies,)
-    lengths = torch.tensor([len(prompts[number]) for number in owner], device=model.device)
-    if len(replies) == len(blocks) or bool((read_at < lengths).any()) or not min(map(len, prompts)):
+    read_at = np.array([max((i for i, token in enumerate(ids) if token != pad), default=0) for ids in whole])
+    lengths = np.array([len(prompts[number]) for number in owner])
+    if len(replies) > len(blocks) and (read_at >= lengths).all() and lengths.min():
+        states = _after_prompts(model, prompts, replies, owner, read_at - lengths, most)
+    else:
         ids, mask = _padded(model, whole)
         states = model.backbone(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
-    else:
-        states, read_at = _after_prompts(model, prompts, replies, owner), read_at - lengths
+        states = states[torch.arange(len(whole), device=model.device), torch.from_numpy(read_at).to(model.device)]
     assert model.head is not None
-    return model.head(states[torch.arange(len(replies), device=states.device), read_at].float(), None)
+    return model.head(states.float(), None)
 
 
-def _after_prompts(model: RewardModel, prompts: list, replies: list, owner: np.ndarray) -> Tensor:
-    """Return the output at every position of replies, (replies, longest, d); each follows the prompt of its owner."""
+def _after_prompts(
+    model: RewardModel, prompts: list[Ids], replies: list[Ids], owner: np.ndarray, read_at: np.ndarray, most: int
+) -> Tensor:
+    """Return the output at token `read_at` of each reply after the prompt of its owner, (replies, d)."""
     ids, mask = _padded(model, prompts, in_front=True)
     cache = DynamicCache()  # without the config, so that sliding-window layers keep every key
     positions = (mask.cumsum(1) - 1).clamp(min=0)
     model.backbone(input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True)
-    rows = torch.tensor(owner, device=model.device)
-    cache.batch_select_indices(rows)
-    after, of_reply = _padded(model, replies)
-    positions = mask.sum(1)[rows, None] + torch.arange(after.shape[1], device=model.device)
-    mask = torch.cat([mask[rows], of_reply], dim=1)
-    out = model.backbone(input_ids=after, attention_mask=mask, position_ids=positions, past_key_values=cache)
-    return out.last_hidden_state
+    order, states = sorted(range(len(replies)), key=lambda i: -len(replies[i])), []
+    while sum(map(len, states)) < len(order):
+        start = sum(map(len, states))
+        some = order[start : start + max(1, most // len(replies[order[start]]))]
+        rows = torch.from_numpy(owner[some]).to(model.device)
+        ids, of_reply = _padded(model, [replies[i] for i in some])
+        copied = DynamicCache()  # keys and values of each layer: (rows, kv_heads, prompt, d)
+        for number, layer in enumerate(cache.layers):
+            copied.update(layer.keys[rows], layer.values[rows], number)
+        positions = mask.sum(1)[rows, None] + torch.arange(ids.shape[1], device=model.device)
+        given = {"attention_mask": torch.cat([mask[rows], of_reply], dim=1), "position_ids": positions}
+        out = model.backbone(input_ids=ids, past_key_values=copied, **given).last_hidden_state  # (rows, longest, d)
+        states.append(out[torch.arange(len(some)), torch.from_numpy(read_at[some])])
+    return torch.cat(states)[torch.from_numpy(np.argsort(order)).to(model.device)]
 
 
-def _padded(model: RewardModel, rows: list, in_front: bool = False) -> tuple[Tensor, Tensor]:
+def _padded(model: RewardModel, rows: list[Ids], in_front: bool = False) -> tuple[Tensor, Tensor]:
     """Return ids and their attention mask, (rows, longest) each, padded behind or in front."""
     side = "left" if in_front else "right"
     ids = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_side=side)

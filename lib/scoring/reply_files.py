@@ -43,14 +43,14 @@ def score(model: RewardModel, contexts: Sequence[Turns], replies: Sequence[str],
     numbers = pd.Series(range(len(keys))).groupby(keys, sort=False).indices  # of the replies to each context
     given = [[replies[i] for i in some] for some in numbers.values()]
     inputs = model.inputs_for_rows([json.loads(key) for key in numbers], given, bos)
-    table = pd.DataFrame({"reply": list(replies)})
-    tokenizer = model.tokenizer
-    for rewards, each, some in zip(score_rows(model, inputs), inputs, numbers.values(), strict=True):
-        read = [" ".join(tokenizer.convert_ids_to_tokens(list(each.reply_ids[group]))) for group in each.group]
-        whole = tokenizer.batch_decode([each.prefix_ids + each.suffixes[group] for group in each.group])
-        table.loc[some, ["reward", "read", "input"]] = pd.DataFrame(
-            {"reward": rewards, "read": read, "input": whole}, index=some
-        )
+    order = np.concatenate(list(numbers.values()))  # of the replies, context after context
+    rewards = np.concatenate(score_rows(model, inputs))
+    read = [each.reply_ids[group] for each in inputs for group in each.group]
+    whole = [each.prefix_ids + each.suffixes[group] for each in inputs for group in each.group]
+    tokens = [" ".join(model.tokenizer.convert_ids_to_tokens(list(ids))) for ids in read]
+    table = pd.DataFrame({"reward": rewards, "read": tokens, "input": model.tokenizer.batch_decode(whole)}, index=order)
+    table = table.sort_index()
+    table.insert(0, "reply", list(replies))
     return table
 
 
