@@ -126,10 +126,10 @@ def _after_prompts(
     cache = DynamicCache()  # without the config, so that sliding-window layers keep every key
     positions = (mask.cumsum(1) - 1).clamp(min=0)
     model.backbone(input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True)
-    order, states = sorted(range(len(replies)), key=lambda i: -len(replies[i])), []
-    while sum(map(len, states)) < len(order):
-        start = sum(map(len, states))
+    order, start, states = sorted(range(len(replies)), key=lambda i: -len(replies[i])), 0, list[Tensor]()
+    while start < len(order):
         some = order[start : start + max(1, most // len(replies[order[start]]))]
+        start += len(some)
         rows = torch.from_numpy(owner[some]).to(model.device)
         ids, of_reply = _padded(model, [replies[i] for i in some])
         copied = DynamicCache()  # keys and values of each layer: (rows, kv_heads, prompt, d)
