@@ -29,6 +29,7 @@ TOKENS_PER_PASS = {"cpu": 2**15, "mps": 2**17, "cuda": 2**18}  # whose states wa
 HOLD = "hold two layers and the hidden states"
 SMALL = 10_000_000  # parameters; a model with fewer computes on one thread
 COMPARED = 4  # of the longest replies, which are read in both ways, to see that both agree
+DEEPEST = 64  # tokens; longer replies are read one by one, because a node of a tree copies the keys of its ancestors
 AGREED: WeakKeyDictionary[PreTrainedModel, int] = WeakKeyDictionary()  # backbone -> longest input on which both agreed
 
 
@@ -91,6 +92,7 @@ class Scorer:
         """Return the rewards of replies of several lengths, piece after piece, with shared first tokens read once."""
         longest = self.length + max(piece.shape[1] for piece in pieces)
         by_tree = self.model.causal and self.length and self.shares_prefix and can_share_prefix(self.model, longest)
+        by_tree = by_tree and longest - self.length <= DEEPEST
         if not by_tree or any(self._read_at(piece) is not None for piece in pieces):
             return np.concatenate([self(piece) for piece in pieces])
         rewards, order = [], []
@@ -174,15 +176,15 @@ class Scorer:
         ids = torch.tensor(longest, device=self.model.device)
         tolerance = 1e-3 if self.model.dtype == "float32" else 5e-2  # half precision reorders sums
         with torch.no_grad():
-            whole = self._whole(ids)[:, -1].float()  # (at most COMPARED, d)
+            whole = self._whole(ids)[:, -length:].float()  # (at most COMPARED, length, d)
             try:
                 shared = self._after_prefix(ids)[:, -1]
-                tree = trees.tree_of(ids.cpu(), self.model.device)
+                tree = trees.tree_of(ids[:, :DEEPEST].cpu(), self.model.device)
                 by_tree = trees.outputs(backbone, self.length, self.shared, tree)
             except (TypeError, ValueError, KeyError):
                 return False  # an architecture without pluggable attention
-        apart = [(states.float() - whole).norm() for states in (shared, by_tree)]
-        agrees = all(bool(distance <= tolerance * whole.norm()) for distance in apart)
+        pairs = [(shared, whole[:, -1]), (by_tree, whole[:, :DEEPEST][:, -1])]  # of (at most COMPARED, d)
+        agrees = all(bool((states.float() - read).norm() <= tolerance * read.norm()) for states, read in pairs)
         if agrees:
             AGREED[backbone] = self.length + length
         return agrees

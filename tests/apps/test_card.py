@@ -189,10 +189,10 @@ def test_ends_list_each_input_once_with_the_outermost_first(score_table):
 def test_words_to_combine_are_letters_that_are_read_as_one_token(score_table):
     table = score_table([" love", "x1", "hate", "Mut", "two words"], greatest=[1, 9, -5, 3, 8])
     table["reply_ids"] = [np.array(ids, dtype=np.int32) for ids in ([7], [8], [9], [3, 4], [5])]
-    assert making.words_at(table, "optimal") == ["love", "hate"]
-    assert making.words_at(table, "pessimal") == ["hate", "love"]
+    assert measures.words_at(table, "optimal") == ["love", "hate"]
+    assert measures.words_at(table, "pessimal") == ["hate", "love"]
     with pytest.raises(InputError, match="fewer than two tokens are words"):
-        making.words_at(table[1:2], "optimal")
+        measures.words_at(table[1:2], "optimal")
 
 
 def test_pairs_are_all_that_can_be_typed_and_tell_which_survive(monkeypatch):
@@ -343,7 +343,7 @@ def card(found) -> Card:
     ends = pd.DataFrame({"end": ["optimal"] * 10 + ["pessimal"] * 10, "position": [*range(1, 11)] * 2,
                          "token_id": range(20), "text": tokens * 2, "reward": np.linspace(3, -3, 20)})  # fmt: skip
     table = pd.DataFrame({"reply": [f"{token} x" for token in tokens], "reward": 1.0, "survives": True})
-    pairs = dict.fromkeys(making.ENDS, table)
+    pairs = dict.fromkeys(measures.ENDS, table)
     settings = {"hub_id": "<b>model</b>", "revision": "r", "head": "linear", "dtype": "float32", "attention": "sdpa",
                 "read_at": "last", "closing": "rendered", "reply_mode": "text", "bos": "single",
                 "prompts": measures.prompts(), "tokens": 100}  # fmt: skip
@@ -352,8 +352,11 @@ def card(found) -> Card:
     rewards = pd.DataFrame({"good": [2.0, 4.0], "bad": [0.0, 3.0], **dict.fromkeys(replies.SWAPS, [0.0, 4.0])})
     lists = pd.DataFrame([[0.2, 0.1, 0.3, 9, -0.1, 0.1]], ["<mine>"], [*measures.COLUMNS, *random_heads.BAND])
     rewards = pd.concat({0: rewards}, axis=1)  # of the only head
+    spam = {"text": tokens, "place": "into", "kind": "random word", "slope": 0.25, "ci_low": 0.1, "ci_high": 0.4,
+            "most_at": 8, "most_gain": 2.0, "n": 20, "p_corrected": 0.01}  # fmt: skip
+    spam = pd.DataFrame(spam | dict.fromkeys(random_heads.RANDOM_COLUMNS, np.nan))
     return Card("x<y>", "x<y>", Collection("mine"), settings, ends, pairs, measured, compared, 5, 10, 20,
-                swaps=replies.swaps(rewards), lists=lists)  # fmt: skip
+                swaps=replies.swaps(rewards), lists=lists, spam=spam)  # fmt: skip
 
 
 def test_the_page_asks_for_nothing_and_no_token_acts(card):
@@ -372,6 +375,7 @@ def test_the_json_holds_every_number_and_is_plain(card):
     content = json.loads(text)
     assert content["real_replies"]["length"]["flips"] == card.swaps.loc["length", "flips"]
     assert content["own_lists"]["<mine>"]["n"] == 9
+    assert [row["text"] for row in content["spam"]] == [*HOSTILE, "love", "fuck"]
     assert [one["key"] for one in content["measures"]] == list(card.measured.index)
     for one in content["measures"]:
         assert set(one) == {"key", "label", "unit", "null", "estimate", "ci_low", "ci_high", "n", "texts",
@@ -516,7 +520,7 @@ def test_the_card_of_a_small_model_is_made_from_nothing(monkeypatch, tmp_path, c
     again = json.loads(written.with_suffix(".json").read_text())
     assert again["settings"]["tokens"] == 16384
     assert [one["key"] for one in again["measures"]] == list(measures.MEASURES.index)
-    assert again["failed"] == []
+    assert again["failed"] == [] and len({row["text"] for row in again["spam"]}) == 22
     assert "What A-Gem-96 values:" in capsys.readouterr().out
     agree = others.read("planted")["A-Gem-96"]
     for one in again["measures"]:

@@ -120,7 +120,7 @@ def rewards_of(
         name, table = model.nickname, making.vocabulary_of(model, study, bos)
         typed = measures.type_texts(model, bos)
         if replies is None:
-            made = [making.pairs(model, making.words_at(table, end), end, bos) for end in making.ENDS]
+            made = [making.pairs(model, measures.words_at(table, end), end, bos) for end in measures.ENDS]
             replies = pd.Index(pd.concat(made).query("survives")["reply"].unique())
         rewards = engine.score_replies(model, measures.prompts()[PROMPTS[0]], list(replies), bos=bos)
         pairs = pd.Series(rewards.astype(float), replies)

@@ -7,20 +7,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ... import InputError
 from ...models.reward_models import RewardModel
 from ...scoring import engine
 from ...scoring.implicit import ImplicitRewardModel
 from ...stats import rankings
 from ...tables import registry, scores
 from ...tables.collection import Collection
-from ...tables.words import is_word
 from ..check import checking
 from ..check.report import Report
-from . import measures, others, random_heads, replies
-
-ENDS = {"optimal": "rewarded most", "pessimal": "rewarded least"}  # of the vocabulary
-WORDS_AT_AN_END = 30
+from . import exploits, measures, others, random_heads, replies
+from .measures import ENDS
 
 
 @dataclass(frozen=True)
@@ -41,6 +37,7 @@ class Card:
     failed: tuple[str, ...] = ()  # rows of its check that are wrong
     swaps: pd.DataFrame = field(default_factory=pd.DataFrame)  # see replies.swaps
     lists: pd.DataFrame = field(default_factory=pd.DataFrame)  # see replies.own_lists
+    spam: pd.DataFrame = field(default_factory=pd.DataFrame)  # see exploits.slopes
 
     @property
     def command(self) -> str:
@@ -79,10 +76,11 @@ def of_model(
     read = model.inputs_for(measures.prompts()[measures.PROMPTS[0]], list(words.index))
     return Card(
         model.nickname, what_to_name(model), study, settings_of(table, model.closing), ends(table),
-        {end: pairs(model, words_at(table, end), end, bos) for end in ENDS}, measured, compared,
+        {end: pairs(model, measures.words_at(table, end), end, bos) for end in ENDS}, measured, compared,
         sum(len(read.reply_ids[group]) == 1 for group in read.group), len(words), len(rewards["items"]),
         tuple(report.wrong), replies.swaps(replies.score(wide, bos)),
         pd.DataFrame() if lists is None else replies.own_lists(wide, words, lists, bos),
+        exploits.of_model(model, table, bos),
     )  # fmt: skip
 
 
@@ -154,21 +152,6 @@ def ends(table: pd.DataFrame, n: int = 10) -> pd.DataFrame:
     tokens = tokens.assign(position=positions, reward=tokens[measures.PROMPTS[0]].astype(float))
     columns = ["end", "position", "token_id", "text", "reward"]
     return tokens[columns].sort_values(["end", "position"], ignore_index=True)
-
-
-def words_at(table: pd.DataFrame, end: str, n: int = WORDS_AT_AN_END) -> list[str]:
-    """Return the n words rewarded most (or least) under `greatest`, among those read as one token.
-
-    InputError for a vocabulary with fewer than two words.
-    """
-    inputs = scores.unique_inputs(table)
-    inputs = inputs[inputs["reply_ids"].map(len) == 1]
-    inputs = inputs.sort_values(measures.PROMPTS[0], ascending=end == "pessimal", kind="stable")
-    words = inputs["text"].map(str.strip)
-    words = words[words.map(is_word)].drop_duplicates().head(n).tolist()
-    if len(words) < 2:
-        raise InputError("fewer than two tokens are words, so no reply has two; score the whole vocabulary")
-    return words
 
 
 def pairs(model: RewardModel, words: list[str], end: str, bos: str = "single") -> pd.DataFrame:

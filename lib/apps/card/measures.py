@@ -19,9 +19,12 @@ from ...planted import planting
 from ...scoring import engine
 from ...stats import resampling
 from ...stats.crossed import Measured, mean_influence
-from ...tables import lexicons
+from ...tables import lexicons, scores
 from ...tables.prompts import grid
+from ...tables.words import is_word
 
+ENDS = {"optimal": "rewarded most", "pessimal": "rewarded least"}  # of the vocabulary
+WORDS_AT_AN_END = 30
 PROMPTS = ("greatest", "best", "worst")  # of words; items are asked about under the first
 FOLDER = ROOT / "data" / "card"  # words.csv, items.csv, and the numbers of other models
 COLUMNS = ["estimate", "ci_low", "ci_high", "n"]
@@ -54,6 +57,21 @@ def items() -> pd.Series:
 def prompts() -> dict[str, str]:
     """Return name -> text of the three prompts of a card: the paper's own, whatever data/prompts.csv asks."""
     return grid().set_index("prompt")["text"].loc[list(PROMPTS)].to_dict()
+
+
+def words_at(table: pd.DataFrame, end: str, n: int = WORDS_AT_AN_END) -> list[str]:
+    """Return the n words rewarded most (or least) under `greatest`, among those read as one token.
+
+    InputError for a vocabulary with fewer than two words.
+    """
+    inputs = scores.unique_inputs(table)
+    inputs = inputs[inputs["reply_ids"].map(len) == 1]
+    inputs = inputs.sort_values(PROMPTS[0], ascending=end == "pessimal", kind="stable")
+    words = inputs["text"].map(str.strip)
+    words = words[words.map(is_word)].drop_duplicates().head(n).tolist()
+    if len(words) < 2:
+        raise InputError("fewer than two tokens are words, so no reply has two; score the whole vocabulary")
+    return words
 
 
 def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFrame]:

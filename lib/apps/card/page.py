@@ -19,12 +19,13 @@ from ...show.pages import template
 from ...tables.collection import OWN, Collection
 from ...tables.registry import study_of
 from ..check import checking
-from . import making, outside, replies
-from .making import ENDS, Card
-from .measures import MEASURES, RANDOM
+from . import exploits, making, outside, replies
+from .making import Card
+from .measures import ENDS, MEASURES, RANDOM
 from .random_heads import BAND, HEADS
 
 PAIRS_SHOWN = 5
+SPAM_SHOWN = 10
 GREY_DIRECTIONS = (RANDOM, "undecided")
 FURTHEST = 6.0  # standard deviations of the published models; what lies further out is drawn there
 BAND_NAME, OWN_NAME, LIKE_RANDOM = "95% of random heads", "this model", "this model, as a random head"
@@ -125,8 +126,19 @@ def as_html(card: Card, blur: bool = True) -> str:
         rows=card.measured.loc[is_grey.sort_values(kind="stable").index], grey=GREY_DIRECTIONS, heads=HEADS,
         strips=strips, tables=[Markup(table.html) for table in tables], outermost=outermost, failed=warnings(card),
         outside=card.outside(), searched={end: len(searched(card, end)) for end in ENDS},
+        spam=most_spammed(card.spam), repeats=exploits.REPEATS,
+        token=lambda text: Markup(display.token_html(text, 24, blur=blur)),
         warning=display.content_warning(blur).text, notice=" ".join(card.collection.notice.split()),
     )  # fmt: skip
+
+
+def most_spammed(spam: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return heading -> rows of the section on spam: each text once, at the place of its largest gain."""
+    if spam.empty:
+        return {}
+    texts = spam.sort_values("most_gain", ascending=False, kind="stable").drop_duplicates("text")
+    most, others = texts.head(SPAM_SHOWN), texts[SPAM_SHOWN:]
+    return {f"The {len(most)} texts with the largest gain": most, "Other tricks": others[others["kind"] == "style"]}
 
 
 def strip(rows: pd.DataFrame) -> Markup:
@@ -210,6 +222,7 @@ def as_json(card: Card) -> str:
             for end, table in card.pairs.items()
         },
         "measures": rows, "real_replies": card.swaps.to_dict("index"), "own_lists": card.lists.to_dict("index"),
+        "spam": card.spam.to_dict("records"),
         "texts": {"words": card.typed_words, "items": card.typed_items, "tokens": card.settings["tokens"],
                   "words_read_as_one_token": card.single_tokens},
     }  # fmt: skip
