@@ -10,7 +10,13 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
 
 DATE = "26 Jul 2024"
 SENTINEL = "quartz"
@@ -249,6 +255,13 @@ def rewards(
         gate = hidden[gate_index(tokenizer, config["model_type"], ids)] if gated else None
         values.append(head_reward(tensors, config, head, hidden[-1], gate))
     return torch.tensor(values, dtype=torch.float32).numpy()
+
+
+def next_logits(folder, sequences: list[list[int]], position: int = -1) -> torch.Tensor:
+    """A language model's logits for what follows this position, by its own class, (n, vocabulary)."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    with torch.no_grad():
+        return torch.stack([model(input_ids=torch.tensor([ids])).logits[0, position] for ids in sequences])
 
 
 def own_logits(folder, prompt: str, replies: list[str], *, bos: str = "single"):

@@ -613,7 +613,9 @@ def make_family(folder: Path, name: str, plain: Path | None = None) -> Path:
     return folder
 
 
-def save_other(folder, config, family="llama", seed: int = 3, **tokenizer_options):
+def save_other(
+    folder, config, family="llama", seed: int = 3, auto=AutoModelForSequenceClassification, **tokenizer_options
+):
     """A checkpoint as transformers itself writes it, with random weights from its own initialiser, made larger."""
     tokenizer = make_tokenizer(family, **tokenizer_options)
     text = config.get_text_config()
@@ -621,7 +623,7 @@ def save_other(folder, config, family="llama", seed: int = 3, **tokenizer_option
     text.vocab_size = len(tokenizer)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = AutoModelForSequenceClassification.from_config(config)
+        model = auto.from_config(config)
         for parameter in model.parameters():
             parameter.data += 0.15 * torch.randn(parameter.shape)
     model.save_pretrained(folder)

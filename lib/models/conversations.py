@@ -379,11 +379,12 @@ class OpenedTurn:
     ids: Ids
 
 
-def leave_out_opened_turn(tokenizer: PreTrainedTokenizerBase) -> OpenedTurn | None:
+def leave_out_opened_turn(tokenizer: PreTrainedTokenizerBase, judges: bool = False) -> OpenedTurn | None:
     """Return the turn that the tokenizer's template opens after a reply; None if it opens none, as most do.
 
     From now on the tokenizer's apply_chat_template leaves it out after an assistant's turn. Such a turn begins with a
-    control token, and has the header that stands before the reply; `open_conversation` refuses what else may follow.
+    control token, and has the header that stands before the reply, except if a judge reads the reply in the user's turn
+    and answers next (`judges`). `open_conversation` refuses what else may follow.
     """
     asked, replied = STAND_INS[:2]
     whole = render(tokenizer, asked, [replied])[0]
@@ -392,7 +393,7 @@ def leave_out_opened_turn(tokenizer: PreTrainedTokenizerBase) -> OpenedTurn | No
     until_role = after[: role.start() + 1] if role else ""
     control = [token for token in tokenizer.get_added_vocab() if token and until_role.endswith(token)]
     text = after[len(until_role) - max(map(len, control)) :] if control else ""
-    if not text or not header.endswith(text):
+    if not text or not (judges or header.endswith(text)):
         return None
     ids = tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
     if tokenizer(whole)["input_ids"] != tokenizer(whole.removesuffix(text))["input_ids"] + list(ids):

@@ -127,6 +127,24 @@ class HelpfulnessHead(UncertaintyHead):
         return self.score(hidden)[..., 0]
 
 
+class TokenHead(Head):
+    """Judges and process reward models: the logit of a token as the next one, less another's if two are named.
+
+    Logits are soft-capped as config.json says, cap * tanh(logit / cap), before the difference. shapes: see LinearHead.
+    """
+
+    def __init__(self, config: PreTrainedConfig, shapes: Mapping[str, Sequence[int]]):
+        super().__init__()
+        self.lm_head = nn.Linear(config.hidden_size, shapes["lm_head.weight"][0], "lm_head.bias" in shapes)
+        self.cap = getattr(config, "final_logit_softcapping", None)
+
+    def forward(self, hidden: Tensor, gate: None = None) -> Tensor:
+        logits = self.lm_head(hidden)  # (n, d) -> (n, 1 or 2)
+        if self.cap:
+            logits = self.cap * torch.tanh(logits / self.cap)
+        return logits[:, 0] - logits[:, 1:].sum(-1)
+
+
 class Gate(nn.Module):
     """Mixture weights over objectives, softmax(MLP(h) / temperature) * scale; keys as in the released checkpoints."""
 
@@ -216,13 +234,17 @@ LAYOUTS = {
     "score_head": Layout(_ANY, "score_head."),
     # The same shape under another name
     "reward_head": Layout(_ANY, "reward_head."),
+    # A language model whose user names the tokens. Nemotron-Reward, Math-Shepherd: their model cards; RLHFlow's PRM:
+    # github.com/RLHFlow/RLHF-Reward-Modeling, math-rm/prm_evaluate.py
+    "next_token": Layout("", "lm_head.", TokenHead),
 }
+OUTPUTS = ("lm_head.", "embed_out.")  # how the tensors of a language model's output begin
 
 
 def tensors_of_head(config: PreTrainedConfig, keys: Mapping[str, Path]) -> dict[str, Path]:
     """Return the tensors that are neither the backbone's, nor a language model's output, nor a trainer's averages."""
     backbone: Any = MODEL_MAPPING[type(config)]
-    others = (f"{backbone.base_model_prefix}.", "lm_head.", "embed_out.", "normalizer.")
+    others = (f"{backbone.base_model_prefix}.", *OUTPUTS, "normalizer.")
     return {key: path for key, path in keys.items() if not key.startswith(others)}
 
 
@@ -249,4 +271,5 @@ def new_head(head_name: str, config: PreTrainedConfig, shapes: Mapping[str, Sequ
     """
     layout = LAYOUTS[head_name]
     assert layout.make is not None
-    return (layout.make(config, shapes) if layout.is_linear else layout.make(config)).float().eval()
+    shaped = layout.make in (LinearHead, TokenHead)
+    return (layout.make(config, shapes) if shaped else layout.make(config)).float().eval()

@@ -6,12 +6,14 @@ Weights come from safetensors, by key. Facts about the ten models of the paper a
 import contextlib
 import copy
 import json
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+import torch
 from safetensors.torch import save_file
 from torch import nn
 from transformers import (
@@ -27,8 +29,11 @@ from ..tables import registry
 from . import checkpoints, conversations, layers, served, tokenizers
 from .conversations import Conversation, Inputs, OpenedTurn
 from .files import Files, open_tensors, refusing, tensor_files
-from .heads import LAYOUTS, READ_AT, Head, UncertaintyHead, layout_of, new_head, own_name, tensors_of_head
+from .heads import LAYOUTS, OUTPUTS, READ_AT, Head, UncertaintyHead, layout_of, new_head, own_name, tensors_of_head
 from .layers import Layers
+
+EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight", "word_embeddings.weight")
+SCALES = ("logit_scale", "logits_scaling", "lm_head_multiplier", "logits_soft_cap")  # of logits, in config.json
 
 # --- conversations ------------------------------------------------------------------------------------------------
 
@@ -153,7 +158,8 @@ class Options:
     - dtype: None takes the registry's, then the checkpoint's. float16 becomes float32 on a cpu, where float16 is slow.
     - attention: None takes "eager" for Gemma-2, because "sdpa" drops its soft-capping, and "sdpa" for all others.
       "uncapped" runs Gemma-2 without soft-capping, as the authors' code did.
-    - head: None reads it from the checkpoint. "urm_helpfulness" reads URM as the paper's code did.
+    - head: None reads it from the checkpoint. "urm_helpfulness" reads URM as the paper's code did. "yes,no" reads a
+      judge: the logit of the token "yes" as the next one, less that of "no"; one token alone is its logit.
     - read_at: "last" token or "last_not_pad". None takes the rule of the checkpoint's own class.
     - closing: "rendered" (as None) or "trim", if the template opens another turn after the reply
     - label: which output of a classifier is the reward, from 0. None if it has one output.
@@ -194,17 +200,23 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
     config, keys = checkpoints.config_of(folder), tensor_files(folder)
     device = checkpoints.device_for(options.device)
     dtype = checkpoints.dtype_for(options.dtype or entry["dtype"], device, config)
-    head_name = head_name_of(name, config, keys, options.head, entry["head"])
+    wanted = options.head or entry["head"]
+    tokens = wanted if wanted == "next_token" or wanted not in LAYOUTS else ""
+    head_name = "next_token" if tokens else head_name_of(name, config, keys, options.head, entry["head"])
     attention = checkpoints.set_attention(config, options.attention)
     read_at = read_at_for(head_name, config, options.read_at)
     tokenizer, opened = tokenizer_for(folder, head_name, options.template)
     closing = conversations.check_closing(options.closing, opened, LAYOUTS[head_name].gated)
     used = replace(options, device=device, dtype=dtype, attention=attention, head=head_name)
-    backbone, head, in_files = _load_weights(files, config, keys, used)
+    head = _token_head(folder, config, keys, tokenizer, tokens) if tokens else None
+    if tokens:
+        _row_of(1, options.label, f"HEAD={tokens}", config)  # refuses a label
+    backbone, head, in_files = _load_weights(files, config, keys, used, head)
     tokenizers.refuse_larger_tokenizer(folder, tokenizer, len(backbone.get_input_embeddings().weight))
     if attention != "uncapped":
         attention = backbone.config._attn_implementation
-    revision = files.revision if options.label is None else f"{files.revision} label {options.label}"
+    revision = files.revision + (f" head {tokens}" if tokens else "")
+    revision += "" if options.label is None else f" label {options.label}"
     model = RewardModel(
         name, entry["nickname"], entry["hub_id"], revision, head_name, dtype, attention, device, tokenizer,
         backbone, head and head.to(device).eval(), read_at, closing, opened, in_files, files,
@@ -246,13 +258,17 @@ def head_name_of(name: str, config: PreTrainedConfig, keys: Iterable[str], wante
     architecture = checkpoints.architecture_of(config)
     head_name = wanted or layout_of(architecture, keys)
     if head_name is None:
-        way = "give one with a head that docs/own-models.md lists, score texts elsewhere (python -m lib.run export)"
-        what = "no reward model that is known here"
+        what = (
+            "no reward model that is known here; give one with a head that docs/own-models.md lists, or score texts "
+            "elsewhere (python -m lib.run export)"
+        )
         if architecture.endswith("ForCausalLM"):
-            what, way = "a language model", f"{way}, or score its implicit rewards with --reference MODEL"
-        raise InputError(f"architecture {architecture} without a head of one reward is {what}; {way}")
-    if head_name not in LAYOUTS:
-        raise InputError(f"unknown head '{head_name}'; known heads: {', '.join(LAYOUTS)}")
+            what = (
+                "a language model; if it is a judge or process reward model, name the tokens that it answers with: "
+                "HEAD=yes,no; if it was trained by DPO, name the model before: REFERENCE=model; else score texts "
+                "elsewhere (python -m lib.run export)"
+            )
+        raise InputError(f"architecture {architecture} without a head of one reward is {what}")
     if expected and head_name not in (expected, "urm_helpfulness"):
         raise InputError(
             f"{name}: the checkpoint is a {architecture} with head {head_name}, but data/reward_models.csv "
@@ -307,7 +323,7 @@ def tokenizer_for(
             f"{folder}: the tokenizer has no chat template; name a file with the one that the reward model was trained "
             "with: TEMPLATE=file, or save it beside as chat_template.jinja"
         )
-    opened = conversations.leave_out_opened_turn(tokenizer)
+    opened = conversations.leave_out_opened_turn(tokenizer, judges=head_name == "next_token")
     if name := LAYOUTS[head_name].adds:
         token = getattr(tokenizer, name)
         if token is None:
@@ -332,18 +348,18 @@ def read_template(file: Path) -> str:
 
 
 def _load_weights(
-    files: Files, config: PreTrainedConfig, keys: dict[str, Path], options: Options
+    files: Files, config: PreTrainedConfig, keys: dict[str, Path], options: Options, head: Head | None = None
 ) -> tuple[PreTrainedModel, Head | None, Layers | None]:
     """Return backbone and head: over all cards, with layers left in their files, or whole on the device.
 
-    The options are those given to `load`, with device, dtype, attention and head decided.
+    The options are those given to `load`, with device, dtype, attention and head decided. `head`: one that is loaded.
     """
     folder, label = files.folder, options.label
     head_name, dtype, attention, device = options.head, options.dtype, options.attention, options.device
     assert head_name and dtype and attention and device
     if head_name == "classifier":
         layers.are_wanted(options.stream, folder, config, head_name, dtype, device)  # refuses to stream an encoder
-        row = _row_of(config.num_labels, label, "its classifier")
+        row = _row_of(config.num_labels, label, "its classifier", config)
         model, report = checkpoints.from_safetensors(AutoModelForSequenceClassification, folder, config, dtype, None)
         checkpoints.refuse_unloaded(folder, report, report["unexpected_keys"])
         linear = [part for part in model.modules() if isinstance(part, nn.Linear)]
@@ -351,7 +367,7 @@ def _load_weights(
         last.weight = nn.Parameter(last.weight[row])
         last.bias = None if last.bias is None else nn.Parameter(last.bias[row])
         return checkpoints.ready(model, device), None, None
-    head = load_head(folder, tensors_of_head(config, keys), config, head_name, label)
+    head = head or load_head(folder, tensors_of_head(config, keys), config, head_name, label)
     free = {} if options.stream else layers.free_on_cards(device)
     layout = layers.layout(folder, config, head_name, dtype, free)
     if not layout and layers.are_wanted(options.stream, folder, config, head_name, dtype, device):
@@ -363,13 +379,49 @@ def _load_weights(
     return backbone.eval() if layout else checkpoints.ready(backbone, device), head, None
 
 
-def _row_of(outputs: int, label: int | None, what: str) -> slice:
+def _token_head(
+    folder: Path, config: PreTrainedConfig, keys: dict[str, Path], tokenizer: PreTrainedTokenizerBase, tokens: str
+) -> Head:
+    """Return the head that reads the logits of one or two tokens, named with a comma between, in fp32.
+
+    InputError for names that are not one token each, and for a checkpoint without a language model's output matrix.
+    """
+    ids: list[int | None] = []
+    for name in tokens.split(","):
+        written = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (name, f" {name}") if name]
+        ids += next((each for each in written if len(each) == 1 and each[0] != tokenizer.unk_token_id), [None])
+    if None in ids or len(set(ids)) != len(ids) or len(ids) > 2:
+        raise InputError(
+            f"head '{tokens}' does not name one or two tokens of {folder}; write HEAD=yes,no with words that are one "
+            "token each, with or without a blank before, or leave HEAD out"
+        )
+    places = {f"lm_head.{key.rpartition('.')[2]}": key for key in keys if key.startswith(OUTPUTS)}
+    if not places and config.tie_word_embeddings and re.search("CausalLM|GPT2LM", checkpoints.architecture_of(config)):
+        places = dict(zip(["lm_head.weight"], (key for key in keys if key.endswith(EMBEDDINGS)), strict=False))
+    scaled = [name for name in SCALES if getattr(config, name, None) not in (None, 1)]
+    if "lm_head.weight" not in places or config.is_encoder_decoder or scaled:
+        problem = f"scales its logits ({scaled[0]})" if scaled else "has no output matrix of a decoder (lm_head.weight)"
+        raise InputError(f"{folder} {problem}, so tokens' logits cannot be read here; leave HEAD out")
+    tables = {name: open_tensors(keys[key]).get_slice(key) for name, key in places.items()}
+    tokenizers.refuse_larger_tokenizer(folder, tokenizer, tables["lm_head.weight"].get_shape()[0])
+    tensors = {name: torch.cat([table[i : i + 1] for i in ids]).float() for name, table in tables.items()}
+    head = new_head("next_token", config, {name: tensor.shape for name, tensor in tensors.items()})
+    head.load_state_dict(tensors)
+    return head
+
+
+def _row_of(outputs: int, label: int | None, what: str, config: PreTrainedConfig) -> slice:
     """Return which of a head's outputs is the reward. InputError if it does not exist or the user has to choose one."""
+    architecture = checkpoints.architecture_of(config)
+    if outputs != 1 and not re.fullmatch("none|.*ForSequenceClassification", architecture):
+        raise InputError(
+            f"the head has {outputs} outputs ({what}), and a {architecture} is no classifier with a label that is the "
+            "reward; score its texts elsewhere (python -m lib.run export)"
+        )
     if label is None and outputs != 1:
         raise InputError(
-            f"the head has {outputs} outputs ({what}), and a reward model has one. If they are a classifier's labels, "
-            f"say which one is the reward: LABEL=0 to LABEL={outputs - 1}. A process reward model or a general "
-            "preference model has no such label: score its texts elsewhere (python -m lib.run export)"
+            f"the head has {outputs} outputs ({what}), and a reward model has one; say which one is the reward: "
+            f"LABEL=0 to LABEL={outputs - 1}"
         )
     if label is not None and not 0 <= label < outputs:
         raise InputError(f"label {label} is none of the head's {outputs} outputs ({what}), which count from 0")
@@ -392,7 +444,7 @@ def load_head(
         last = list(expected)[-1].rpartition(".")[0]  # the last layer, which alone may have several rows
         for name in [f"{last}.weight", f"{last}.bias"]:
             if name in tensors and name in expected and tensors[name].shape[1:] == expected[name].shape[1:]:
-                tensors[name] = tensors[name][_row_of(len(tensors[name]), label, names[name])]
+                tensors[name] = tensors[name][_row_of(len(tensors[name]), label, names[name], config)]
     elif label is not None:
         raise InputError(f"a label is for classifiers with several, and head {head_name} has one; leave it out")
     both = tensors.keys() & expected.keys()

@@ -17,7 +17,7 @@ from transformers import AutoTokenizer
 
 from lib import ROOT, InputError
 from lib.models import checkpoints, reward_models
-from lib.scoring import engine
+from lib.scoring import engine, implicit
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 REPLIES = ["love", " hate and war", "你好"]
@@ -185,6 +185,49 @@ def other_class(name: str, tensors=None, base: str = "OpenRLHF"):
     return refused(changed(base, {"architectures": [name]}, tensors or NO_HEAD), BY_FILE)
 
 
+ASK = "Question: {}\nAnswer: {}\nIs this answer good?"
+OPEN_USER, OPEN_ASSISTANT = (f"<|start_header_id|>{role}<|end_header_id|>\n\n" for role in ("user", "assistant"))
+SHEPHERD = "{} {} ки"
+
+
+def template_of(text: str) -> str:
+    """A chat template that writes this text, with prompt and reply in its two gaps; jinja drops a last line break."""
+    return text.format("{{ messages[0]['content'] }}", "{{ messages[1]['content'] }}") + "{{ '' }}"
+
+
+def judge(head: str, text: str = "", at: int = -1, config=None, inputs=None, **tokenizer):
+    """A language model whose answer, one token or another, is the reward, by its own class. `text`: see template_of.
+
+    inputs(tokenizer): the ids that the family feeds for REPLIES, of which `at` is the place that is read.
+    """
+
+    def build(folder):
+        made = config or t.LlamaConfig(**KV)
+        tiny.save_other(folder, made, **{"auto": t.AutoModelForCausalLM, "vocabulary": ["yes", "no"]} | tokenizer)
+        if text:
+            (folder.parent / "judge.jinja").write_text(template_of(text))
+            options["template"] = folder.parent / "judge.jinja"
+        own = AutoTokenizer.from_pretrained(folder)
+        fed = inputs(own) if inputs else [own(text.format(PROMPT, reply))["input_ids"] for reply in REPLIES]
+        logits = oracle.next_logits(folder, fed, at)[:, own.convert_tokens_to_ids(head.split(","))].double().numpy()
+        return folder, logits[:, 0] - logits[:, 1:].sum(1)
+
+    options = {"head": head}
+    return build, options
+
+
+def in_llama31(tokenizer) -> list[list[int]]:
+    return oracle.input_ids(tokenizer, PROMPT, REPLIES)
+
+
+def step_as_user_turn(tokenizer) -> list[list[int]]:
+    """RLHFlow's process models: the step ends the user's turn, and the assistant says "+"."""
+    turns = [[{"role": "user", "content": f"{PROMPT} {reply}"}, {"role": "assistant", "content": "+"}]
+             for reply in REPLIES]  # fmt: skip
+    return [tokenizer(tokenizer.apply_chat_template(turn, tokenize=False), add_special_tokens=False)["input_ids"]
+            for turn in turns]  # fmt: skip
+
+
 t = transformers
 LORA = (adapter, {})
 SHAPES = {  # the shapes of reward models, 2024 to 2026: how one is made with its reference rewards, and options
@@ -236,15 +279,18 @@ SHAPES = {  # the shapes of reward models, 2024 to 2026: how one is made with it
     "bitsandbytes": quantised("bitsandbytes"),
     "GPTQ": quantised("gptq"),
     "GGUF": refused(files(model__gguf=b"GGUF"), "in safetensors"),
-    **{name: refused(LANGUAGE_MODEL, BY_FILE) for name in (
-        "Nemotron-70B-Reward-HF", "generative judges", "Math-Shepherd", "RLHFlow's process models")},
+    "Nemotron-70B-Reward-HF": judge("!", inputs=in_llama31, template="llama31"),
+    "generative judges": judge("yes,no", f"{OPEN_USER}{ASK}<|eot_id|>{OPEN_ASSISTANT}"),
+    "Math-Shepherd": judge("+,-", SHEPHERD),
+    "RLHFlow's process models": judge("+,-", OPEN_USER + "{} {}<|eot_id|>" + OPEN_ASSISTANT, -3,
+                                      inputs=step_as_user_turn, template="llama3"),
     "Qwen2.5-Math-PRM": refused(changed("INF-ORM", PROCESS, TWO), BY_FILE),
     "LDL": other_class("LDLRewardModel27B"),
     "GPM": refused(changed("OpenRLHF", {"architectures": ["CustomRewardModel"]}, {"score.weight": torch.ones(6, 32)}),
                    BY_FILE),
     "PairRM": other_class("DebertaV2PairRM"),
     "SteamSHP": other_class("T5ForConditionalGeneration"),
-    "DPO policies": refused(LANGUAGE_MODEL, "--reference MODEL"),
+    "DPO policies": refused(LANGUAGE_MODEL, "REFERENCE=", "HEAD=yes,no"),
 }  # fmt: skip
 
 
@@ -256,14 +302,17 @@ def outcome_of(name: str, folder) -> tuple[str, str]:
         words = options["words"]
         line = refusal(lambda folder: made, folder)
         assert "\n" not in line and all(word in line for word in words), line
-        kinds = {BY_FILE: "by file", "--reference MODEL": "with REFERENCE="}
+        kinds = {BY_FILE: "by file", "REFERENCE=": "with REFERENCE="}
         return next((kind for word, kind in kinds.items() if word in words), "refused"), line.replace(str(folder), "it")
+    if "head" in options:  # told by the line that refuses it without
+        assert "HEAD=yes,no" in refusal(lambda folder: made, folder, template=options.get("template"))
     model = reward_models.load(made, device="cpu", **options | {"dtype": "float32"})
     scored = engine.score_replies(model, PROMPT, REPLIES)
     np.testing.assert_allclose(scored, expected, rtol=0, atol=1e-5 * max(1, np.abs(expected).max()))
     assert np.ptp(expected) > 1e-3
-    label = f", LABEL={options['label']}" if "label" in options else ""
-    return "loads", f"as `{model.head_name}`, read at `{model.read_at}`{label}"
+    given = {"label": "LABEL={}", "head": "HEAD={}", "template": "a template of its own as TEMPLATE="}
+    said = "".join(f", {text.format(options[option])}" for option, text in given.items() if option in options)
+    return "loads", f"as `{model.head_name}`, read at `{model.read_at}`{said}"
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -280,6 +329,16 @@ def test_the_docs_count_the_shapes_that_load_and_those_that_need_another_way():
     assert told in DOCS.read_text(encoding="utf-8"), told
     loading = f"Of 63 published [formats](docs/own-models.md), {outcomes['loads']} load"
     assert loading in (ROOT / "README.md").read_text(encoding="utf-8"), loading
+
+
+def test_a_policy_and_the_model_before_it_have_implicit_rewards_as_the_line_says(tmp_path):
+    policy, before = (
+        tiny.save_other(tmp_path / name, t.LlamaConfig(**KV), seed=seed, template="llama3", auto=t.AutoModelForCausalLM)
+        for seed, name in enumerate(("policy", "before"))
+    )
+    assert "REFERENCE=model" in refusal(lambda folder: policy, policy)
+    model = implicit.open_model(str(policy), str(before), device="cpu")
+    assert np.ptp(engine.score_replies(model, PROMPT, REPLIES)) > 1e-3
 
 
 def test_every_name_of_a_tensor_has_its_source():
