@@ -232,8 +232,8 @@ class Visible:
         return getattr(self.stream, name)
 
 
-OPTIONS = ("dtype", "device", "bos", "closing", "read-at", "label", "template", "revision", "tokenizer", "reference",
-           "beta", "stream", "replies", "prompts", "collection", "words", "tokens", "out")  # fmt: skip  # of make too
+OPTIONS = ("dtype", "device", "bos", "closing", "read-at", "label", "head", "template", "revision", "tokenizer",
+           "reference", "beta", "stream", "replies", "prompts", "collection", "words", "tokens", "out")  # fmt: skip  # of make too
 _COMMAND = re.compile(r"(make [a-z]+ [^;,)]*|python -m [^;,)]*)")  # a whole command stays as it is
 
 

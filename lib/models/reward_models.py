@@ -386,11 +386,11 @@ def _token_head(
 
     InputError for names that are not one token each, and for a checkpoint without a language model's output matrix.
     """
-    ids: list[int | None] = []
+    ids: list[int] = []
     for name in tokens.split(","):
         written = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (name, f" {name}") if name]
-        ids += next((each for each in written if len(each) == 1 and each[0] != tokenizer.unk_token_id), [None])
-    if None in ids or len(set(ids)) != len(ids) or len(ids) > 2:
+        ids += next((each for each in written if len(each) == 1 and each[0] != tokenizer.unk_token_id), [-1])
+    if -1 in ids or len(set(ids)) != len(ids) or len(ids) > 2:
         raise InputError(
             f"head '{tokens}' does not name one or two tokens of {folder}; write HEAD=yes,no with words that are one "
             "token each, with or without a blank before, or leave HEAD out"
