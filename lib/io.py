@@ -233,7 +233,8 @@ class Visible:
 
 
 OPTIONS = ("dtype", "device", "bos", "closing", "read-at", "label", "head", "template", "revision", "tokenizer",
-           "reference", "beta", "stream", "replies", "prompts", "collection", "words", "tokens", "out")  # fmt: skip  # of make too
+           "reference", "beta", "stream", "replies", "prompts", "collection", "words", "tokens",
+           "out")  # fmt: skip  # of make too
 _COMMAND = re.compile(r"(make [a-z]+ [^;,)]*|python -m [^;,)]*)")  # a whole command stays as it is
 
 
