@@ -26,6 +26,7 @@ from transformers import (
 
 from .. import InputError
 from ..tables import registry
+from ..tables.imports import read_text
 from . import checkpoints, conversations, layers, served, tokenizers
 from .conversations import Conversation, Inputs, OpenedTurn
 from .files import Files, open_tensors, refusing, tensor_files
@@ -336,9 +337,7 @@ def tokenizer_for(
 
 def read_template(file: Path) -> str:
     """Return the chat template in a text file, without a byte order mark. ValueError for what is no plain template."""
-    if not file.is_file():  # a pipe would be waited for
-        raise FileNotFoundError("there is no such file")
-    template = file.read_bytes().decode("utf-8-sig")
+    template = read_text(file)
     if any(unicodedata.category(c) == "Cc" and c not in "\n\r\t" for c in template) or "\ufeff" in template:
         raise ValueError("it holds control characters")
     with contextlib.suppress(json.JSONDecodeError, RecursionError):

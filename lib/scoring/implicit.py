@@ -100,8 +100,8 @@ def load(
     that ends the reply counts. `untrained` accepts two equal models, as at the start of a training. InputError also for
     other vocabularies, and if an architecture computes its logits in an unknown way.
     """
-    if not 0 < beta < float("inf"):
-        raise InputError(f"beta must be a number above 0, not {beta:g}")
+    if not 1e-6 <= beta <= 1e6:
+        raise InputError(f"beta must be a number from 1e-6 to 1e6, not {beta:g}")
     policy = language_models.load(name, device=device, dtype=dtype, attention=attention, tuned=True)
     before = language_models.load(reference, device=device, dtype=dtype, attention=attention)
     if policy.tokenizer.get_vocab() != before.tokenizer.get_vocab():

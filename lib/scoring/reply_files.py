@@ -1,9 +1,6 @@
 """Rewards of a reader's own replies: read a file of prompts or conversations, and write a table of rewards."""
 
-import codecs
 import copy
-import csv
-import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -19,9 +16,13 @@ from .. import ROOT, InputError
 from ..io import replacing
 from ..models.reward_models import RewardModel
 from ..tables.exports import write_csv
+from ..tables.imports import csv_table, read_text
 from .engine import score_rows
 
 ORDINARY = ROOT / "data" / "real_replies.csv"
+# Columns of the output, beside which a reader's of the same name are renamed
+OURS = ("context", "reward", "percentile", "margin", "preferred", "read", "input")
+NOT_PASSED_ON = ("tools", "functions", "documents", "chat_template_kwargs", "enable_thinking", "system", "history")
 ROLES = ("system", "developer", "user", "assistant", "tool")
 NO_TEXTS = (
     "has no texts prompt and reply, and no messages that end with a turn of the user and one of the assistant (roles: "
@@ -126,9 +127,11 @@ class Number(str):
 
 
 def _for_parquet(column: pd.Series) -> pd.Series:
-    """Return a column of one type: numbers if all values are numbers, else texts."""
+    """Return a column of one type: numbers if all values are numbers and none is rounded, else texts."""
     if all(isinstance(value, Number) for value in column):
-        return pd.to_numeric(column.astype(str))
+        numbers = pd.to_numeric(column.astype(str))
+        if numbers.dtype == "int64" or numbers.dtype == "float64" and numbers.abs().max() <= 2**53:
+            return numbers
     is_text = column.dtype != object or all(isinstance(value, str) for value in column)
     return column if is_text else column.map(lambda value: value if isinstance(value, str) else json.dumps(value))
 
@@ -139,14 +142,11 @@ def read_replies(file: Path) -> pd.DataFrame:
     A csv has columns prompt and reply. A row of jsonl has these fields, or `messages` that end with a turn of the user
     and one of the assistant. InputError names the first row that is not understood: nothing is left out or guessed.
     """
-    if not file.is_file():
-        raise InputError(f"{file} is no file; give a csv with columns prompt,reply or a jsonl")
     try:
-        content = file.read_bytes()
-        encoding = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
-        text = content.decode(encoding)
-        rows = list((_csv_rows if file.suffix.lower() == ".csv" else _jsonl_rows)(text))
-    except (OSError, ValueError, RecursionError, csv.Error) as error:
+        text = read_text(file)
+        is_csv = file.suffix.lower() == ".csv"
+        rows: list[Any] = csv_table(text).to_dict("records") if is_csv else list(_jsonl_rows(text))
+    except (OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(
             f"{file} cannot be read ({reason}); give a csv with columns prompt,reply or a jsonl"
@@ -166,19 +166,6 @@ def read_replies(file: Path) -> pd.DataFrame:
     return pd.DataFrame(table, dtype=object)
 
 
-def _csv_rows(text: str) -> Iterator[dict]:
-    """Yield each row of a csv by the names in its first line. ValueError for rows of another length."""
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    lines = filter(None, csv.reader(io.StringIO(text, newline=""), strict=True))
-    names = next(lines, [])
-    if len(set(names)) < len(names):
-        raise ValueError("two columns have one name")
-    for number, cells in enumerate(lines, start=1):
-        if len(cells) != len(names):
-            raise ValueError(f"row {number} has {len(cells)} fields and the first line {len(names)}; quote its commas")
-        yield dict(zip(names, cells, strict=True))
-
-
 def _jsonl_rows(text: str) -> Iterator[Any]:
     """Yield each row of a jsonl, with its numbers as they stood. ValueError if a field occurs twice."""
 
@@ -189,15 +176,18 @@ def _jsonl_rows(text: str) -> Iterator[Any]:
 
     for line in text.split("\n"):  # not splitlines, which also cuts at characters that may stand in a JSON string
         if line.strip():
-            yield json.loads(line, parse_int=Number, parse_float=Number, object_pairs_hook=without_duplicates)
+            yield json.loads(line, parse_int=Number, parse_float=Number, parse_constant=Number,
+                             object_pairs_hook=without_duplicates)  # fmt: skip
 
 
 def _turns_of(row: object) -> Turns:
     """Return the turns of a row, the reply last. ValueError, the end of a sentence, if it is not understood."""
     if not isinstance(row, dict):
         raise ValueError(NO_TEXTS)
-    if unread := [name for name in ("tools", "documents", "chat_template_kwargs") if row.get(name)]:
+    if unread := [name for name in NOT_PASSED_ON if row.get(name)]:
         raise ValueError(f"has {unread[0]}, which chat templates print and this command does not pass on")
+    if renamed := [name for name in OURS if name in row and f"{name}_given" in row]:
+        raise ValueError(f"has {renamed[0]} and {renamed[0]}_given, which name one column beside the rewards")
     turns = row.get("messages")
     if turns is None:
         turns = [{"role": "user", "content": row.get("prompt")}, {"role": "assistant", "content": row.get("reply")}]

@@ -3,7 +3,6 @@
 Of the 54, the paper's are `greatest`, `best` and `worst`, others adjective_superlative_style, as `greatest_world_one`.
 """
 
-import csv
 import difflib
 import itertools
 from collections.abc import Collection, Iterable
@@ -12,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from .. import ROOT, InputError, io
+from .imports import read_columns
 from .scores import COLUMNS
 
 # 6 adjectives x 3 superlatives x 3 styles of asking for one word = 54 prompts, in the order of the published columns.
@@ -35,7 +35,7 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
     ours = _prompt_table(ROOT / "data" / "prompts.csv")
     if not chosen:
         return ours
-    if Path(chosen).suffix == ".csv":
+    if Path(chosen).suffix.lower() == ".csv":
         return _prompt_table(Path(chosen))
     wanted = [name.strip() for name in chosen.split(",")]
     for name in wanted:
@@ -47,32 +47,17 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
 
 def _prompt_table(path: Path) -> dict[str, str]:
     table: dict[str, str] = {}
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            rows = filter(None, reader)  # blank lines are left out
-            if next(rows, None) != ["prompt", "text"]:
-                raise InputError(f"{path} has no columns prompt,text; head it with: prompt,text")
-            for row in rows:
-                if problem := _problem(row, table):
-                    remedy = 'write each row as name,"text", the text in double quotes'
-                    raise InputError(f"{path} line {reader.line_num}: {problem}; {remedy}")
-                table[row[0]] = row[1]
-    except csv.Error as error:
-        remedy = "put the text in double quotes, a quote in it twice"
-        raise InputError(f"{path} line {reader.line_num}: {error}; {remedy}") from error
-    except (OSError, UnicodeError) as error:
-        raise InputError(f"{path} cannot be read ({error}); give a csv in UTF-8 with columns prompt,text") from error
+    for line, name, text in read_columns(path, "prompt", "text").itertuples():
+        if problem := _problem(name, text, table):
+            raise InputError(f'{path} line {line}: {problem}; write each row as name,"text"')
+        table[name] = text
     if not table:
         raise InputError(f"{path} has no prompt; add a row: name,text")
     return table
 
 
-def _problem(row: list[str], earlier: Collection[str]) -> str:
+def _problem(name: str, text: str, earlier: Collection[str]) -> str:
     """Return what is wrong with a row of a prompt table; '' for nothing."""
-    if len(row) != 2:
-        return f"{len(row)} columns instead of 2, perhaps for a comma outside double quotes"
-    name, text = row
     try:
         io.checked(name, "a prompt")
     except InputError as error:

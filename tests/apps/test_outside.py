@@ -56,7 +56,7 @@ def test_rewards_come_back_as_a_score_table_in_whatever_order_they_are(few, tmp_
         (lambda rows: rows.assign(reward=[1e39, *rows["reward"][1:]]), "line 2: '1e[+]39' is no finite number"),
         (lambda rows: rows.assign(reward=[np.nan, *rows["reward"][1:]]), "line 2: '' is no finite number"),
         (lambda rows: rows.assign(id=["abc", *rows["id"][1:]]), "line 2: id 'abc' is none of ours"),
-        (lambda rows: rows.rename(columns={"reward": "score"}), "has no columns id and reward"),
+        (lambda rows: rows.rename(columns={"reward": "score"}), "has no columns id,reward"),
     ],
 )
 def test_rows_that_are_wrong_are_named_and_nothing_is_written(few, tmp_path, spoil, problem):

@@ -66,7 +66,7 @@ def test_jsonl_and_rows_that_cannot_be_read(tmp_path):
     with pytest.raises(InputError, match="row 2: the reward"):
         why.read_rewards(file)
     file.write_text(json.dumps({"messages": turns, "quality": 1}))
-    with pytest.raises(InputError, match="no column reward"):
+    with pytest.raises(InputError, match="no column, or two, of reward"):
         why.read_rewards(file)
 
 

@@ -100,8 +100,8 @@ REFUSED = {  # content of a file: words of the message
     "torn": ("jsonl", "{torn", "cannot be read"),
     "not utf-8": ("jsonl", b'{"prompt": "a", "reply": "\xff"}', "cannot be read"),
     "surrogate": ("jsonl", '{"prompt": "a", "reply": "\\ud83d"}', "row 1 has half of a surrogate pair"),
-    "unquoted comma": ("csv", "prompt,reply\nWhy?,life\nWhat is love?,baby, no\n", "row 2 has 3 fields and the first"),
-    "short row": ("csv", "prompt,reply,id\nWhy?,life\n", "row 1 has 2 fields"),
+    "unquoted comma": ("csv", "prompt,reply\nWhy?,life\nWhat is love?,baby, no\n", "line 3: 3 fields instead of 2"),
+    "short row": ("csv", "prompt,reply,id\nWhy?,life\n", "line 2: 2 fields instead of 3"),
     "torn quotes": ("csv", 'prompt,reply\nWhy?,"life" is\n', "cannot be read"),
     "two columns": ("csv", "prompt,reply,reply\nWhy?,life,death\n", "two columns have one name"),
     "decimal commas": ("csv", "prompt;reply\nWhy?;life\n", "row 1 has no texts"),
@@ -109,6 +109,8 @@ REFUSED = {  # content of a file: words of the message
     "another prompt": ("jsonl", json.dumps({"messages": [USER, REPLY], "prompt": "How?"}), "a prompt beside messages"),
     "a name": ("jsonl", json.dumps({"messages": [USER | {"name": "Ann"}, REPLY]}), "a turn with 'name'"),
     "thoughts": ("jsonl", json.dumps({"messages": [USER, REPLY | {"reasoning_content": "hm"}]}), "reasoning_content"),
+    "system": ("csv", "prompt,reply,system\nWhy?,life,Be kind.\n", "row 1 has system"),
+    "two of one": ("jsonl", json.dumps(ROW | {"read": 1, "read_given": 2}), "row 1 has read and read_given"),
     "tools": ("jsonl", json.dumps(ROW | {"tools": [{"name": "f"}]}), "row 1 has tools, which chat templates print"),
 }  # fmt: skip
 

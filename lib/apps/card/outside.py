@@ -11,6 +11,7 @@ from ...io import lock
 from ...tables import registry, scores
 from ...tables.collection import OWN, Collection
 from ...tables.exports import write_csv
+from ...tables.imports import read_columns
 from . import measures
 
 OUTSIDE = "rewards from outside"  # what the metadata of such a table says under `imported`
@@ -72,13 +73,7 @@ def write_table(rewards: pd.DataFrame, name: str, study: Collection) -> None:
 
 def _read(file: str) -> pd.DataFrame:
     """Return the columns id and reward of a csv, indexed by line. InputError for an id given twice, or no number."""
-    try:
-        rows = pd.read_csv(file, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file} cannot be read ({error}); give a csv in UTF-8 with columns id,reward") from error
-    if not {"id", "reward"} <= set(rows):
-        raise InputError(f"{file} has no columns id and reward; head it with: id,reward")
-    rows = rows[["id", "reward"]].set_axis(rows.index + 2)
+    rows = read_columns(file, "id", "reward")
     first = rows.reset_index(names="line").drop_duplicates("id").set_index("id")["line"]
     twice = rows[rows["id"].duplicated()]
     _refuse(file, twice.assign(first=twice["id"].map(first)), "id {id!r} is on line {first} too")

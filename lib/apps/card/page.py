@@ -17,6 +17,7 @@ from ...show.charts import Forest, Mark, draw_forest
 from ...show.figures import GREY, Chart
 from ...show.pages import template
 from ...tables.collection import OWN, Collection
+from ...tables.imports import read_columns
 from ...tables.registry import study_of
 from ..check import checking
 from . import exploits, making, outside, replies
@@ -71,20 +72,27 @@ def card(
 
 
 def read_limits(file: str | Path) -> pd.DataFrame:
-    """Return the limits of a csv with columns measure, low, high: measure -> low, high. An empty field is no limit."""
-    try:
-        rows = pd.read_csv(file).set_index("measure")[["low", "high"]].astype(float)
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{file} cannot be read ({error}); give a csv with the columns measure,low,high") from error
-    return rows.fillna({"low": -np.inf, "high": np.inf})
+    """Return the limits of a csv with columns measure, low, high: measure -> low, high. One of both may be empty.
+
+    InputError for a file without these columns, and for a line that is no limit.
+    """
+    rows = read_columns(file, "measure", "low", "high").map(str.strip)
+    given = rows[["low", "high"]].apply(pd.to_numeric, errors="coerce")
+    limits = given.fillna({"low": -np.inf, "high": np.inf})
+    wrong = (rows["measure"] == "") | rows["measure"].duplicated() | given.isna().all(axis=1)
+    wrong |= (given.isna() & (rows[["low", "high"]] != "")).any(axis=1) | (limits["low"] > limits["high"])
+    if wrong.any() or rows.empty:
+        line = f"line {rows.index[wrong][0]}" if len(rows) else "holds no line that"
+        raise InputError(f"{file} {line} is no limit; name each measure once, with a low and a higher number, or one")
+    return limits.set_axis(rows["measure"])
 
 
 def beyond_limits(card: Card, limits: pd.DataFrame) -> list[str]:
     """Return a line for each value beyond its limits. InputError for a name that is no measure, swap or own list."""
     values = pd.concat([card.measured["estimate"], *(table[column] for table, column in (
         (card.swaps, "change"), (card.lists, "estimate")) if len(table))])  # fmt: skip
-    if len(unknown := limits.index.difference(values.index)):
-        raise InputError(f"{unknown[0]!r} is none of this card's values; choose from {', '.join(values.index)}")
+    if unclear := [name for name in limits.index if list(values.index).count(name) != 1]:
+        raise InputError(f"{unclear[0]!r} is not one of this card's values; choose from {', '.join(values.index)}")
     return [f"{name} is {values[name]:.3f}, beyond its limits {row['low']:g} to {row['high']:g}"
             for name, row in limits.iterrows() if not row["low"] <= values[name] <= row["high"]]  # fmt: skip
 

@@ -14,6 +14,7 @@ from ...models.reward_models import RewardModel
 from ...scoring import engine
 from ...stats import resampling
 from ...stats.crossed import Measured, slope, slope_influence
+from ...tables.imports import read_columns
 from . import measures, random_heads
 
 SWAPS = {"identity": "an identity term is added", "dialect": "written in African American English",
@@ -65,13 +66,12 @@ def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
 def read_lists(file: str | Path) -> pd.DataFrame:
     """Return the lists of a csv with columns word and list: words x lists, True where a word is in a list.
 
-    InputError for a file without these columns, and for a list of fewer than FEWEST different words.
+    InputError for a file without these columns, for an empty cell, and for a list of fewer than FEWEST different words.
     """
-    try:
-        rows = pd.read_csv(file, dtype=str, keep_default_na=False)[["word", "list"]].drop_duplicates()
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{file} cannot be read ({error}); give a csv with the columns word,list") from error
-    lists = pd.crosstab(rows["word"].str.strip(), rows["list"]).astype(bool)
+    rows = read_columns(file, "word", "list").map(str.strip)
+    if len(empty := rows.index[(rows == "").any(axis=1)]):
+        raise InputError(f"{file} line {empty[0]} lacks a word or its list; write both, or take the line out")
+    lists = pd.crosstab(rows["word"], rows["list"]).astype(bool)
     if len(short := lists.columns[lists.sum() < FEWEST]) or lists.empty:
         raise InputError(f"{file}: list {'' if lists.empty else short[0]!r} needs at least {FEWEST} different words")
     return lists

@@ -312,10 +312,10 @@ def _answer(name: str, rows: pd.DataFrame, here: Array, fits: list[Fit], precisi
 def read_rewards(file: Path) -> pd.DataFrame:
     """Return the rows of a file with texts and rewards, as `explain` takes them. InputError if there are none."""
     rows = read_replies(file)
-    named = next((name for name in REWARDS if name in rows), None)
-    if named is None:
-        raise InputError(f"{file} has no column {', '.join(REWARDS[:-1])} or {REWARDS[-1]}; name the rewards so")
-    printed = rows[named].astype(str)
+    named = [name for name in REWARDS if name in rows]
+    if len(named) != 1:
+        raise InputError(f"{file} has no column, or two, of {', '.join(REWARDS)}; name one of them so, the rewards")
+    printed = rows[named[0]].astype(str)
     numbers = pd.to_numeric(printed, errors="coerce")
     if not np.isfinite(numbers).all():
         number = int(np.flatnonzero(~np.isfinite(numbers))[0]) + 1

@@ -1,0 +1,52 @@
+"""Texts and csv tables that a reader gives: a file is understood whole, or refused with the line that is not."""
+
+import codecs
+import csv
+import io
+from pathlib import Path
+
+import pandas as pd
+
+from .. import InputError
+
+
+def read_text(file: Path) -> str:
+    """Return a text in UTF-8 or UTF-16, without its byte order mark. OSError or ValueError for any other file."""
+    if not file.is_file():  # a folder, or a pipe, which would be waited for
+        raise FileNotFoundError("there is no such file")
+    content = file.read_bytes()
+    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return content.decode("utf-16" if is_utf16 else "utf-8-sig")
+
+
+def csv_table(text: str) -> pd.DataFrame:
+    """Return the cells of a csv as texts: lines x names. ValueError for rows of another length, and for equal names."""
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        rows = [(reader.line_num, cells) for cells in reader if cells]
+    except csv.Error as error:
+        raise ValueError(f"line {reader.line_num}: {error}") from error
+    names = rows.pop(0)[1] if rows else []
+    if len(set(names)) < len(names):
+        raise ValueError("two columns have one name")
+    for line, cells in rows:
+        if len(cells) != len(names):
+            raise ValueError(f"line {line}: {len(cells)} fields instead of {len(names)}; quote texts with commas")
+    return pd.DataFrame([cells for _, cells in rows], [line for line, _ in rows], names, dtype=object)
+
+
+def read_columns(file: str | Path, *columns: str) -> pd.DataFrame:
+    """Return these columns of a csv as texts: lines x columns. In their names, capitals and blanks around do not count.
+
+    InputError for what is no such csv.
+    """
+    wanted = ",".join(columns)
+    try:
+        table = csv_table(read_text(Path(file)))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file} cannot be read ({error}); give a csv in UTF-8 with columns {wanted}") from error
+    names = [name.strip().lower() for name in table]
+    if any(names.count(column) != 1 for column in columns):
+        raise InputError(f"{file} has no columns {wanted}, once each; head it with: {wanted}")
+    return table.set_axis(names, axis=1)[list(columns)]
