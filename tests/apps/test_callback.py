@@ -75,9 +75,10 @@ def test_a_training_with_cards_gives_the_same_weights_log_and_random_states(fold
     (before, log, *drawn), (after, with_cards, *drawn_after) = results
     assert all(torch.equal(before[key], after[key]) for key in before) and log == with_cards and len(log) == 2
     assert torch.equal(drawn[0], drawn_after[0]) and drawn[1:] == drawn_after[1:]
+    assert scores.path_of(STUDY, f"run-step-{STEPS:06d}").is_file()  # the name of the output folder
 
 
-def test_measures_are_logged_and_the_steps_are_compared(folder, tmp_path, capsys):
+def test_measures_are_logged_steps_are_compared_and_tables_hold_the_rewards_of_the_model(folder, tmp_path, capsys):
     trainer = train(folder, tmp_path, every=2, collection="trial", name="mine")
     logged = {row["step"]: row for row in trainer.state.log_history if callback.LOGGED + "framing" in row}
     assert list(logged) == [0, 2, 4, STEPS]
@@ -91,18 +92,15 @@ def test_measures_are_logged_and_the_steps_are_compared(folder, tmp_path, capsys
     page = STUDY.figures / f"compare-{names[0]}-{names[-1]}.html"
     assert page.is_file() and page.name in capsys.readouterr().out
 
-
-def test_the_last_table_holds_the_rewards_of_the_saved_model(folder, tmp_path):
-    trainer = train(folder, tmp_path, every=100, collection="trial")
     trainer.model.save_pretrained(tmp_path / "saved")
     trainer.processing_class.save_pretrained(tmp_path / "saved")
     model = reward_models.load(tmp_path / "saved", device="cpu")
-    table = scores.read(scores.path_of(STUDY, f"run-step-{STEPS:06d}"))
+    table = scores.read(scores.path_of(STUDY, names[-1]))
     assert list(table["text"]) == list(outside.texts()["reply"].unique())
     for prompt, text in measures.prompts().items():
         rewards = engine.score_replies(model, text, table["text"].tolist()[:50])
         assert table[prompt].to_numpy()[:50] == pytest.approx(rewards, abs=1e-5)
-    assert not np.allclose(table["best"], scores.read(scores.path_of(STUDY, "run-step-000000"))["best"])
+    assert not np.allclose(table["best"], scores.read(scores.path_of(STUDY, names[0]))["best"])
 
 
 def test_an_adapter_in_training_is_scored_with_its_weights(folder):
@@ -116,6 +114,24 @@ def test_an_adapter_in_training_is_scored_with_its_weights(folder):
         [[*read.inputs_for("Why?", ["love"]).prefix_ids, *read.inputs_for("Why?", ["love"]).suffixes[0]]]
     )
     assert rewards == pytest.approx(model(input_ids=ids).logits[:, 0].detach().numpy(), abs=1e-5)
+
+
+def test_the_trainer_of_trl_logs_cards_beside_its_own_averages(folder, tmp_path):
+    trl, datasets = pytest.importorskip("trl"), pytest.importorskip("datasets")
+    pairs = datasets.Dataset.from_dict(
+        {"chosen": ["I love hope.", "peace"] * 4, "rejected": ["I hate war.", "pain"] * 4}
+    )
+    arguments = trl.RewardConfig(
+        output_dir=str(tmp_path / "run"), max_steps=2, per_device_train_batch_size=2, logging_steps=2,
+        save_strategy="no", report_to=[], use_cpu=True, bf16=False, disable_tqdm=True,
+    )  # fmt: skip
+    model, tokenizer = AutoModelForSequenceClassification.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    trainer = trl.RewardTrainer(model, arguments, train_dataset=pairs, processing_class=tokenizer)
+    trainer.add_callback(callback.ValueCardCallback(trainer, every=2, collection="trial"))
+    trainer.train()
+    log = trainer.state.log_history
+    assert [row["step"] for row in log if callback.LOGGED + "framing" in row] == [0, 2]
+    assert [row["step"] for row in log if "accuracy" in row] == [2]
 
 
 def test_what_cannot_be_scored_is_refused_before_the_first_step(folder, tmp_path):

@@ -105,9 +105,7 @@ def in_training(model: Any, tokenizer: Any, name: str) -> RewardModel:
     one output (or a peft model around one), or if the tokenizer has no chat template.
     """
     if any(hasattr(weight, "ds_id") or hasattr(weight, "device_mesh") for weight in model.parameters()):
-        raise InputError(
-            "the weights are spread over processes (ZeRO-3, FSDP), and a card needs them in one; leave the callback out"
-        )
+        raise InputError("a card needs all weights in one process (no ZeRO-3, no FSDP); leave the callback out")
     whole = without_adapter(model)
     is_decoder, is_encoder = hasattr(whole, "score"), hasattr(whole, "classifier")
     if not isinstance(whole, PreTrainedModel) or not (is_decoder or is_encoder) or whole.config.num_labels != 1:
@@ -116,9 +114,7 @@ def in_training(model: Any, tokenizer: Any, name: str) -> RewardModel:
             "AutoModelForSequenceClassification with num_labels=1, or compare its checkpoints: make compare"
         )
     if not isinstance(tokenizer, PreTrainedTokenizerBase) or (is_decoder and not tokenizer.chat_template):
-        raise InputError(
-            "the trainer has no tokenizer with a chat template, which a card needs; give it one: processing_class"
-        )
+        raise InputError("the trainer has no tokenizer with a chat template; give it one: processing_class=tokenizer")
     tokenizer = templates.confine(copy.deepcopy(tokenizer))
     opened = conversations.leave_out_opened_turn(tokenizer) if is_decoder else None
     head_name, config = "linear" if is_decoder else "classifier", whole.config
