@@ -14,6 +14,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor
+from io import StringIO
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -64,6 +65,8 @@ def _remedy(error: OSError, path: Path, size: float | None = None) -> str | None
     """Return one line for the failures to write that the reader can mend; None for the others."""
     if is_of_disk(error):
         return disk_full(str(path), path.parent, size)
+    if error.errno == errno.EFBIG:
+        return f"{path} would be larger than this shell lets a file be; raise the limit (ulimit -f), and run again"
     if error.errno in UNWRITABLE:
         return f"{path.parent} cannot be written ({error.strerror}); make it a writable folder, or choose another"
     return None
@@ -203,6 +206,8 @@ def describe_shortage(error: BaseException, command: str) -> str | None:
     if full := next(filter(is_of_disk, causes), None):
         name = getattr(full, "filename", None)
         return disk_full(str(name or f"what `{command}` made"), Path(name).parent if name else Path.cwd())
+    if any(isinstance(cause, OSError) and cause.errno == errno.EMFILE for cause in causes):
+        return f"`{command}` may not open so many files; raise the limit (ulimit -n 1024), then run it again"
     if full := next((cause for cause in causes if is_of_memory(cause) or isinstance(cause, BrokenExecutor)), None):
         message = (str(full).strip().splitlines() or ["no more could be had"])[0][:200]
         return (
@@ -218,15 +223,30 @@ UP = "\x1b[A"  # to the line of the progress bar above
 
 
 class Visible:
-    """A stream that writes `visible` texts to another one. bars: progress bars may move in their lines and between."""
+    """A stream that writes `visible` texts to another one. bars: progress bars may move in their lines and between.
 
-    def __init__(self, stream: TextIO, bars: bool = False):
-        self.stream, self.bars = stream, bars
+    If nobody reads it, because it is closed or behind `| head`, the work goes on and the texts are dropped.
+    """
+
+    def __init__(self, stream: TextIO | None, bars: bool = False):
+        self.stream, self.bars = stream or StringIO(), bars
 
     def write(self, text: str) -> int:
         parts = text.split(UP) if self.bars else [text]
-        self.stream.write(UP.join(visible(part, LINES + "\r" * self.bars) for part in parts))
+        with self._read():
+            self.stream.write(UP.join(visible(part, LINES + "\r" * self.bars) for part in parts))
         return len(text)
+
+    def flush(self) -> None:
+        with self._read():
+            self.stream.flush()
+
+    @contextlib.contextmanager
+    def _read(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)

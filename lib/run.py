@@ -199,7 +199,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Whatever is printed meanwhile, an error's message or a traceback too, goes to the terminal through `Visible`.
     """
     with redirect_stdout(Visible(sys.stdout)), redirect_stderr(Visible(sys.stderr, bars=True)):
-        return _exit_code(arguments)
+        code = _exit_code(arguments)
+        sys.stdout.flush()
+        return code
 
 
 def _exit_code(arguments: Sequence[str] | None) -> int:

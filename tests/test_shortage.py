@@ -66,6 +66,12 @@ def test_a_full_disk_is_one_line_with_what_is_left(name, monkeypatch, capsys):
     assert re.search(r": [\d.]+ MB are left; free some space and run the same command again$", line)
 
 
+def test_limits_of_the_shell_are_named(tmp_path, monkeypatch, capsys):
+    assert "ulimit -n" in told_by_main(OSError(errno.EMFILE, "Too many open files", "config.json"), monkeypatch, capsys)
+    with pytest.raises(InputError, match="t.csv would be larger.*ulimit -f"), replacing(tmp_path / "t.csv"):
+        raise OSError(errno.EFBIG, "File too large")
+
+
 def test_a_better_line_and_other_errors_are_left_alone():
     assert io.describe_shortage(ValueError("memory"), "score") is None
     assert io.describe_shortage(RuntimeError("shapes differ"), "score") is None

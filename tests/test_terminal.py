@@ -1,6 +1,7 @@
 """The terminal: nothing that is printed acts on it, whoever wrote it; bars move, and nothing else does."""
 
 import io
+import os
 import re
 import unicodedata
 
@@ -37,6 +38,15 @@ def test_bars_may_move_and_other_escapes_may_not():
     assert "\r" in out.getvalue() and "\x1b[A" in out.getvalue() and "⟨" not in out.getvalue()
     Visible(out, bars=True).write("\x1b[2J")
     assert out.getvalue().endswith("⟨U+001B⟩[2J")
+
+
+def test_what_nobody_reads_does_not_end_the_work():
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as gone:
+        for stream in (Visible(gone), Visible(None)):  # behind `| head`, and closed
+            print("love", file=stream, flush=True)
+            print("war", file=stream, flush=True)
 
 
 @pytest.mark.parametrize("error", [InputError(HOSTILE), OSError(HOSTILE), RuntimeError(HOSTILE), KeyError(HOSTILE)])

@@ -66,7 +66,8 @@ def _as_transformers_writes(folder: Path) -> Path:
     if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
         adapter = formats.adapter_of(folder)
         name = adapter["base_model_name_or_path"]
-        base = open_files(name, "" if Path(name).is_dir() else adapter.get("revision") or "")
+        with refusing(f"{folder} is an adapter of itself", "name its base in adapter_config.json", RecursionError):
+            base = open_files(name, "" if Path(name).is_dir() else adapter.get("revision") or "")
         reason = f"it is an adapter, to be merged into {base.folder}, revision {base.revision}"
         made_by += [base.revision, version("peft")]
     else:

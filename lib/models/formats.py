@@ -83,10 +83,10 @@ def convert(folder: Path, files: list[Path], target: Path) -> None:
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a file. InputError if a pickled one holds more than tensors: reading it could run code."""
-    if path.suffix != ".bin":
-        return load_file(path)
     remedy = "save it with save_pretrained, which writes safetensors"
     with refusing(f"{path} cannot be read as weights alone", remedy):
+        if path.suffix != ".bin":
+            return load_file(path)
         tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         if not all(isinstance(name, str) for name in tensors):
             raise TypeError("it names a tensor by what is no text")

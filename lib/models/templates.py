@@ -9,6 +9,7 @@ import datetime
 import functools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ DAY = datetime.datetime(2024, 7, 26)  # as conversations.DATE: the day that a te
 SECONDS = 30  # that one call may take, for all of its conversations
 LONGEST = 50_000  # characters that a template may add to a conversation
 MEMORY = 1 << 30  # bytes that a child may take on top of what it starts with
+ADDRESS = re.compile(r"at 0x[0-9a-f]{6,}")  # of an object in memory, as Python prints it
 RANDOM = ("random", "lipsum")  # a filter and a function of jinja that draw at random
 
 Turns = list[dict[str, str]]
@@ -36,8 +38,8 @@ Turns = list[dict[str, str]]
 def confine(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
     """Return the same tokenizer. Its apply_chat_template then renders to text only, on one fixed day and within limits.
 
-    InputError if the template fails, draws at random, takes more than SECONDS, or writes more than LONGEST characters
-    around a conversation.
+    InputError if the template fails, draws at random, writes an address, takes more than SECONDS, or writes more than
+    LONGEST characters around a conversation.
     """
     tokenizer.apply_chat_template = functools.partial(_apply, tokenizer)
     return tokenizer
@@ -171,6 +173,8 @@ def _serve() -> None:
 def _render(template: str, conversations: list[Turns], variables: dict) -> list[str]:
     texts = list(chat_template_utils.render_jinja_template(conversations, chat_template=template, **variables)[0])
     for turns, text in zip(conversations, texts, strict=True):
+        if set(ADDRESS.findall(text)) - set(ADDRESS.findall(f"{template} {turns} {variables}")):
+            raise InputError("writes the address of an object, which is another one in each process")
         characters = sum(len(part) for turn in turns for part in turn.values())
         if len(text) > characters + LONGEST:
             raise InputError(f"writes {len(text):,} characters around a conversation of {characters:,}")

@@ -501,6 +501,7 @@ NOT_MERGED = {  # options of peft, what is changed afterwards, and words of the 
     "no rank": ({}, of_config(r=None), "does not merge"),
     "no base": ({}, of_config(base_model_name_or_path=None), "names no base model"),
     "no object": ({}, lambda folder: (folder / "adapter_config.json").write_text("[]"), "adapter_config.json"),
+    "torn": ({}, lambda folder: (folder / "adapter_model.safetensors").write_bytes(b"12"), "adapter_model.safetensors"),
     "no weights": ({}, lambda folder: (folder / "adapter_model.safetensors").unlink(), "no weights"),
 }  # fmt: skip
 

@@ -129,6 +129,13 @@ def test_a_template_that_writes_something_else_in_each_process_is_refused(expres
     refused(LLAMA.replace("message['content'] | trim", f"message['content'] | trim ~ {expression}"), "fails")
 
 
+@pytest.mark.parametrize("written", ["messages | map(attribute='role')", "['a'] | reverse", "cycler(1)"])
+def test_an_address_in_memory_is_refused_unless_it_was_there_before(written):
+    refused(LLAMA + "{{ " + written + " }}", "writes the address of an object")
+    told = [TURNS[0], TURNS[1] | {"content": "<map object at 0x7f00dead>"}]
+    assert "at 0x7f00dead" in render(LLAMA, told) and "at 0x7f00beef" in render(LLAMA + "at 0x7f00beef")
+
+
 # --- one clear line -----------------------------------------------------------------------------------------------
 
 
