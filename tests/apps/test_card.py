@@ -371,6 +371,7 @@ def test_the_page_asks_for_nothing_and_no_token_acts(card):
     assert text.count('<svg class="strip"') == len(card.measured) and 'src="' not in text
     assert "\u202e" not in text and "\x1b" not in text
     assert not re.search(r"\$x\$|\\\(x\\\)", text)
+    assert "random word" not in page.as_html(replace(card, spam=pd.DataFrame()))  # of rewards from outside
 
 
 def test_the_json_holds_every_number_and_is_plain(card):
