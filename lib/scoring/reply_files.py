@@ -82,7 +82,8 @@ def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str 
     - reward
     - margin: the reward minus the reward of the best other reply to the same prompt; empty if there is none
     - preferred: the probability that this reply is preferred to another one to the same prompt (see `preferred`)
-    - percentile: the percentage of the good answers in data/real_replies.csv that have a lower reward
+    - percentile: the percentage of the good answers in data/real_replies.csv that have a lower reward;
+      empty for a model that cannot read these answers
     - read, input: the tokens of the reply, and the whole text, that the model read
     """
     target = Path(out) if out else file.with_name(f"{file.stem}.{model.nickname}.csv")
@@ -97,8 +98,11 @@ def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str 
     scored.insert(3, "preferred", by_context.transform(lambda rewards: preferred(rewards.to_numpy())))
     ordinary = pd.read_csv(ORDINARY).query("version == 'good'")
     asked = [[{"role": "user", "content": prompt}] for prompt in ordinary["prompt"]]
-    known = score(model, asked, ordinary["reply"].tolist(), bos)["reward"].to_numpy()  # (20,)
-    scored.insert(4, "percentile", 100 * (known < scored["reward"].to_numpy()[:, None]).mean(1))
+    try:
+        known = score(model, asked, ordinary["reply"].tolist(), bos)["reward"].to_numpy()  # (20,)
+        scored.insert(4, "percentile", 100 * (known < scored["reward"].to_numpy()[:, None]).mean(1))
+    except InputError:  # a model of few positions, which reads this file and no answer of usual length
+        scored.insert(4, "percentile", np.nan)
     table = given.drop(columns=["context", "reply"]).join(scored, suffixes=("_given", None))
     if target.suffix.lower() == ".csv":
         return len(table), write_csv(table, target)
