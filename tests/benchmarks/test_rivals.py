@@ -88,7 +88,7 @@ class Listening(Metered):
         score, relaxed = scorer.__call__, scorer.relaxed
 
         class Heard:
-            inputs, prefix = scorer.inputs, scorer.prefix
+            inputs = scorer.inputs
 
             def __call__(heard, suffixes):
                 self.forward += np.asarray(suffixes).size
