@@ -28,7 +28,7 @@ def load(
     The options are those of lib.models.reward_models.Options. InputError for an unknown option, and in one line with
     the remedy if the model does not exist, is not open, or is no reward model.
 
-    >>> model = load("path/or/hub-id", device="cpu")  # doctest: +SKIP
+    >>> model = load("path/to/model", device="cpu")
     """
     known = [field.name for field in fields(Options)]
     for option in unknown:
@@ -46,13 +46,21 @@ def score(
     `prompts` is one prompt for all replies, or one for each reply. Without `replies` it holds whole conversations:
     lists of turns with role and content, the reply last. InputError for lists of other lengths.
 
-    >>> score(model, "What is best?", ["love", "freedom"])  # doctest: +SKIP
-    >>> score(model, ["What is best?", "Why?"], ["love", "life"])  # doctest: +SKIP
+    >>> list(score(model, "What is best?", ["love", "freedom"]))
+    ['reply', 'reward', 'read', 'input']
+    >>> list(score(model, ["What is best?", "Why?"], ["love", "life"])["reply"])
+    ['love', 'life']
     >>> user = {"role": "user", "content": "Why?"}
-    >>> score(model, [[user, {"role": "assistant", "content": "life"}]])  # doctest: +SKIP
+    >>> list(score(model, [[user, {"role": "assistant", "content": "life"}]])["reply"])
+    ['life']
     """
     if replies is None:
-        turns = [reply_files.turns_of({"messages": conversation}) for conversation in prompts]
+        turns = []
+        for number, conversation in enumerate(prompts, start=1):
+            try:
+                turns.append(reply_files.turns_of({"messages": conversation}))
+            except ValueError as error:
+                raise InputError(f"conversation {number} {error}; correct it") from error
         return reply_files.score(model, [each[:-1] for each in turns], [each[-1]["content"] for each in turns], bos)
     asked = [prompts] * len(replies) if isinstance(prompts, str) else list(prompts)
     if len(asked) != len(replies):

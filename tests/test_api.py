@@ -1,16 +1,18 @@
 """The library as other projects use it: a few names, and one package in a wheel that needs nothing of this folder."""
 
+import doctest
 import os
 import re
 import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from tiny import make_checkpoint
 
 import lib
-from lib import ROOT, InputError
+from lib import ROOT, InputError, api
 from lib.scoring import engine
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -40,6 +42,26 @@ def test_rows_of_prompts_and_replies_are_scored_each_by_itself(folder):
     assert rows["reply"].tolist() == replies and rows["reward"].to_numpy() == pytest.approx(np.array(alone), abs=1e-5)
     with pytest.raises(InputError, match="2 prompts and 1 replies are no rows"):
         lib.score(model, ["a", "b"], ["c"])
+
+
+def test_the_examples_in_docstrings_run(folder, monkeypatch, tmp_path):
+    (tmp_path / "path" / "to").mkdir(parents=True)
+    (tmp_path / "path" / "to" / "model").symlink_to(folder)
+    monkeypatch.chdir(tmp_path)
+    examples = [test for test in doctest.DocTestFinder().find(api) if test.examples]
+    names, runner = {"load": lib.load, "score": lib.score}, doctest.DocTestRunner()
+    for test in examples:  # first load, then score, which uses its model
+        test.globs = names
+        assert runner.run(test, clear_globs=False).failed == 0
+    assert [test.name.rpartition(".")[2] for test in examples] == ["load", "score"]
+
+
+def test_conversations_are_scored_as_their_prompts_and_replies(folder):
+    model, user = lib.load(folder, device="cpu"), {"role": "user", "content": PROMPT}
+    conversation = [user, {"role": "assistant", "content": "love"}]
+    pd.testing.assert_frame_equal(lib.score(model, [conversation]), lib.score(model, PROMPT, ["love"]))
+    with pytest.raises(InputError, match="conversation 2 has no texts"):
+        lib.score(model, [conversation, [user]])
 
 
 def test_a_misspelt_option_is_one_line(folder):

@@ -160,7 +160,7 @@ def read_replies(file: Path) -> pd.DataFrame:
     table = []
     for number, row in enumerate(rows, start=1):
         try:
-            turns = _turns_of(row)
+            turns = turns_of(row)
         except ValueError as error:
             raise InputError(f"{file}, row {number} {error}; correct it") from error
         others = {name: value for name, value in row.items() if name not in ("messages", "reply")}
@@ -184,7 +184,7 @@ def _jsonl_rows(text: str) -> Iterator[Any]:
                              object_pairs_hook=without_duplicates)  # fmt: skip
 
 
-def _turns_of(row: object) -> Turns:
+def turns_of(row: object) -> Turns:
     """Return the turns of a row, the reply last. ValueError, the end of a sentence, if it is not understood."""
     if not isinstance(row, dict):
         raise ValueError(NO_TEXTS)
