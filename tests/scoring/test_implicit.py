@@ -77,5 +77,5 @@ def test_other_vocabularies_and_a_beta_of_nothing_are_refused(tmp_path):
     folders = [str(make_causal(tmp_path / kind, kind)) for kind in ("llama", "qwen3")]
     with pytest.raises(InputError, match="different vocabularies"):
         implicit.load(*folders)
-    with pytest.raises(InputError, match="beta must be a number above 0"):
+    with pytest.raises(InputError, match="beta must be a number from 1e-6"):
         implicit.load(folders[0], folders[0], beta=float("inf"))
