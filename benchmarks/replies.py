@@ -20,10 +20,10 @@ from lib.models.reward_models import RewardModel, load
 sys.path.insert(0, str(ROOT / "tests"))
 import tiny
 
-REPLIES, TOKENS, TURNS = 1000, 2048, 2
+REPLIES, TOKENS, TURNS = 240, 2048, 2
 SHAPES = {  # of Llama's kind
     "1 million parameters": {"hidden_size": 128, "num_hidden_layers": 4, "intermediate_size": 384},
-    "28 million parameters": {"hidden_size": 512, "num_hidden_layers": 8, "intermediate_size": 1536},
+    "4 million parameters": {"hidden_size": 256, "num_hidden_layers": 4, "intermediate_size": 768},
 }
 
 
