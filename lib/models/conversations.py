@@ -302,31 +302,21 @@ def inputs_for_rows(
     for prompt in prompts:
         _refuse_empty(prompt)
     first = open_conversation(tokenizer, prompts[0], bos, gated=gated)
-    counts = [1 + len(some) for some in replies]  # a text without a reply, and one for each reply
-    starts = np.cumsum([0, *counts[:-1]])
-    given = [(context, reply) for context, some in zip(contexts, replies, strict=True)
-             for reply in (STAND_INS[0], *some)]  # fmt: skip
+    before = _texts_before_replies(tokenizer, contexts, first)
+    flat = [(context, reply) for context, some in zip(contexts, replies, strict=True) for reply in some]
     if tokenizer.chat_template:
-        header = _text_around_reply(tokenizer, prompts[0])[2]
-        turns = [[*context, {"role": "assistant", "content": reply}] for context, reply in given]
+        turns = [[*context, {"role": "assistant", "content": reply}] for context, reply in flat]
         texts = tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE)
-        for start, prompt in zip(starts, prompts, strict=True):
-            texts[start] = texts[start].removesuffix(STAND_INS[0] + first.after)
-            if not texts[start].endswith((prompt + header, prompt.strip() + header)):
-                raise InputError(
-                    f"the chat template of {tokenizer.name_or_path} drops or alters the prompt {prompt!r}, or an "
-                    "earlier turn after it; word it otherwise"
-                )
-        ids = _ids_of_texts(tokenizer, texts, bos)
+        ids = iter(_ids_of_texts(tokenizer, before + texts, bos))
     else:
-        texts = [f"{context[-1]['content']}\n" for context, _ in given]
-        given_replies = [reply for some in replies for reply in ("", *some)]
-        ids = _ids_of_pairs(tokenizer, [context[-1]["content"] for context, _ in given], given_replies)
+        asked = prompts + [context[-1]["content"] for context, _ in flat]
+        ids = iter(_ids_of_pairs(tokenizer, asked, [""] * len(prompts) + [reply for _, reply in flat]))
+    opening = [tuple(next(ids)) for _ in prompts]
     inputs = []
-    for start, count, prompt, some in zip(starts, counts, prompts, replies, strict=True):
-        whole = list(map(tuple, ids[start + 1 : start + count]))
-        prefix = tuple(os.path.commonprefix([*whole, tuple(ids[start])]))
-        conversation = replace(first, prompt=prompt, before=texts[start], prefix_ids=prefix)
+    for prompt, text, start, some in zip(prompts, before, opening, replies, strict=True):
+        whole = [tuple(next(ids)) for _ in some]
+        prefix = tuple(os.path.commonprefix([*whole, start]))
+        conversation = replace(first, prompt=prompt, before=text, prefix_ids=prefix)
         if gated:
             gate_position = _only_position(first.header_ids, prefix, "prompt")
             conversation = replace(conversation, gate_position=gate_position)
@@ -335,6 +325,26 @@ def inputs_for_rows(
         tails = [(len(prefix), ids_of_reply[len(prefix) :]) for ids_of_reply in whole]
         inputs.append(_merged(conversation, some, dict(zip(some, tails, strict=True))))
     return inputs
+
+
+def _texts_before_replies(
+    tokenizer: PreTrainedTokenizerBase, contexts: Sequence[Turns], first: Conversation
+) -> list[str]:
+    """Return the rendered text before the reply to each context. InputError if a template alters the last turn."""
+    if not tokenizer.chat_template:
+        return [f"{context[-1]['content']}\n" for context in contexts]
+    header = _text_around_reply(tokenizer, first.prompt)[2]
+    turns = [[*context, {"role": "assistant", "content": STAND_INS[0]}] for context in contexts]
+    rendered = tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE)
+    texts = [text.removesuffix(STAND_INS[0] + first.after) for text in rendered]
+    for text, context in zip(texts, contexts, strict=True):
+        prompt = context[-1]["content"]
+        if not text.endswith((prompt + header, prompt.strip() + header)):
+            raise InputError(
+                f"the chat template of {tokenizer.name_or_path} drops or alters the prompt {prompt!r}, or an earlier "
+                "turn after it; word it otherwise"
+            )
+    return texts
 
 
 def _listed(replies: Iterable, reply_mode: str) -> list:

@@ -33,7 +33,8 @@ def score(
     for together in _batches(few, most):
         yield from zip(together, _rewards(model, together, most), strict=True)
         bar.update(sum(len(block.shard) for block in together))
-    others = [block for block in blocks if not any(block is each for each in few)]
+    done = set(map(id, few))
+    others = [block for block in blocks if id(block) not in done]
     yield from stages.one_prompt_after_another(model, others, tokens_per_batch, bar)
 
 
