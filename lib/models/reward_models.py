@@ -197,9 +197,8 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
         raise InputError("'tokenizer' is for a served model, MODEL=http://host:port; leave it out")
     entry = find(name)
     files = checkpoints.open_files(entry["hub_id"], options.revision or entry["revision"])
-    folder = files.folder
+    folder, device = files.folder, checkpoints.device_for(options.device)
     config, keys = checkpoints.config_of(folder), tensor_files(folder)
-    device = checkpoints.device_for(options.device)
     dtype = checkpoints.dtype_for(options.dtype or entry["dtype"], device, config)
     wanted = options.head or entry["head"]
     tokens = wanted if wanted == "next_token" or wanted not in LAYOUTS else ""
