@@ -40,12 +40,12 @@ nightly: $(INSTALLED) ## simulations of coverage, drills (kills, full disks, cha
 	@$(PY) tests/faults.py
 
 # How score, check, card and compare read and run a model: DTYPE=bfloat16 DEVICE=cpu BOS=double CLOSING=trim READ_AT=last
-# TEMPLATE=file.jinja REVISION=commit LABEL=1 HEAD=yes,no; of a served model TOKENIZER=folder; for implicit rewards REFERENCE=language model BETA=1
+# TEMPLATE=file.jinja REVISION=commit LABEL=1 HEAD=yes,no; of a served model TOKENIZER=folder, of an adapter BASE=model; for implicit rewards REFERENCE=language model BETA=1
 LOADING = $(if $(DTYPE),--dtype $(DTYPE)) $(if $(DEVICE),--device $(DEVICE)) $(if $(BOS),--bos $(BOS)) \
 	$(if $(CLOSING),--closing $(CLOSING)) $(if $(READ_AT),--read-at $(READ_AT)) $(if $(LABEL),--label $(LABEL)) \
 	$(if $(HEAD),--head="$(HEAD)") \
 	$(if $(TEMPLATE),--template "$(TEMPLATE)") $(if $(REVISION),--revision "$(REVISION)") \
-	$(if $(TOKENIZER),--tokenizer "$(TOKENIZER)") \
+	$(if $(TOKENIZER),--tokenizer "$(TOKENIZER)") $(if $(BASE),--base "$(BASE)") \
 	$(if $(REFERENCE),--reference "$(REFERENCE)") $(if $(BETA),--beta $(BETA))
 ONE_PROCESS = test -z "$(ON)" || { echo "error: make $@ runs in one process; leave ON out" >&2; exit 2; }
 

@@ -17,12 +17,23 @@ from .stats.rankings import ends
 __all__ = ["InputError", "ends", "load", "score", "score_vocabulary"]
 
 
+class Model(RewardModel):
+    """A reward model that scores replies by a method of its own."""
+
+    def score(
+        self, prompts: str | Sequence, replies: Sequence[str] | None = None, *, bos: str = "single",
+        batch_size: int | None = None,
+    ) -> pd.DataFrame:  # fmt: skip
+        """Return a row for each reply, or for each whole conversation, as the function `score` does."""
+        return score(self, prompts, replies, bos=bos, batch_size=batch_size)
+
+
 def load(
     name: str | Path, *, device: str | None = None, dtype: str | None = None, attention: str | None = None,
     head: str | None = None, read_at: str | None = None, closing: str | None = None, label: int | None = None,
     template: str | Path | None = None, revision: str | None = None, stream: bool | None = None,
-    tokenizer: str | Path | None = None, **unknown: object,
-) -> RewardModel:  # fmt: skip
+    tokenizer: str | Path | None = None, base: str | Path | None = None, **unknown: object,
+) -> Model:  # fmt: skip
     """Return the reward model of that nickname, hub id, folder or server (http://host:port), ready to score.
 
     The options are those of lib.models.reward_models.Options. InputError for an unknown option, and in one line with
@@ -34,36 +45,41 @@ def load(
     for option in unknown:
         near = difflib.get_close_matches(option, known, 1)
         raise InputError(f"load has no option {option!r}; {f'write {near[0]}' if near else 'use ' + ', '.join(known)}")
-    return reward_models.load(name, Options(device, dtype, attention, head, read_at, closing, label, template,
-                                            revision, stream, tokenizer))  # fmt: skip
+    options = Options(device, dtype, attention, head, read_at, closing, label, template, revision, stream, tokenizer,
+                      base)  # fmt: skip
+    return Model(**vars(reward_models.load(name, options)))
 
 
 def score(
-    model: RewardModel, prompts: str | Sequence, replies: Sequence[str] | None = None, bos: str = "single"
-) -> pd.DataFrame:
+    model: RewardModel, prompts: str | Sequence, replies: Sequence[str] | None = None, *, bos: str = "single",
+    batch_size: int | None = None,
+) -> pd.DataFrame:  # fmt: skip
     """Return a row for each reply: reply, reward (the model's own scale), read (the tokens that were read), input.
 
     `prompts` is one prompt for all replies, or one for each reply. Without `replies` it holds whole conversations:
-    lists of turns with role and content, the reply last. InputError for lists of other lengths.
+    lists of turns with role and content, the reply last. `batch_size` is how many replies are read together at most;
+    None takes as many as usual, which is quicker. InputError for lists of other lengths, and for what is no text.
 
     >>> list(score(model, "What is best?", ["love", "freedom"]))
     ['reply', 'reward', 'read', 'input']
     >>> list(score(model, ["What is best?", "Why?"], ["love", "life"])["reply"])
     ['love', 'life']
     >>> user = {"role": "user", "content": "Why?"}
-    >>> list(score(model, [[user, {"role": "assistant", "content": "life"}]])["reply"])
+    >>> list(model.score([[user, {"role": "assistant", "content": "life"}]])["reply"])
     ['life']
     """
     if replies is None:
-        turns = []
-        for number, conversation in enumerate(prompts, start=1):
-            try:
-                turns.append(reply_files.turns_of({"messages": conversation}))
-            except ValueError as error:
-                raise InputError(f"conversation {number} {error}; correct it") from error
-        return reply_files.score(model, [each[:-1] for each in turns], [each[-1]["content"] for each in turns], bos)
-    asked = [prompts] * len(replies) if isinstance(prompts, str) else list(prompts)
-    if len(asked) != len(replies):
-        raise InputError(f"{len(asked)} prompts and {len(replies)} replies are no rows; give one prompt for each reply")
-    contexts = [[{"role": "user", "content": prompt}] for prompt in asked]
-    return reply_files.score(model, contexts, list(replies), bos)
+        rows = [{"messages": conversation} for conversation in prompts]
+    else:
+        asked = [prompts] * len(replies) if isinstance(prompts, str) else prompts
+        if isinstance(replies, str) or len(asked) != len(replies):
+            raise InputError(f"{len(asked)} prompts and {len(replies)} replies are no rows; give lists of one length")
+        rows = [{"prompt": prompt, "reply": reply} for prompt, reply in zip(asked, replies, strict=True)]
+    if batch_size is not None and batch_size < 1:
+        raise InputError(f"batch_size must be 1 or more, not {batch_size}; leave it out for the usual one")
+    turns, size = reply_files.turns_of_rows(rows), batch_size or len(rows) or 1
+    parts = [
+        reply_files.score(model, [each[:-1] for each in some], [each[-1]["content"] for each in some], bos)
+        for some in (turns[start : start + size] for start in range(0, max(1, len(turns)), size))
+    ]
+    return pd.concat(parts, ignore_index=True)

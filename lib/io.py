@@ -253,7 +253,7 @@ class Visible:
 
 
 OPTIONS = ("dtype", "device", "bos", "closing", "read-at", "label", "head", "template", "revision", "tokenizer",
-           "reference", "beta", "stream", "replies", "prompts", "collection", "words", "tokens",
+           "reference", "beta", "base", "stream", "replies", "prompts", "collection", "words", "tokens",
            "out")  # fmt: skip  # of make too
 _COMMAND = re.compile(r"(make [a-z]+ [^;,)]*|python -m [^;,)]*)")  # a whole command stays as it is
 
@@ -263,14 +263,16 @@ def as_typed(message: str) -> str:
     under_make = "MAKELEVEL" in os.environ
 
     def typed(found: re.Match) -> str:
-        name = found[1].lower().replace("_", "-")
+        name, value = found[1].lower().replace("_", "-"), found[2]
         if name not in OPTIONS:
             return found[0]
-        return f"{name.upper().replace('-', '_')}={found[2]}" if under_make else f"--{name} {found[2]}"
+        name, joint = (name.upper().replace("-", "_"), "=") if under_make else (f"--{name}", " ")
+        return name + (joint + value if value else "")
 
     pattern = r"--([a-z]+(?:-at)?) ([^\s;,]+)" if under_make else r"\b([A-Z]+(?:_AT)?)=([^\s;,]+)"
+    bare = r"(?<=leave )([a-z-]+)()(?= out)"
     parts = _COMMAND.split(message)  # every second part is a command
-    return "".join(part if i % 2 else re.sub(pattern, typed, part) for i, part in enumerate(parts))
+    return "".join(part if i % 2 else re.sub(bare, typed, re.sub(pattern, typed, part)) for i, part in enumerate(parts))
 
 
 def visible(text: str, kept: str = LINES) -> str:

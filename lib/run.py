@@ -61,7 +61,7 @@ LOADING = (
     argument("--bos", choices=["single", "double", "none"], default="single",
              help="double: as the paper's code; none: the tokenizer adds none, as apply_chat_template(tokenize=True)"),
     *(argument(f"--{option}", help="see lib.models.reward_models.load")
-      for option in ("dtype", "attention", "head", "read-at", "closing", "device", "template", "revision")),
+      for option in ("dtype", "attention", "head", "read-at", "closing", "device", "template", "revision", "base")),
     argument("--tokenizer", metavar="FOLDER", help="of a served model: where its tokenizer and chat template are"),
     argument("--label", type=int, help="which output of a classifier with several is the reward, from 0"),
     argument("--reference", metavar="MODEL", help="for a language model that was trained from this one: its implicit "

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import jedi
 import numpy as np
 import pandas as pd
 import pytest
@@ -59,14 +60,41 @@ def test_the_examples_in_docstrings_run(folder, monkeypatch, tmp_path):
 def test_conversations_are_scored_as_their_prompts_and_replies(folder):
     model, user = lib.load(folder, device="cpu"), {"role": "user", "content": PROMPT}
     conversation = [user, {"role": "assistant", "content": "love"}]
-    pd.testing.assert_frame_equal(lib.score(model, [conversation]), lib.score(model, PROMPT, ["love"]))
-    with pytest.raises(InputError, match="conversation 2 has no texts"):
-        lib.score(model, [conversation, [user]])
+    pd.testing.assert_frame_equal(model.score([conversation]), lib.score(model, PROMPT, ["love"]))
+    with pytest.raises(InputError, match="row 2 has no texts"):
+        model.score([conversation, [user]])
 
 
-def test_a_misspelt_option_is_one_line(folder):
-    with pytest.raises(InputError, match="load has no option 'devise'; write device"):
-        lib.load(folder, devise="cpu")
+@pytest.mark.parametrize("prompts", [PROMPT, [PROMPT, "Why?", PROMPT, "Who?", "Why?"]])
+def test_so_many_replies_are_read_together_at_most(folder, prompts):
+    model, replies, sizes = lib.load(folder, device="cpu"), ["love", "war", "hate and love", "no", "hope"], []
+    usual = model.score(prompts, replies)
+    model.backbone.register_forward_pre_hook(
+        lambda _, args, given: sizes.append(len(given["input_ids"])), with_kwargs=True
+    )
+    two = model.score(prompts, replies, batch_size=2)
+    assert max(sizes) == 2
+    pd.testing.assert_frame_equal(two, usual, atol=1e-5)
+
+
+def test_what_is_misspelt_or_no_list_of_texts_is_one_line(folder):
+    model = lib.load(folder, device="cpu")
+    for call, line in (
+        (lambda: lib.load(folder, devise="cpu"), "load has no option 'devise'; write device"),
+        (lambda: model.score(PROMPT, "love"), "lists of one length"),
+        (lambda: model.score([3], ["a"]), "row 1 has no texts"),
+        (lambda: model.score(PROMPT, ["a"], batch_size=0), "batch_size must be 1 or more"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=line):
+            call()
+
+
+def test_an_editor_completes_the_names_and_the_options():
+    def completed(line: str) -> set[str]:
+        return {each.name for each in jedi.Script(f"import lib as rmv\nmodel = rmv.load('a')\n{line}").complete()}
+
+    assert completed("rmv.") >= {*lib.__all__, "__version__"}
+    assert completed("rmv.load('a', dev") == {"device="} and "score" in completed("model.")
 
 
 def test_a_wheel_holds_one_package_that_works_from_another_folder_as_the_readme_shows(folder, tmp_path):

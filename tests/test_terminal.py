@@ -71,6 +71,8 @@ def test_an_argument_that_is_refused_does_not_act_either(capsys):
     ("say --read-at last", "say READ_AT=last", "say --read-at last"),
     ("run: make score MODEL=a TOKENS=5; or say LABEL=1", "run: make score MODEL=a TOKENS=5; or say LABEL=1",
      "run: make score MODEL=a TOKENS=5; or say --label 1"),
+    ("name BASE=a, or leave read-at out; leave it out", "name BASE=a, or leave READ_AT out; leave it out",
+     "name --base a, or leave --read-at out; leave it out"),
     ("set num_labels=1 and add_special_tokens=True", "set num_labels=1 and add_special_tokens=True",
      "set num_labels=1 and add_special_tokens=True"),
     ("run: python -m lib.run score a --bos double", "run: python -m lib.run score a --bos double",

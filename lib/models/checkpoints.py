@@ -21,7 +21,7 @@ from transformers import (
 )
 
 from .. import ROOT, InputError
-from ..io import hash_of_code
+from ..io import as_typed, hash_of_code
 from . import formats
 from .files import (
     PICKLED,
@@ -44,20 +44,20 @@ COMPUTED = ("rotary_emb.inv_freq", "attn.bias", "masked_bias")  # tensors of old
 POSITIONS = ("embed_positions", "position_embeddings", "wpe")  # modules with a row for each position
 
 
-def open_files(hub_id: str, revision: str, patterns: tuple[str, ...] = READ) -> Files:
+def open_files(hub_id: str, revision: str, patterns: tuple[str, ...] = READ, base: str | Path | None = None) -> Files:
     """Return the files of the checkpoint in a folder, or on the hub, from where they are downloaded once.
 
     `patterns` selects the files to download. The default is every file that a model needs; a checkpoint in another
-    format is then converted. InputError if the checkpoint is not available.
+    format is then converted. base: see Options. InputError if the checkpoint is not available.
     """
     folder, commit = fetch(hub_id, revision, patterns)
     if patterns is READ:
-        folder = _as_transformers_writes(folder)
+        folder = _as_transformers_writes(folder, base)
     digest, states = hashed(folder)
     return Files(folder, f"{commit} {digest}".strip(), states)
 
 
-def _as_transformers_writes(folder: Path) -> Path:
+def _as_transformers_writes(folder: Path, given: str | Path | None) -> Path:
     """Return a folder with the checkpoint as transformers' classes store it: this one, or a converted copy.
 
     The copy is named for the bytes that it was made of and for the code that made it.
@@ -65,11 +65,16 @@ def _as_transformers_writes(folder: Path) -> Path:
     files, base, made_by = [], None, [hash_of_code([Path(formats.__file__)]), formats.NAMES.read_text(encoding="utf-8")]
     if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
         adapter = formats.adapter_of(folder)
-        name = adapter["base_model_name_or_path"]
-        with refusing(f"{folder} is an adapter of itself", "name its base in adapter_config.json", RecursionError):
-            base = open_files(name, "" if Path(name).is_dir() else adapter.get("revision") or "")
+        name = str(given or adapter.get("base_model_name_or_path") or "no model that it names")
+        try:
+            base = open_files(name, "" if given or Path(name).is_dir() else adapter.get("revision") or "")
+        except (InputError, RecursionError) as error:
+            where = f"{folder} is an adapter of {name}, which does not open ({error})"
+            raise InputError(f"{where}; name its base: BASE=<folder or hub id>") from error
         reason = f"it is an adapter, to be merged into {base.folder}, revision {base.revision}"
         made_by += [base.revision, version("peft")]
+    elif given:
+        raise InputError(f"{folder} is no adapter, which alone has a base; leave base out")
     else:
         with contextlib.suppress(InputError):  # what is wrong with the files is said by who opens them
             files = weight_files(folder)
@@ -104,10 +109,8 @@ def dtype_for(wanted: str, device: str, config: PreTrainedConfig) -> str:
         raise InputError(f"dtype must be 'float32', 'bfloat16' or 'float16', not {dtype!r}")
     if (device, dtype) != ("cpu", "float16"):
         return dtype
-    tqdm.write(
-        "float16 is computed in float32 on a cpu, which takes twice the memory; DTYPE=bfloat16 takes half of that, "
-        "with rewards that repeat less exactly"
-    )
+    slower = "float16 is computed in float32 on a cpu, which takes twice the memory; DTYPE=bfloat16 takes half of that"
+    tqdm.write(as_typed(f"{slower}, with rewards that repeat less exactly"))
     return "float32"
 
 

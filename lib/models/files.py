@@ -182,7 +182,7 @@ def fetch(hub_id: str, revision: str, patterns: tuple[str, ...] = READ) -> tuple
     folder = Path(hub_id)
     if folder.is_dir():
         if revision:
-            raise InputError(f"{hub_id} is a folder, which has no revision; leave REVISION (--revision) out")
+            raise InputError(f"{hub_id} is a folder, which has no revision; leave revision out")
         return folder, ""
     if folder.is_absolute():
         raise InputError(f"no reward model in {folder}; if it is an embedded one, make it with: make reproduce")

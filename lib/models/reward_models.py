@@ -103,11 +103,11 @@ class RewardModel:
         if self.read_at == "last_not_pad" and conversation.closing_ids[-1:] == (self.pad_token_id,):
             sentences.append(
                 "what closes a reply is the pad token, so rewards are read at the last token that is not pad, as "
-                "transformers does; read_at='last' reads them at the closing token"
+                "transformers does; READ_AT=last reads them at the closing token"
             )
         if self.after_reply:
             sentences.append(
-                "its template opens another turn after the reply, and is scored as rendered; closing='trim' ends "
+                "its template opens another turn after the reply, and is scored as rendered; CLOSING=trim ends "
                 "where the reply's turn ends"
             )
         return sentences
@@ -166,6 +166,7 @@ class Options:
     - label: which output of a classifier is the reward, from 0. None if it has one output.
     - template: a file with another chat template
     - revision: on the hub. None takes the registry's, then the newest.
+    - base: of an adapter, the folder or hub id of its base. None takes what its configuration names.
     - tokenizer: of a served model, the folder with its tokenizer and template. None takes what the server names.
     - stream: True leaves the weights in their files and reads them layer by layer, once for all replies that are scored
       together. None does so if they fit neither into device and host nor on all cards of the machine.
@@ -182,6 +183,7 @@ class Options:
     revision: str | None = None
     stream: bool | None = None
     tokenizer: str | Path | None = None
+    base: str | Path | None = None
 
 
 def load(name: str | Path, options: Options | None = None, **given: Any) -> RewardModel:
@@ -194,9 +196,9 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
     if registry.is_served(name):
         return _load_served(name, options)
     if options.tokenizer is not None:
-        raise InputError("'tokenizer' is for a served model, MODEL=http://host:port; leave it out")
+        raise InputError("'tokenizer' is for a served model, http://host:port; leave tokenizer out")
     entry = find(name)
-    files = checkpoints.open_files(entry["hub_id"], options.revision or entry["revision"])
+    files = checkpoints.open_files(entry["hub_id"], options.revision or entry["revision"], base=options.base)
     folder, device = files.folder, checkpoints.device_for(options.device)
     config, keys = checkpoints.config_of(folder), tensor_files(folder)
     dtype = checkpoints.dtype_for(options.dtype or entry["dtype"], device, config)
@@ -231,7 +233,7 @@ def _load_served(url: str, options: Options) -> RewardModel:
     decided = [name for name, value in vars(options).items() if value is not None and name not in served.OPTIONS]
     if decided:
         name = decided[0].replace("_", "-")
-        raise InputError(f"'{name}' is for models that are loaded here, and {url} is a server; leave it out")
+        raise InputError(f"'{name}' is for models that are loaded here, and {url} is a server; leave {name} out")
     server = served.Server(url)
     files = server.files(options.tokenizer)
     tokenizer, opened = tokenizer_for(files.folder, "linear", options.template)
@@ -391,7 +393,7 @@ def _token_head(
     if -1 in ids or len(set(ids)) != len(ids) or len(ids) > 2:
         raise InputError(
             f"head '{tokens}' does not name one or two tokens of {folder}; write HEAD=yes,no with words that are one "
-            "token each, with or without a blank before, or leave HEAD out"
+            "token each, with or without a blank before, or leave head out"
         )
     places = {f"lm_head.{key.rpartition('.')[2]}": key for key in keys if key.startswith(OUTPUTS)}
     if not places and config.tie_word_embeddings and re.search("CausalLM|GPT2LM", checkpoints.architecture_of(config)):
@@ -399,7 +401,7 @@ def _token_head(
     scaled = [name for name in SCALES if getattr(config, name, None) not in (None, 1)]
     if "lm_head.weight" not in places or config.is_encoder_decoder or scaled:
         problem = f"scales its logits ({scaled[0]})" if scaled else "has no output matrix of a decoder (lm_head.weight)"
-        raise InputError(f"{folder} {problem}, so tokens' logits cannot be read here; leave HEAD out")
+        raise InputError(f"{folder} {problem}, so tokens' logits cannot be read here; leave head out")
     tables = {name: open_tensors(keys[key]).get_slice(key) for name, key in places.items()}
     tokenizers.refuse_larger_tokenizer(folder, tokenizer, tables["lm_head.weight"].get_shape()[0])
     tensors = {name: torch.cat([table[i : i + 1] for i in ids]).float() for name, table in tables.items()}
@@ -444,7 +446,7 @@ def load_head(
             if name in tensors and name in expected and tensors[name].shape[1:] == expected[name].shape[1:]:
                 tensors[name] = tensors[name][_row_of(len(tensors[name]), label, names[name], config)]
     elif label is not None:
-        raise InputError(f"a label is for classifiers with several, and head {head_name} has one; leave it out")
+        raise InputError(f"a label is for classifiers with several, and head {head_name} has one; leave label out")
     both = tensors.keys() & expected.keys()
     report = {
         "missing_keys": expected.keys() - tensors.keys(),

@@ -55,7 +55,7 @@ class Server:
         if name.startswith("__"):
             raise AttributeError(name)
         raise WeightsNeeded(
-            f"{self.url} gives rewards only, and this needs the weights; name the checkpoint: MODEL=<folder or hub id>"
+            f"{self.url} gives rewards only, and this needs the weights; name the checkpoint, a folder or hub id"
         )
 
     def __call__(self, input_ids: Tensor, attention_mask: Tensor, **_: Any) -> SimpleNamespace:
@@ -89,9 +89,8 @@ class Server:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + route, data, {"Content-Type": "application/json"})
         wrong = f"{self.url}{route} gives no answer that vLLM or SGLang would give to a reward model"
-        with refusing(
-            wrong, "see to the server, and run the same command again: what was scored is kept", NOT_UNDERSTOOD
-        ):
+        remedy = "see to the server, and run the same command again: of a vocabulary, finished thousands are kept"
+        with refusing(wrong, remedy, NOT_UNDERSTOOD):
             try:
                 with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
                     return read(json.load(answer))
@@ -103,20 +102,21 @@ class Server:
 
         SGLang has no activation. InputError unless each input gets one number.
         """
-        if self.is_sglang:
-            numbers = self.ask(
-                "/classify", lambda answer: [each["embedding"] for each in answer], {"input_ids": inputs}
-            )
-        else:
-            body = {"model": self.model, "input": inputs, "use_activation": activation}
-            numbers = self.ask("/classify", _in_order, body)
-        counts = {len(each) for each in numbers}
+
+        def read(answer: Any) -> list[list[float]]:
+            if self.is_sglang:
+                return [each["embedding"] for each in answer]
+            return [each["probs"] for each in sorted(answer["data"], key=lambda each: each["index"])]
+
+        of_vllm = {"model": self.model, "input": inputs, "use_activation": activation}
+        numbers = self.ask("/classify", read, {"input_ids": inputs} if self.is_sglang else of_vllm)
+        counts = {np.size(each) for each in numbers}
         if len(numbers) != len(inputs) or counts != {1}:
             raise InputError(
                 f"{self.url} gives {max(counts, default=0)} numbers for a text, and a reward model gives one; serve a "
                 "model with one label"
             )
-        return np.array(numbers, dtype=float)[:, 0]
+        return np.array(numbers, dtype=float).reshape(len(inputs))
 
     def refuse_other_tokens(
         self, tokenizer: PreTrainedTokenizerBase, opened: OpenedTurn | None, compare_template: bool
@@ -152,8 +152,3 @@ class Server:
                 f"{self.url} gives squashed numbers, such as {raw[0]:.4f}, and not raw rewards; start vLLM with "
                 "--pooler-config '{\"use_activation\": false}', or a newer one that knows this option"
             )
-
-
-def _in_order(answer: dict) -> list[list[float]]:
-    """Return the numbers of each input from an answer of vLLM's classify route."""
-    return [each["probs"] for each in sorted(answer["data"], key=lambda each: each["index"])]

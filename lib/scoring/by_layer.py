@@ -25,9 +25,7 @@ def rewards_by_layer(
     See engine.score_replies for the arguments. InputError unless the model was loaded with stream=True.
     """
     if model.layers is None:
-        raise InputError(
-            f"the layers of {model.nickname} are not read one by one; load its checkpoint with stream=True"
-        )
+        raise InputError(f"the layers of {model.nickname} are not read one by one; load its checkpoint with STREAM=1")
     inputs, last = model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos), model.layers.count - 1
     norm, rewards = model.layers.final_norm(), np.empty((last + 1, len(inputs.suffixes)), dtype=np.float32)
     for number, block, scorer in stages.after_layers(model, engine.blocks_of(inputs)):

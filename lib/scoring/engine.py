@@ -28,7 +28,7 @@ from ..tables.registry import refuse_foreign
 from . import padded, shards, stages
 from .stages import Block
 
-REPLIES_PER_SHARD = 8192  # rewards that are written to disk together
+REPLIES_PER_SHARD, OF_SERVER = 8192, 1000  # rewards that are written to disk together, and of a server, which may end
 COMPARED = 64  # replies that are prepared again, evenly spaced, to see that a preparation holds for another prompt
 
 
@@ -108,7 +108,7 @@ def _with_rewards(
             table = with_inputs(table, inputs)
             bar.total = bar.total or len(inputs.suffixes) * len(prompts)
             if not blocks or blocks[0].inputs.suffixes is not inputs.suffixes:  # one list for prompts read alike
-                blocks = blocks_of(inputs)
+                blocks = blocks_of(inputs, OF_SERVER if model.is_served else REPLIES_PER_SHARD)
             rewards[prompt] = np.empty(len(inputs.suffixes), dtype=np.float32)
             for number, block in enumerate(blocks):
                 file = shards.path_of(folder, prompt, number)
@@ -188,9 +188,9 @@ def replies_of(tokens: pd.DataFrame, reply_mode: str = "text") -> list:
     return tokens["text"].tolist() if reply_mode == "text" else [(i,) for i in tokens["token_id"].tolist()]
 
 
-def blocks_of(inputs: Inputs) -> list[Block]:
-    """Return the inputs in blocks of at most REPLIES_PER_SHARD: the same wherever they are scored."""
-    return [Block(inputs, pieces) for pieces in shards.split(inputs.suffixes, REPLIES_PER_SHARD)]
+def blocks_of(inputs: Inputs, most: int = REPLIES_PER_SHARD) -> list[Block]:
+    """Return the inputs in blocks of at most that many replies: the same wherever they are scored."""
+    return [Block(inputs, pieces) for pieces in shards.split(inputs.suffixes, most)]
 
 
 def settings_of(model: RewardModel, tokens: pd.DataFrame, reply_mode: str = "text", bos: str = "single") -> dict:

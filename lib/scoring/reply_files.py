@@ -1,10 +1,7 @@
 """Rewards of a reader's own replies: read a file of prompts or conversations, and write a table of rewards."""
 
-import copy
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +11,7 @@ from scipy.special import expit
 
 from .. import ROOT, InputError
 from ..io import replacing
+from ..models.conversations import Turns
 from ..models.reward_models import RewardModel
 from ..tables.exports import write_csv
 from ..tables.imports import csv_table, read_text
@@ -28,7 +26,6 @@ NO_TEXTS = (
     "has no texts prompt and reply, and no messages that end with a turn of the user and one of the assistant (roles: "
     f"{', '.join(ROLES)})"
 )
-Turns = list[dict[str, str]]
 
 
 def score(model: RewardModel, contexts: Sequence[Turns], replies: Sequence[str], bos: str = "single") -> pd.DataFrame:
@@ -53,26 +50,6 @@ def score(model: RewardModel, contexts: Sequence[Turns], replies: Sequence[str],
     table = table.sort_index()
     table.insert(0, "reply", list(replies))
     return table
-
-
-def within(model: RewardModel, turns: Turns) -> RewardModel:
-    """Return the model as it reads a prompt and a reply that come after these turns (system, user, assistant).
-
-    InputError for an encoder, which reads only a prompt and a reply, and for turns of user or assistant before a gate.
-    """
-    if not turns:
-        return model
-    if model.gated and any(turn["role"] != "system" for turn in turns):
-        raise InputError(f"the gate of {model.name} reads where the user's one turn ends; give the last turn alone")
-    if not model.tokenizer.chat_template:
-        raise InputError(f"{model.name} reads pairs of a prompt and a reply; give no system turn and no earlier turns")
-    tokenizer = copy.copy(model.tokenizer)
-    tokenizer.apply_chat_template = partial(_after, tokenizer.apply_chat_template, turns)
-    return replace(model, tokenizer=tokenizer)
-
-
-def _after(apply_template: Callable, turns: Turns, conversations: list[Turns], **options: object) -> list[str]:
-    return apply_template([[*turns, *conversation] for conversation in conversations], **options)
 
 
 def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str = "single") -> tuple[int, Path]:
@@ -158,11 +135,7 @@ def read_replies(file: Path) -> pd.DataFrame:
     if not rows:
         raise InputError(f"{file} holds no rows; give a csv with columns prompt,reply or a jsonl with messages")
     table = []
-    for number, row in enumerate(rows, start=1):
-        try:
-            turns = turns_of(row)
-        except ValueError as error:
-            raise InputError(f"{file}, row {number} {error}; correct it") from error
+    for row, turns in zip(rows, turns_of_rows(rows, f"{file}, "), strict=True):
         others = {name: value for name, value in row.items() if name not in ("messages", "reply")}
         others = {"context_given" if name == "context" else name: value for name, value in others.items()}
         others.setdefault("prompt", turns[-2]["content"])
@@ -184,7 +157,18 @@ def _jsonl_rows(text: str) -> Iterator[Any]:
                              object_pairs_hook=without_duplicates)  # fmt: skip
 
 
-def turns_of(row: object) -> Turns:
+def turns_of_rows(rows: Sequence[object], source: str = "") -> list[Turns]:
+    """Return the turns of each row, the reply last. InputError names the first row that is not understood."""
+    found = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            found.append(_turns_of(row))
+        except ValueError as error:
+            raise InputError(f"{source}row {number} {error}; correct it") from error
+    return found
+
+
+def _turns_of(row: object) -> Turns:
     """Return the turns of a row, the reply last. ValueError, the end of a sentence, if it is not understood."""
     if not isinstance(row, dict):
         raise ValueError(NO_TEXTS)
@@ -201,12 +185,14 @@ def turns_of(row: object) -> Turns:
         if unread := [name for name, value in turn.items() if name not in ("role", "content") and value]:
             raise ValueError(f"has a turn with {unread[0]!r}, which a chat template may print; move it into content")
     turns = [{"role": turn.get("role"), "content": turn.get("content")} for turn in turns]
-    known = all(turn["role"] in ROLES and type(turn["content"]) is str for turn in turns)
+    texts = [turn["content"] for turn in turns]
+    known = all(isinstance(text, str) and not isinstance(text, Number) for text in texts)
+    known = known and all(turn["role"] in ROLES for turn in turns)
     if not known or [turn["role"] for turn in turns[-2:]] != ["user", "assistant"]:
         raise ValueError(NO_TEXTS)
     for name, turn in (("prompt", turns[-2]), ("reply", turns[-1])):
         if row.get(name) not in (None, turn["content"]):
             raise ValueError(f"has a {name} beside messages, and it is another one")
-    if any("\ud800" <= character <= "\udfff" for turn in turns for character in turn["content"]):
+    if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
         raise ValueError("has half of a surrogate pair, which is no character")
     return turns

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from .. import InputError
-from ..io import is_of_memory
+from ..io import as_typed, is_of_memory
 from ..models import checkpoints, shared_prefix
 from ..models.conversations import Inputs
 from ..models.hardware import one_thread
@@ -132,7 +132,7 @@ class Scorer:
         ids, whole_length = suffixes if ids is None else ids, self.length + suffixes.shape[1]
         if self.model.layers:
             raise InputError(
-                f"{self.model.nickname} is read layer by layer, once for all replies; load it with stream=False"
+                f"{self.model.nickname} is read layer by layer, once for all replies; load it with STREAM=0"
             )
         if not self.model.causal:
             given = self._with_prefix(suffixes)
@@ -315,12 +315,13 @@ def _refuse_not_finite(model: RewardModel, block: Block, rewards: np.ndarray) ->
         number, prompt = block.shard[bad[0][0]], block.inputs.conversation.prompt
         ids = list(block.inputs.reply_ids[number])
         # In float32 the weights themselves are the likely cause, not their dtype.
-        wider = {"float16": "'bfloat16' or 'float32'", "bfloat16": "'float32'"}.get(model.dtype)
+        wider = {"float16": "DTYPE=bfloat16 or DTYPE=float32", "bfloat16": "DTYPE=float32",
+                 "the server's dtype": "float32 on the server"}.get(model.dtype)  # fmt: skip
         damaged = f"its weights may be damaged, since it is computed in {model.dtype}: download the checkpoint again"
         raise InputError(
             f"the reward of the reply {model.tokenizer.decode(ids)[:80]!r} to the prompt {prompt[:80]!r} is "
             f"{rewards[tuple(bad[0])]} (its token ids: {str(ids[:8])[1:-1]}); "
-            + (f"load the model with dtype={wider}" if wider else damaged)
+            + (f"load the model with {wider}" if wider else damaged)
         )
 
 
@@ -360,7 +361,7 @@ def _by_layers(
 def _report_reading(model: RewardModel, inputs: Inputs, shares_prefix: bool) -> None:
     whole = [] if shares_prefix else ["every conversation is read whole, which is exact but slower"]
     for line in [*whole, *model.readings(inputs.conversation)]:
-        tqdm.write(f"{model.nickname}: {line}")
+        tqdm.write(as_typed(f"{model.nickname}: {line}"))
 
 
 def _passes(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
@@ -424,7 +425,7 @@ def _for_layers(model: RewardModel, block: Block) -> Block:
         raise InputError(
             f"{model.nickname} looks back over fewer tokens than a conversation about "
             f"{inputs.conversation.prompt[:50]!r} has, which is not read layer by layer here; shorten the prompt, or "
-            "load the model with stream=False"
+            "load the model with STREAM=0"
         )
     if can_share_prefix(model, block.longest):
         return replace(block)

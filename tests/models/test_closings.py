@@ -78,7 +78,7 @@ def test_it_is_told_recorded_and_part_of_a_searchs_name(folder, tmp_path, capsys
     rendered, trimmed = load(folder, device="cpu"), load(folder, device="cpu", closing="trim")
     table = engine.score_vocabulary(rendered, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6])
     assert table.attrs["metadata"]["closing"] == "rendered"
-    assert "closing='trim'" in "".join(capsys.readouterr())
+    assert "--closing trim" in "".join(capsys.readouterr())
     with pytest.raises(InputError, match="other settings .closing."):
         engine.score_vocabulary(trimmed, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6])
     assert (
@@ -100,7 +100,7 @@ def test_a_template_that_ends_with_the_reply_has_nothing_to_trim(tmp_path):
 
 def test_a_gate_would_read_in_the_opened_turn_so_it_has_to_be_trimmed(checkpoint):
     folder = checkpoint("armorm", template="extra_header")
-    with pytest.raises(InputError, match="say closing='trim'"):
+    with pytest.raises(InputError, match="say CLOSING=trim"):
         load(folder, device="cpu")
     plain = checkpoint("armorm", template="llama3")
     trimmed = load(folder, device="cpu", closing="trim")

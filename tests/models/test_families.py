@@ -453,6 +453,10 @@ def test_an_adapter_is_merged_into_its_base(name, tmp_path):
     expected = make_adapter(tmp_path / "adapter", base, **MERGED[name])
     assert np.abs(expected - rewards(base)).max() > 0.1
     np.testing.assert_allclose(rewards(tmp_path / "adapter"), expected, rtol=0, atol=1e-4)
+    elsewhere = base.rename(tmp_path / "elsewhere")
+    refusal_of(lambda: rewards(tmp_path / "adapter"), f"adapter of {base}", "BASE=")
+    np.testing.assert_allclose(rewards(tmp_path / "adapter", base=elsewhere), expected, rtol=0, atol=1e-4)
+    refusal_of(lambda: rewards(elsewhere, base=elsewhere), "is no adapter", "leave base out")
 
 
 def test_an_adapter_of_a_language_model_brings_the_head_and_may_be_pickled(tmp_path):
@@ -499,7 +503,7 @@ NOT_MERGED = {  # options of peft, what is changed afterwards, and words of the 
     "magnitudes that are not there": ({}, of_config(use_dora=True), "magnitude"),
     "another kind": ({}, of_config(peft_type="IA3"), "peft_type 'IA3'"),
     "no rank": ({}, of_config(r=None), "does not merge"),
-    "no base": ({}, of_config(base_model_name_or_path=None), "names no base model"),
+    "no base": ({}, of_config(base_model_name_or_path=None), "BASE="),
     "no object": ({}, lambda folder: (folder / "adapter_config.json").write_text("[]"), "adapter_config.json"),
     "torn": ({}, lambda folder: (folder / "adapter_model.safetensors").write_bytes(b"12"), "adapter_model.safetensors"),
     "no weights": ({}, lambda folder: (folder / "adapter_model.safetensors").unlink(), "no weights"),

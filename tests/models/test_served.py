@@ -17,6 +17,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from benchmarks import served as measured
 from lib import InputError, api, run
 from lib.apps.check import checking, why
+from lib.scoring import engine as scoring_engine
 from lib.scoring import implicit
 from lib.scoring.by_layer import rewards_by_layer
 from lib.search.objective import Objective
@@ -114,6 +115,24 @@ def test_a_whole_vocabulary_is_sent_once_in_hundreds_and_equals_transformers(ser
     times = Counter(tuple(ids) for request in fake.sent for ids in request)
     assert set(times.values()) == {1} and len(times) == table["input_group"].nunique()
     assert max(map(len, fake.sent)) == 100
+
+
+def test_a_server_that_ends_and_starts_again_is_asked_only_for_what_is_missing(serve, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(scoring_engine, "OF_SERVER", 100)
+    url, fake = serve(folder)
+    model, path, answer = api.load(url), tmp_path / "scores.parquet", fake.answer
+    fake.sent.clear()
+    fake.answer = lambda route, body: answer(route, body) if len(fake.sent) < 6 else 1 / 0
+    with pytest.raises(InputError, match="finished thousands are kept"):
+        api.score_vocabulary(model, {"greatest": PROMPT}, path, progress=False)
+    answered, fake.answer = sum(map(len, fake.sent)), answer
+    fake.sent.clear()
+    table = api.score_vocabulary(model, {"greatest": PROMPT}, path, progress=False)
+    again, whole = sum(map(len, fake.sent)), table["input_group"].nunique()
+    assert again < whole <= answered + again < whole + 100
+    np.testing.assert_allclose(
+        table["greatest"], plain_rewards(fake, PROMPT, table["text"].tolist()), rtol=0, atol=1e-5
+    )
 
 
 def test_own_replies_and_a_check_equal_those_of_the_folder(serve, folder, tmp_path):

@@ -87,7 +87,7 @@ def test_names_that_are_not_one_token_each_are_refused(folders, head):
 
 def test_a_head_of_the_checkpoint_gives_way_only_to_an_output_matrix(tmp_path):
     own = tiny.make_checkpoint(tmp_path / "own", "linear_llama")
-    refusal_of(lambda: load(own, device="cpu", head="+,-"), "no output matrix", "leave HEAD out")
+    refusal_of(lambda: load(own, device="cpu", head="+,-"), "no output matrix", "leave head out")
     tensors = load_file(own / "model.safetensors")
     tensors["lm_head.weight"] = torch.randn(tensors["model.embed_tokens.weight"].shape)
     tiny.write_weights(own, tensors)
@@ -95,4 +95,4 @@ def test_a_head_of_the_checkpoint_gives_way_only_to_an_output_matrix(tmp_path):
     refusal_of(lambda: load(own, device="cpu", head="+,-", label=1), "label 1", "HEAD=+,-")
     config = json.loads((own / "config.json").read_text())
     (own / "config.json").write_text(json.dumps(config | {"logits_scaling": 8.0}))
-    refusal_of(lambda: load(own, device="cpu", head="+,-"), "logits_scaling", "leave HEAD out")
+    refusal_of(lambda: load(own, device="cpu", head="+,-"), "logits_scaling", "leave head out")

@@ -68,7 +68,7 @@ def check(name: str, options: Options | None = None) -> Report:
     if registry.is_served(str(name)):
         return check_loaded(reward_models.load(name, options), options.bos)
     entry = reward_models.find(str(name))
-    opened = checkpoints.open_files(entry["hub_id"], options.revision or entry["revision"])
+    opened = checkpoints.open_files(entry["hub_id"], options.revision or entry["revision"], base=options.base)
     try:
         model = reward_models.load(name, options)
         rows = model_rows(model, options.bos, options.label, entry["group"] == "embedded")

@@ -17,10 +17,9 @@ import pandas as pd
 
 from ... import InputError
 from ...models import templates
-from ...models.conversations import DATE
+from ...models.conversations import DATE, Turns
 from ...models.files import refusing
 from ...models.reward_models import RewardModel, read_template
-from ...scoring.reply_files import Turns, within
 
 SYSTEMS = ("", "You are a helpful assistant.", "You are a helpful, respectful and honest assistant.",
            "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.")  # fmt: skip
@@ -71,7 +70,7 @@ class Feeds:
         bos_id = self.tokenizer.bos_token_id
         self.lead = whole[:start] or ([bos_id] if bos_id is not None else [])  # one beginning-of-sequence token
         self.tail = whole[start + len(word) :]
-        self.base = tuple(self._fed_here(turns, bos) for turns in self.turns)
+        self.base = self._fed_here(bos)
         opened = model.after_reply.text if model.after_reply else ""
         own = self._rendered(self.turns) if self.tokenizer.chat_template else None
         self.own = [(before, after + opened) for before, after in own or []]  # texts of the model's own template
@@ -110,13 +109,14 @@ class Feeds:
             count += 1
         return count
 
-    def _fed_here(self, turns: Turns, bos: str) -> Input:
-        reader = within(self.model, turns[:-2])
-        conversation = reader.conversation(turns[-2]["content"], bos)
-        ids = tuple(reader.encode(conversation, [turns[-1]["content"]])[0])
+    def _fed_here(self, bos: str) -> tuple[Input, ...]:
+        contexts, replies = zip(*((turns[:-1], [turns[-1]["content"]]) for turns in self.turns), strict=True)
         has_types = self.is_encoder and getattr(self.model.backbone.config, "type_vocab_size", 0) > 1
-        types = tuple(int(i >= len(conversation.prefix_ids)) for i in range(len(ids))) if has_types else None
-        return Input(ids, types=types)
+        fed = []
+        for inputs in self.model.inputs_for_rows(contexts, replies, bos):
+            ids, start = inputs.prefix_ids + inputs.suffixes[0], len(inputs.conversation.prefix_ids)
+            fed.append(Input(ids, types=tuple(int(i >= start) for i in range(len(ids))) if has_types else None))
+        return tuple(fed)
 
     # --- where the texts come from -----------------------------------------------------------------------------------
 
@@ -207,9 +207,9 @@ class Feeds:
         closing = self.own[0][1].removesuffix(self.model.opened.text if self.model.opened else "")
         header = text[text.rfind("xj") + 2 : text.rfind("vw")].removeprefix(closing)
         cut = []
-        for (before, after), turns in zip(self.own, self.turns, strict=True):
-            at = before.find(header + turns[0]["content"].strip())
-            if not header or at <= len(self.tokenizer.bos_token or "") or turns[0]["role"] != "user":
+        for (before, after), whole in zip(self.own, self.turns, strict=True):
+            at = before.find(header + whole[0]["content"].strip())
+            if not header or at <= len(self.tokenizer.bos_token or "") or whole[0]["role"] != "user":
                 return None
             cut.append((before[at:], after))
         return cut

@@ -78,7 +78,8 @@ def asks_of(load: str, options: dict, models: int) -> tuple[dict, dict]:
     on_cards = any(node.get("GPU", 0) >= 1 for node in nodes) and options.get("device", "cuda") == "cuda"
     options = options | ({"device": "cuda"} if on_cards else {})
     entry = reward_models.find(load)
-    folder = checkpoints.open_files(entry["hub_id"], options.get("revision") or entry["revision"]).folder
+    revision = options.get("revision") or entry["revision"]
+    folder = checkpoints.open_files(entry["hub_id"], revision, base=options.get("base")).folder
     config = checkpoints.config_of(folder)
     dtype = checkpoints.dtype_for(options.get("dtype") or entry["dtype"], options.get("device") or "cpu", config)
     parameters = weights.numbers_stored(folder).total()
