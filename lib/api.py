@@ -45,9 +45,8 @@ def load(
     for option in unknown:
         near = difflib.get_close_matches(option, known, 1)
         raise InputError(f"load has no option {option!r}; {f'write {near[0]}' if near else 'use ' + ', '.join(known)}")
-    options = Options(device, dtype, attention, head, read_at, closing, label, template, revision, stream, tokenizer,
-                      base)  # fmt: skip
-    return Model(**vars(reward_models.load(name, options)))
+    return Model(**vars(reward_models.load(name, Options(device, dtype, attention, head, read_at, closing, label,
+                                                         template, revision, stream, tokenizer, base))))  # fmt: skip
 
 
 def score(

@@ -185,10 +185,9 @@ def _turns_of(row: object) -> Turns:
         if unread := [name for name, value in turn.items() if name not in ("role", "content") and value]:
             raise ValueError(f"has a turn with {unread[0]!r}, which a chat template may print; move it into content")
     turns = [{"role": turn.get("role"), "content": turn.get("content")} for turn in turns]
-    texts = [turn["content"] for turn in turns]
-    known = all(isinstance(text, str) and not isinstance(text, Number) for text in texts)
-    known = known and all(turn["role"] in ROLES for turn in turns)
-    if not known or [turn["role"] for turn in turns[-2:]] != ["user", "assistant"]:
+    roles, texts = [turn["role"] for turn in turns], [turn["content"] for turn in turns]
+    known = all(isinstance(text, str) and type(text) is not Number for text in texts)
+    if not known or any(role not in ROLES for role in roles) or roles[-2:] != ["user", "assistant"]:
         raise ValueError(NO_TEXTS)
     for name, turn in (("prompt", turns[-2]), ("reply", turns[-1])):
         if row.get(name) not in (None, turn["content"]):
