@@ -1,8 +1,11 @@
 """What several tests need: small score tables and small notebooks. No test uses the network."""
 
+import gc
 import json
 import os
 import shutil
+
+import wordfreq  # noqa: F401  # first, because it looks at each module that is imported by then
 
 import lib.notebooks  # noqa: F401  # before nbformat is imported, which it makes quick
 
@@ -20,6 +23,16 @@ import pytest
 # The same examples on every run and machine, and none too slow where other work is going on.
 hypothesis.settings.register_profile("steady", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("steady")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect with the garbage collector off: what is imported stays, and is not looked through afterwards either."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
 
 
 def pytest_collection_modifyitems(items):
