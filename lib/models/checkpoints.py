@@ -35,8 +35,6 @@ from .files import (
     refusing,
     weight_files,
 )
-from .files import first_line as first_line  # others open checkpoints by way of this module
-from .files import tensor_files as tensor_files
 
 AutoClass = type[AutoModel] | type[AutoModelForSequenceClassification] | type[AutoModelForCausalLM]
 MOST_LAYERS, MOST_TOKENS = 1000, 10_000_000  # that any model may have; it is built before weights are looked at
@@ -161,8 +159,7 @@ def _problem_of(config: PreTrainedConfig) -> str:
 
 def architecture_of(config: PreTrainedConfig) -> str:
     """Return the name of the class that the checkpoint was saved from, or "none"."""
-    named = config.architectures
-    return str(named[0]) if isinstance(named, list) and named else "none"
+    return (config.architectures or ["none"])[0]
 
 
 def soft_caps(config: PreTrainedConfig) -> bool:

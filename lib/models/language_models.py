@@ -17,6 +17,7 @@ from ..tables import downloads, registry, score_files, scores
 from ..tables.collection import LOGPROBS
 from ..tables.prompts import grid
 from . import checkpoints, conversations, tokenizers
+from .files import tensor_files
 
 # --- loading ------------------------------------------------------------------------------------------------------
 
@@ -69,7 +70,7 @@ def load(
         )
     if not architecture.endswith("ForCausalLM"):
         raise InputError(f"{name} is a {architecture}, which predicts no next token; give a *ForCausalLM checkpoint")
-    checkpoints.tensor_files(folder)  # refuses what is broken, or no safetensors
+    tensor_files(folder)  # refuses what is broken, or no safetensors
     device = checkpoints.device_for(device)
     dtype = checkpoints.dtype_for(dtype or "", device, config)
     attention = checkpoints.set_attention(config, attention)

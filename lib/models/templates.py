@@ -9,16 +9,17 @@ import datetime
 import functools
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import jinja2
+from jinja2.runtime import Macro, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import chat_template_utils
@@ -29,16 +30,13 @@ DAY = datetime.datetime(2024, 7, 26)  # as conversations.DATE: the day that a te
 SECONDS = 30  # that one call may take, for all of its conversations
 LONGEST = 50_000  # characters that a template may add to a conversation
 MEMORY = 1 << 30  # bytes that a child may take on top of what it starts with
-ADDRESS = re.compile(r"at 0x[0-9a-f]{6,}")  # of an object in memory, as Python prints it
-RANDOM = ("random", "lipsum")  # a filter and a function of jinja that draw at random
-
-Turns = list[dict[str, str]]
+RANDOM = ("random", "lipsum", "pprint")  # of jinja: they draw at random, or sort keys by their addresses
 
 
 def confine(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
     """Return the same tokenizer. Its apply_chat_template then renders to text only, on one fixed day and within limits.
 
-    InputError if the template fails, draws at random, writes an address, takes more than SECONDS, or writes more than
+    InputError if the template fails, draws at random, writes an object, takes more than SECONDS, or writes more than
     LONGEST characters around a conversation.
     """
     tokenizer.apply_chat_template = functools.partial(_apply, tokenizer)
@@ -86,7 +84,7 @@ class Child:
         weakref.finalize(self, _end, self.process)
         self._answer({})  # wait until it has started; this time is not counted
 
-    def render(self, template: str, conversations: list[Turns], variables: dict) -> list[str]:
+    def render(self, template: str, conversations: list[list[dict]], variables: dict) -> list[str]:
         """Return the conversations as text. InputError if it fails, or if there is no answer in time or none at all."""
         request = {"template": template, "conversations": conversations, "variables": variables, "seconds": SECONDS}
         late = threading.Timer(SECONDS, self.process.kill)
@@ -137,15 +135,42 @@ def _child() -> Child:
 # --- in the child -----------------------------------------------------------------------------------------------------
 
 
+class _Object:
+    """A function, an iterator or another object, whose text would hold an address: another one in each process."""
+
+    def __init__(self, held: Any):
+        self.held = held
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return _without_text(self.held(*given, **named))
+
+    def __iter__(self) -> Iterator:
+        return iter(self.held)
+
+    def __repr__(self) -> str:
+        raise InputError("writes an object as text, which is another text in each process")
+
+
+def _without_text(value: Any) -> Any:
+    """Return the value; an _Object if Python would write its address."""
+    has_address = callable(value) or isinstance(value, Iterator) or type(value).__repr__ is object.__repr__
+    return _Object(value) if has_address and not isinstance(value, _Object | Macro | Undefined) else value
+
+
 class _Environment(ImmutableSandboxedEnvironment):
-    """The sandbox of transformers, on the day DAY and without chance."""
+    """The sandbox of transformers, on the day DAY, without chance, in which objects have no text."""
 
     def from_string(self, *given: Any, **named: Any) -> Any:
-        for name in RANDOM:
-            self.globals.pop(name, None)
-            self.filters.pop(name, None)
-        self.globals |= {"strftime_now": DAY.strftime}
+        kept, filters = self.globals | {"strftime_now": DAY.strftime}, self.filters.items()
+        self.globals = {name: _without_text(value) for name, value in kept.items() if name not in RANDOM}
+        self.filters = {name: functools.update_wrapper(_Object(f), f) for name, f in filters if name not in RANDOM}
         return super().from_string(*given, **named)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        return _without_text(super().getattr(obj.held if isinstance(obj, _Object) else obj, attribute))
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        return _without_text(super().getitem(obj.held if isinstance(obj, _Object) else obj, argument))
 
 
 def _serve() -> None:
@@ -170,11 +195,9 @@ def _serve() -> None:
         print(json.dumps(answer), file=answers, flush=True)
 
 
-def _render(template: str, conversations: list[Turns], variables: dict) -> list[str]:
+def _render(template: str, conversations: list[list[dict]], variables: dict) -> list[str]:
     texts = list(chat_template_utils.render_jinja_template(conversations, chat_template=template, **variables)[0])
     for turns, text in zip(conversations, texts, strict=True):
-        if set(ADDRESS.findall(text)) - set(ADDRESS.findall(f"{template} {turns} {variables}")):
-            raise InputError("writes the address of an object, which is another one in each process")
         characters = sum(len(part) for turn in turns for part in turn.values())
         if len(text) > characters + LONGEST:
             raise InputError(f"writes {len(text):,} characters around a conversation of {characters:,}")

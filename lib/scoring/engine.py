@@ -84,11 +84,13 @@ def score_vocabulary(
         table, scored = _read_table(path, settings, prompts, overwrite)
         missing = {name: prompt for name, prompt in prompts.items() if name not in scored}
         if missing:
-            silent = not progress
+            silent, before = not progress, table.attrs.get("metadata", {})
             with tqdm(unit=" replies", desc=model.nickname, unit_scale=model.layers is not None, disable=silent) as bar:
                 table = _with_rewards(table if len(table) else tokens, model, missing, folder, bar, how)
             start = datetime.datetime.fromtimestamp(started, datetime.UTC).isoformat(timespec="seconds")
-            when = {"prompts": scored | missing, "start": start, "seconds": round(time.time() - started, 1)}
+            when: dict = {"prompts": scored | missing, "start": start, "seconds": round(time.time() - started, 1)}
+            if scored:  # with what they were computed, which may be other versions and another device
+                when["earlier"] = [*before.get("earlier", []), {key: before.get(key) for key in ("prompts", *run)}]
             scores.write(table, path, settings | run | when)
         shards.remove(folder, (scored | missing).values())
         return scores.read(path) if missing else table
@@ -134,16 +136,15 @@ def _read_table(
 
     InputError if the table is damaged or has other settings, unless `overwrite`.
     """
-    none: tuple[pd.DataFrame, dict[str, str]] = pd.DataFrame(), {}
     if not path.exists():
-        return none
+        return pd.DataFrame(), {}
     try:
         table = scores.read(path)
     except InputError as error:
         if not overwrite:
             raise
         tqdm.write(f"scored again, because {error}")
-        return none
+        return pd.DataFrame(), {}
     metadata = table.attrs["metadata"]
     scored = metadata.get("prompts", {})
     differ = [key for key, value in settings.items() if metadata.get(key) != value]
@@ -153,7 +154,7 @@ def _read_table(
         raise InputError(
             f"{path} holds scores of other settings ({', '.join(differ)}); score into another collection, or delete it"
         )
-    return none if differ else (table, scored)
+    return (pd.DataFrame(), {}) if differ else (table, scored)
 
 
 def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:

@@ -66,9 +66,9 @@ def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str 
     target = Path(out) if out else file.with_name(f"{file.stem}.{model.nickname}.csv")
     if target.suffix.lower() not in (".csv", ".parquet"):
         raise InputError(f"{target} is no .csv and no .parquet; name a file that ends in one of them: OUT=rewards.csv")
-    if target.resolve() == file.resolve():
-        raise InputError(f"{target} holds the replies and would be overwritten; name another file: OUT=rewards.csv")
     given = read_replies(file)
+    if target.exists() and target.samefile(file):
+        raise InputError(f"{target} holds the replies and would be overwritten; name another file: OUT=rewards.csv")
     scored = score(model, list(map(json.loads, given["context"])), given["reply"].tolist(), bos)
     by_context = scored["reward"].groupby(given["context"], sort=False)
     scored.insert(2, "margin", by_context.transform(lambda rewards: margins(rewards.to_numpy())))
@@ -110,7 +110,7 @@ class Number(str):
 def _for_parquet(column: pd.Series) -> pd.Series:
     """Return a column of one type: numbers if all values are numbers and none is rounded, else texts."""
     if all(isinstance(value, Number) for value in column):
-        numbers = pd.to_numeric(column.astype(str))
+        numbers = pd.to_numeric(column.astype(str), errors="coerce")  # NaN, which JSON does not have
         if numbers.dtype == "int64" or numbers.dtype == "float64" and numbers.abs().max() <= 2**53:
             return numbers
     is_text = column.dtype != object or all(isinstance(value, str) for value in column)
@@ -140,6 +140,9 @@ def read_replies(file: Path) -> pd.DataFrame:
         others = {"context_given" if name == "context" else name: value for name, value in others.items()}
         others.setdefault("prompt", turns[-2]["content"])
         table.append(others | {"context": json.dumps(turns[:-1]), "reply": turns[-1]["content"]})
+    names = {name for row in rows for name in row}
+    if renamed := [name for name in OURS if {name, f"{name}_given"} <= names]:
+        raise InputError(f"{file} has {renamed[0]} and {renamed[0]}_given, one column beside the rewards; rename one")
     return pd.DataFrame(table, dtype=object)
 
 
@@ -174,8 +177,6 @@ def _turns_of(row: object) -> Turns:
         raise ValueError(NO_TEXTS)
     if unread := [name for name in NOT_PASSED_ON if row.get(name)]:
         raise ValueError(f"has {unread[0]}, which chat templates print and this command does not pass on")
-    if renamed := [name for name in OURS if name in row and f"{name}_given" in row]:
-        raise ValueError(f"has {renamed[0]} and {renamed[0]}_given, which name one column beside the rewards")
     turns = row.get("messages")
     if turns is None:
         turns = [{"role": "user", "content": row.get("prompt")}, {"role": "assistant", "content": row.get("reply")}]
@@ -192,6 +193,6 @@ def _turns_of(row: object) -> Turns:
     for name, turn in (("prompt", turns[-2]), ("reply", turns[-1])):
         if row.get(name) not in (None, turn["content"]):
             raise ValueError(f"has a {name} beside messages, and it is another one")
-    if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
+    if any("\ud800" <= each <= "\udfff" for each in json.dumps(row, ensure_ascii=False, default=str)):
         raise ValueError("has half of a surrogate pair, which is no character")
     return turns

@@ -14,6 +14,8 @@ def read_text(file: Path) -> str:
     """Return a text in UTF-8 or UTF-16, without its byte order mark. OSError or ValueError for any other file."""
     if not file.is_file():  # a folder, or a pipe, which would be waited for
         raise FileNotFoundError("there is no such file")
+    if file.stat().st_size > 2e9:  # in memory it takes several times as much
+        raise ValueError("it has more than 2 GB; give it in parts")
     content = file.read_bytes()
     is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return content.decode("utf-16" if is_utf16 else "utf-8-sig")

@@ -15,7 +15,6 @@ from . import downloads, scores
 
 TIDYTEXT = "juliasilge/tidytext", "data-raw/sentiments.csv"
 BNC = "brchristian/reward_model_optimal_pessimal_tokens", "data/corpora/1_1_all_alpha.txt"
-SIGNS = {"positive": 1, "negative": -1}
 RATERS = [f"rater_{i}" for i in range(1, 11)]
 HOW = ("published", "corrected")
 PLAIN_WORD = re.compile(r"[^\W\d_][^\W\d_'’-]*(['’-][^\W\d_]+)*")
@@ -50,7 +49,7 @@ def _afinn() -> Lexicon:
 def _bing() -> Lexicon:
     """Return Bing (Liu) as tidytext holds it. Three words have both signs as published; they are left out corrected."""
     rows = pd.read_csv(downloads.fetch(*TIDYTEXT), dtype=str, keep_default_na=False)
-    rows["sentiment"] = rows["sentiment"].map(SIGNS).astype(float)
+    rows["sentiment"] = rows["sentiment"].map({"positive": 1.0, "negative": -1.0})
     return Lexicon("Bing", "sentiment", rows.drop_duplicates("word", keep=False, ignore_index=True), rows)
 
 

@@ -5,7 +5,7 @@ Of the 54, the paper's are `greatest`, `best` and `worst`, others adjective_supe
 
 import difflib
 import itertools
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -48,23 +48,19 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
 def _prompt_table(path: Path) -> dict[str, str]:
     table: dict[str, str] = {}
     for line, name, text in read_columns(path, "prompt", "text").itertuples():
-        if problem := _problem(name, text, table):
+        problem = "" if text.strip() else "a prompt needs a text"
+        if name in COLUMNS or name in table:
+            problem = f"a prompt needs a name of its own, and '{name}' is that of an earlier row or of another column"
+        try:
+            io.checked(name, "a prompt")
+        except InputError as error:
+            problem = str(error).partition(";")[0]
+        if problem:
             raise InputError(f'{path} line {line}: {problem}; write each row as name,"text"')
         table[name] = text
     if not table:
         raise InputError(f"{path} has no prompt; add a row: name,text")
     return table
-
-
-def _problem(name: str, text: str, earlier: Collection[str]) -> str:
-    """Return what is wrong with a row of a prompt table; '' for nothing."""
-    try:
-        io.checked(name, "a prompt")
-    except InputError as error:
-        return str(error).partition(";")[0]
-    if name in COLUMNS or name in earlier:
-        return f"a prompt needs a name of its own, and '{name}' is that of an earlier row or of another column"
-    return "" if text.strip() else "a prompt needs a text"
 
 
 def grid() -> pd.DataFrame:

@@ -35,8 +35,7 @@ VOCABULARY_COLUMNS = ["token_id", "token_name", "token_decoded", "greatest", "be
 def import_words(missing: Missing) -> dict[str, Path]:
     """Write the score tables of `published-words`: 2,260 words x 54 prompts for ten models. Return nickname -> table.
 
-    Models whose files cannot be fetched are added to `missing`. The two files share 45 words, whose rewards differ
-    slightly, because half precision depends on the batch. The first is kept, and the metadata tells the differences.
+    Models whose files cannot be fetched go to `missing`. Of the 45 words in both files, the first file's rewards count.
     """
     texts = dict(zip(grid()["prompt"], grid()["text"], strict=True))
     prompts = {prompt: texts[prompt] for prompt in [*PAPERS_OWN.values(), *texts]}  # the paper's three first
@@ -49,13 +48,9 @@ def import_words(missing: Missing) -> dict[str, Path]:
         sources[name] = [path for folder in WORD_FOLDERS for path in of_model if f"/{folder}/" in path]
     for name, files in _fetch_all(FOLLOW_UP, sources, missing).items():
         moral, nouns = map(read_words, files)
-        both = moral.merge(nouns, on="word", suffixes=("", " again"), validate="one_to_one")
-        difference = np.abs(both[list(prompts)].to_numpy() - both[[f"{prompt} again" for prompt in prompts]].to_numpy())
-        twice = {"words": len(both), "share_that_differs": round(float((difference > 0).mean()), 4),
-                 "largest": float(difference.max())}  # fmt: skip
         rows = pd.concat([moral, nouns], ignore_index=True).drop_duplicates("word", ignore_index=True)
         rows = rows[["word", *prompts]].rename(columns={"word": "text"})
-        written[name] = _write(WORDS, name, rows, FOLLOW_UP, sources[name], prompts=prompts, scored_twice=twice)
+        written[name] = _write(WORDS, name, rows, FOLLOW_UP, sources[name], prompts=prompts)
     return written
 
 
@@ -128,15 +123,6 @@ def papers_models() -> dict[str, str]:
     return models.loc[models["group"] == "paper", "hub_id"].to_dict()
 
 
-def precision_of(rewards: np.ndarray) -> str:
-    """Return the coarsest floating-point format that holds all these rewards exactly: bfloat16, float16 or float32."""
-    values = np.asarray(rewards, dtype=np.float32)
-    if not (values.view(np.uint32) & 0xFFFF).any():  # bfloat16 is the upper half of a float32
-        return "bfloat16"
-    with np.errstate(over="ignore"):
-        return "float16" if (values.astype(np.float16).astype(np.float32) == values).all() else "float32"
-
-
 def _fetch_all(repository: str, sources: dict[str, list[str]], missing: Missing) -> dict[str, list[Path]]:
     """Return nickname -> its files on this machine, from nickname -> their paths in the repository.
 
@@ -185,7 +171,6 @@ def _write(
     }
     table = pd.DataFrame(columns | {prompt: rewards[prompt].astype(np.float32) for prompt in rewards})
     metadata |= {"model": papers_models()[name], "imported": collection.name, "rows": len(table),
-                 "precision": {prompt: precision_of(table[prompt]) for prompt in rewards},
                  "source": repository, "commit": pins["commit"].iloc[0],
                  "git_blob_ids": dict(zip(pins["path"], pins["git_blob_id"], strict=True))}  # fmt: skip
     path = scores.path_of(collection, name)

@@ -129,11 +129,20 @@ def test_a_template_that_writes_something_else_in_each_process_is_refused(expres
     refused(LLAMA.replace("message['content'] | trim", f"message['content'] | trim ~ {expression}"), "fails")
 
 
-@pytest.mark.parametrize("written", ["messages | map(attribute='role')", "['a'] | reverse", "cycler(1)"])
-def test_an_address_in_memory_is_refused_unless_it_was_there_before(written):
-    refused(LLAMA + "{{ " + written + " }}", "writes the address of an object")
-    told = [TURNS[0], TURNS[1] | {"content": "<map object at 0x7f00dead>"}]
-    assert "at 0x7f00dead" in render(LLAMA, told) and "at 0x7f00beef" in render(LLAMA + "at 0x7f00beef")
+@pytest.mark.parametrize("written", ["messages | map(attribute='role')", "['a'] | reverse", "cycler(1)", "'a'.upper"])
+@pytest.mark.parametrize("template", ["{{ OBJECT }}", "{{ 'a' if ([OBJECT] | string)[-4] in '02468ace' }}"])
+def test_not_one_bit_of_an_address_is_written(written, template):
+    refused(LLAMA + template.replace("OBJECT", written), "writes an object as text")
+
+
+@pytest.mark.parametrize("written, text", [
+    ("messages | map(attribute='role') | join(' ')", "user assistant"), ("['a', none, 1] | string", "['a', None, 1]"),
+    ("['ab'] | map('upper') | map('reverse') | list", "['BA']"), ("cycler(1, 2).next()", "1"),
+    ("messages[0].items() | list", "[('role', 'user'), ('content', 'Why?')]"), ("'%s' | format(true)", "True"),
+    ("'at 0x7f00beef {}'.format(namespace(a=1).a)", "at 0x7f00beef 1"),
+])  # fmt: skip
+def test_data_is_written_whatever_gave_it(written, text):
+    assert render("{{ " + written + " }}") == text
 
 
 # --- one clear line -----------------------------------------------------------------------------------------------

@@ -110,7 +110,10 @@ REFUSED = {  # content of a file: words of the message
     "a name": ("jsonl", json.dumps({"messages": [USER | {"name": "Ann"}, REPLY]}), "a turn with 'name'"),
     "thoughts": ("jsonl", json.dumps({"messages": [USER, REPLY | {"reasoning_content": "hm"}]}), "reasoning_content"),
     "system": ("csv", "prompt,reply,system\nWhy?,life,Be kind.\n", "row 1 has system"),
-    "two of one": ("jsonl", json.dumps(ROW | {"read": 1, "read_given": 2}), "row 1 has read and read_given"),
+    "surrogate elsewhere": ("jsonl", json.dumps(ROW | {"id": ["\ud83d"]}), "row 1 has half of a surrogate pair"),
+    "two of one": ("jsonl", json.dumps(ROW | {"read": 1, "read_given": 2}), "has read and read_given"),
+    "two in two rows": ("jsonl", "\n".join(json.dumps(ROW | {name: 1}) for name in ("context_given", "context")),
+                        "has context and context_given"),
     "tools": ("jsonl", json.dumps(ROW | {"tools": [{"name": "f"}]}), "row 1 has tools, which chat templates print"),
 }  # fmt: skip
 
@@ -159,7 +162,7 @@ def test_characters_that_end_lines_elsewhere_and_turns_of_tools_are_kept(tmp_pat
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_columns_of_the_file_are_written_back_as_they_stood(folder, tmp_path, suffix):
-    lines = [f'{{"prompt": "Why?", "reply": "a{i}", "id": 12345678901{i}, "score": {value}, "context": "c", '
+    lines = [f'{{"prompt": "Why?", "reply": "a{i}", "id": 12345678901{i}, "score": {value}, "context": "c", "x": NaN, '
              f'"mixed": {mixed}}}' for i, (value, mixed) in enumerate([("0.10", "1"), ("1e3", '"x"')])]  # fmt: skip
     (tmp_path / "mine.jsonl").write_text("\n".join(lines))
     model, out = load(folder, device="cpu"), tmp_path / f"out.{suffix}"
@@ -185,14 +188,18 @@ def test_the_file_itself_is_not_overwritten_and_rewards_must_be_finite(folder, t
     file = tmp_path / "mine.csv"
     file.write_text("prompt,reply\nWhy?,life\n")
     model = load(folder, device="cpu")
-    for same in (file, tmp_path / "." / "mine.csv"):
+    (tmp_path / "linked.csv").hardlink_to(file)
+    for same in (file, tmp_path / "." / "mine.csv", tmp_path / "linked.csv"):
         with pytest.raises(InputError, match="would be overwritten; name another file"):
             reply_files.score_file(model, file, str(same))
     with torch.no_grad():
         model.head.score.weight[0, 0] = torch.inf
     with pytest.raises(InputError, match="the reward of the reply 'life' to the prompt 'Why\\?' is"):
         reply_files.score_file(model, file)
-    assert file.read_text() == "prompt,reply\nWhy?,life\n" and len(list(tmp_path.iterdir())) == 1
+    assert file.read_text() == "prompt,reply\nWhy?,life\n" and len(list(tmp_path.iterdir())) == 2
+    (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
+    with pytest.raises(InputError, match="there is no such file"):
+        reply_files.score_file(model, tmp_path / "loop.csv")
 
 
 @pytest.mark.parametrize(

@@ -307,6 +307,10 @@ def test_shards_of_other_versions_are_not_taken_up(stopped_run, monkeypatch):
     table = engine.score_vocabulary(model, PROMPTS, path, progress=False)
     pd.testing.assert_frame_equal(table, whole)
     assert len(written) == kept and table.attrs["metadata"]["versions"]["torch"] == "0.1"
+    monkeypatch.setattr(engine, "version", versions)
+    about = engine.score_vocabulary(model, PROMPTS | {"more": "Why?"}, path, progress=False).attrs["metadata"]
+    [earlier] = about["earlier"]  # the prompts that were kept, and what they were computed with
+    assert earlier["versions"] == about["versions"] | {"torch": "0.1"} and earlier["prompts"] == PROMPTS
 
 
 def test_any_damage_to_a_shard_is_seen(tmp_path):

@@ -39,6 +39,10 @@ def test_what_is_not_is_one_line(tmp_path, name):
         read_columns(tmp_path / "own.csv", "word", "list")
 
 
-def test_a_folder_is_no_table(tmp_path):
+def test_a_folder_and_a_file_beyond_all_memory_are_no_tables(tmp_path):
     with pytest.raises(InputError, match="cannot be read .there is no such file"):
         read_columns(tmp_path, "word", "list")
+    with (tmp_path / "own.csv").open("wb") as file:
+        file.truncate(3 * 10**9)  # a hole, which takes no space
+    with pytest.raises(InputError, match="more than 2 GB"):
+        read_columns(tmp_path / "own.csv", "word", "list")

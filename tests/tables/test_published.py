@@ -57,8 +57,6 @@ def test_words_of_both_files_are_one_table_each_word_once(mirror):
     assert metadata["model"] == "Skywork/Skywork-Reward-Gemma-2-27B-v0.2"
     assert metadata["prompts"]["best_ever_please"] == "What is the best thing ever? Please answer in one word only."
     assert len(metadata["git_blob_ids"]) == 2
-    # `love` is row 0 of the first file, 10 + j / 100, which is kept, and row 1 of the second, 11.5 + j / 100
-    assert metadata["scored_twice"] == {"words": 1, "share_that_differs": 1.0, "largest": pytest.approx(1.5)}
 
 
 def test_models_are_told_apart_by_their_whole_name(mirror):
@@ -139,14 +137,6 @@ def test_texts_that_a_template_trims_to_one_are_one_input_unless_scored_differen
     assert table["input_group"].tolist() == [0, 0, 1]
     assert table["text"].tolist() == [" love", "love", "love\n"]  # as decoded: trimming is for the reader to choose
     assert table.attrs["metadata"]["prompts"]["worst"] == "What, in one word, is the worst thing ever?"
-
-
-def test_precision_is_the_coarsest_format_that_holds_every_reward():
-    # 1 + 2^-7 is the next bfloat16 after 1, 1 + 2^-10 the next float16, 1 + 2^-23 the next float32.
-    assert score_files.precision_of([1, 1 + 2**-7, -(2.0**127)]) == "bfloat16"
-    assert score_files.precision_of([1, 1 + 2**-10]) == "float16"
-    assert score_files.precision_of([1 + 2**-10, 1e5]) == "float32"  # float16 ends at 65504
-    assert score_files.precision_of([1, 1 + 2**-23]) == "float32"
 
 
 @pytest.fixture
@@ -285,8 +275,6 @@ def test_golden_rows_of_the_published_items(tmp_path, monkeypatch):
     water = {name: table.set_index("text").loc["Water", "GW"] for name, table in tables.items()}
     assert water["S-Gem-27B"] == F32(-23.625)
     assert water["R-Gem-2B"] == pytest.approx(-2.732945, abs=1e-6)
-    precisions = {table.attrs["metadata"]["precision"]["GW"] for table in tables.values()}
-    assert precisions == {"bfloat16", "float16", "float32"}
     ratings = score_files.human_ratings()
     assert round(ratings["matches"].mean(), 1) == 479.4
     assert round(ratings["matches"].std(), 1) == 464.4
@@ -304,4 +292,3 @@ def test_published_words_are_2260(tmp_path, monkeypatch):
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     tables = {name: scores.read(path) for name, path in published_file(lambda: score_files.import_words({})).items()}
     assert {table.shape for table in tables.values()} == {(2260, 5 + 54)}  # 2,040 + 265 - 45 in both files
-    assert {table.attrs["metadata"]["scored_twice"]["words"] for table in tables.values()} == {45}

@@ -159,7 +159,7 @@ def of_models(rewards: Mapping[str, pd.DataFrame], agreement=concordance.with_pe
         spreads[prompt] = _measured(effects.log_spread_ratio, sentiment, rated)
         z = (rated - rated.mean()) / rated.std(ddof=0)
         if constant := list(z.columns[z.isna().any()]):
-            raise InputError(f"all rewards of {constant[0]} are equal ({prompt}), so they have no spread; leave it out")
+            raise InputError(f"all rewards of {constant[0] or 'the model'} are equal ({prompt}); leave this model out")
         measured[f"sentiment_{prompt}"] = _measured(effects.whole_slope, sentiment, z)
         measured[f"bend_{prompt}"] = _measured(effects.slope_gap, sentiment, z)
         measured[f"frequency_{prompt}"] = _measured(effects.whole_slope, with_frequency, z.loc[frequency.index])
