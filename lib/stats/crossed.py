@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import statsmodels.api as sm
 from scipy import stats
 
 from .. import InputError
@@ -79,6 +78,8 @@ def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) ->
     mean = float(values.mean())
     if models == 1:
         return Crossed(mean, *[np.nan] * 4, n, models)
+    import statsmodels.api as sm  # here, because it takes a second
+
     pseudo = (values.to_numpy() + n * moved).ravel()
     groups = np.column_stack([np.repeat(np.arange(n), models), np.tile(np.arange(models), n)])
     fit = sm.OLS(pseudo, np.ones_like(pseudo)).fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)

@@ -113,7 +113,7 @@ def _wordfreq() -> Lexicon:
     from wordfreq import get_frequency_dict  # here, because it takes a second
 
     frequencies = get_frequency_dict("en", "best")
-    rows = [(word, share * 1e6) for word, share in frequencies.items() if not any(char.isdigit() for char in word)]
+    rows = [(word, p * 1e6) for word, p in frequencies.items() if word.isalpha() or not any(map(str.isdigit, word))]
     words = pd.DataFrame(rows, columns=["word", "frequency"])
     return Lexicon("wordfreq", "frequency", words, words)
 

@@ -27,15 +27,12 @@ RANDOM_COLUMNS = [*BAND, "random_p"]
 
 
 class WithRandomHeads(Head):
-    """The model's own head and random ones: hidden states (n, d) -> rewards (n, 1 + HEADS), the model's own first.
-
-    Orders and signs are drawn on the CPU, so that they are the same on every device.
-    """
+    """The model's own head and random ones: hidden states (n, d) -> rewards (n, 1 + HEADS), the model's own first."""
 
     def __init__(self, own: Head, width: int, seed: int):
         super().__init__()
         self.own = own
-        random = torch.Generator().manual_seed(seed)
+        random = torch.Generator().manual_seed(seed)  # on the CPU, so that every device has the same
         orders = [torch.randperm(width, generator=random) for _ in range(HEADS)]
         self.register_buffer("orders", torch.stack(orders))  # (HEADS, d)
         self.register_buffer("signs", 2.0 * torch.randint(2, (HEADS, width), generator=random) - 1)
@@ -44,8 +41,9 @@ class WithRandomHeads(Head):
         return self.own.gate(gate_hidden)
 
     def forward(self, hidden: Tensor, gate: Tensor | None = None) -> Tensor:
-        shuffled = (hidden[:, order] * sign for order, sign in zip(self.orders, self.signs, strict=True))
-        return torch.stack([self.own(states, gate) for states in (hidden, *shuffled)], dim=1)
+        shuffled = (rows[:, self.orders] * self.signs for rows in hidden.split(64))  # (64, HEADS, d): little memory
+        of_random = [self.own(states.flatten(0, 1), gate).view(-1, len(self.orders)) for states in shuffled]
+        return torch.cat([self.own(hidden, gate)[:, None], torch.cat(of_random)], dim=1)
 
 
 def with_random_heads(model: RewardModel) -> RewardModel:
