@@ -473,9 +473,10 @@ def frame_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, *, tuned: bool) -
 # --- the whole vocabulary -----------------------------------------------------------------------------------------
 
 
-def vocabulary(tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
-    """Return every id of the tokenizer, in order, with columns token_id, token (its string), text (decoded)."""
-    token_id = np.array(sorted(set(tokenizer.get_vocab().values())), dtype=np.int32)
+def vocabulary(tokenizer: PreTrainedTokenizerBase, some: Sequence[int] | None = None) -> pd.DataFrame:
+    """Return all ids of the tokenizer, or some, in order, with columns token_id, token (string), text (decoded)."""
+    known = set(tokenizer.get_vocab().values())
+    token_id = np.array(sorted(known if some is None else known & set(some)), dtype=np.int32)
     ids = token_id.tolist()
     with working_tokenizer(tokenizer.name_or_path):
         texts = tokenizer.batch_decode([[i] for i in ids], clean_up_tokenization_spaces=False)

@@ -172,8 +172,7 @@ def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
 
 def tokens_of(model: RewardModel, token_ids: Sequence[int] | None = None) -> pd.DataFrame:
     """Return the tokens to score as replies, with columns token_id, token and text. `token_ids` None means all."""
-    tokens = conversations.vocabulary(model.tokenizer)
-    return tokens if token_ids is None else tokens[tokens["token_id"].isin(list(token_ids))].reset_index(drop=True)
+    return conversations.vocabulary(model.tokenizer, token_ids)
 
 
 def sample(model: RewardModel, tokens: int, seed: int = 0) -> list[int]:

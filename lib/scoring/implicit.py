@@ -140,7 +140,7 @@ def options_for(reference: str | None, **options: Any) -> dict[str, Any]:
     of_implicit = {"beta", "end", "device", "dtype", "attention"}
     if unused := sorted(set(given) - of_implicit if reference else set(given) & {"beta", "end"}):
         which = "not for" if reference else "only for"
-        raise InputError(f"'{unused[0].replace('_', '-')}' is {which} implicit rewards, of a model with a --reference")
+        raise InputError(f"'{unused[0].replace('_', '-')}' is {which} implicit rewards, which REFERENCE=model asks for")
     return given
 
 

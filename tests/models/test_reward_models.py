@@ -290,9 +290,9 @@ def test_helpfulness_is_the_first_of_what_transformers_reads_without_the_gate(ch
 def test_half_floats_become_floats_on_a_cpu_and_a_line_says_what_bfloat16_saves(checkpoint, capsys):
     folder = checkpoint("linear_llama", dtype="float16")
     assert load(folder, device="cpu").dtype == "float32"
-    assert "takes twice the memory; DTYPE=bfloat16" in "".join(capsys.readouterr())
+    assert "takes twice the memory; --dtype bfloat16" in "".join(capsys.readouterr())
     assert load(folder, device="cpu", dtype="bfloat16").dtype == "bfloat16"
-    assert "DTYPE" not in "".join(capsys.readouterr())
+    assert "--dtype" not in "".join(capsys.readouterr())
 
 
 # ------------------------------------------------------------------------------------------ saving

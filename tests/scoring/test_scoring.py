@@ -235,7 +235,7 @@ def test_rewards_that_are_not_finite_name_the_token_and_the_prompt(value, checkp
     monkeypatch.setattr(stages.Scorer, "of_pieces", poisoned)
     for dtype, remedy in {
         "float32": "may be damaged, since it is computed in float32",
-        "float16": "dtype='bfloat16' or",
+        "float16": "DTYPE=bfloat16 or",
     }.items():
         with pytest.raises(InputError, match=rf"greatest thing ever\?' is {value} .its token ids: 77.; .*{remedy}"):
             engine.score_vocabulary(dataclasses.replace(model, dtype=dtype), PROMPTS, tmp_path / "t.parquet",

@@ -245,12 +245,12 @@ def test_what_cannot_be_read_layer_by_layer_is_one_line(tmp_path, checkpoint):
     window = load(
         str(tiny.make_checkpoint(tmp_path / "w", "linear_gemma2", sliding_window=8)), device="cpu", stream=True
     )
-    with pytest.raises(InputError, match="looks back over fewer tokens than .* shorten the prompt, or .*stream=False"):
+    with pytest.raises(InputError, match="looks back over fewer tokens than .* shorten the prompt, or .*STREAM=0"):
         engine.score_replies(window, PROMPT, ["love"])
     model = load(str(checkpoint("linear_llama")), device="cpu", stream=True)
     scorer = stages.Scorer(model, model.inputs_for(PROMPT, ["love"]))
     for work in (lambda: scorer([[5, 6]]), lambda: scorer.gradient([5, 6])):
-        with pytest.raises(InputError, match="is read layer by layer, once for all replies; load it with stream=False"):
+        with pytest.raises(InputError, match="is read layer by layer, once for all replies; load it with STREAM=0"):
             work()
 
 
