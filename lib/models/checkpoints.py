@@ -60,7 +60,7 @@ def _as_transformers_writes(folder: Path, given: str | Path | None) -> Path:
 
     The copy is named for the bytes that it was made of and for the code that made it.
     """
-    files, base, made_by = [], None, [hash_of_code([Path(formats.__file__)]), formats.NAMES.read_text(encoding="utf-8")]
+    files, base, made_by = [], None, []
     if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
         adapter = formats.adapter_of(folder)
         name = str(given or adapter.get("base_model_name_or_path") or "no model that it names")
@@ -70,7 +70,7 @@ def _as_transformers_writes(folder: Path, given: str | Path | None) -> Path:
             where = f"{folder} is an adapter of {name}, which does not open ({error})"
             raise InputError(f"{where}; name its base: BASE=<folder or hub id>") from error
         reason = f"it is an adapter, to be merged into {base.folder}, revision {base.revision}"
-        made_by += [base.revision, version("peft")]
+        made_by = [base.revision, version("peft")]
     elif given:
         raise InputError(f"{folder} is no adapter, which alone has a base; leave base out")
     else:
@@ -79,7 +79,8 @@ def _as_transformers_writes(folder: Path, given: str | Path | None) -> Path:
         reason = formats.reason_to_convert(folder, files)
     if not reason:
         return folder
-    key = hashlib.sha256(" ".join([hashed(folder, *PICKLED)[0], *made_by]).encode()).hexdigest()[:16]
+    code = hash_of_code([Path(formats.__file__)]), formats.NAMES.read_text(encoding="utf-8")
+    key = hashlib.sha256(" ".join([hashed(folder, *PICKLED)[0], *code, *made_by]).encode()).hexdigest()[:16]
     target = ROOT / "data" / "cache" / "converted" / key
     if not (target / "config.json").is_file():
         tqdm.write(f"{folder}: {reason}; it is written once as transformers does, in {target}")

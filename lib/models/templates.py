@@ -14,17 +14,18 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jinja2
 from jinja2.runtime import Macro, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from transformers import PreTrainedTokenizerBase
-from transformers.utils import chat_template_utils
 
 from .. import InputError
+
+if TYPE_CHECKING:  # this process starts the child before it imports transformers
+    from transformers import PreTrainedTokenizerBase
 
 DAY = datetime.datetime(2024, 7, 26)  # as conversations.DATE: the day that a template takes for today
 SECONDS = 30  # that one call may take, for all of its conversations
@@ -33,7 +34,7 @@ MEMORY = 1 << 30  # bytes that a child may take on top of what it starts with
 RANDOM = ("random", "lipsum", "pprint")  # of jinja: they draw at random, or sort keys by their addresses
 
 
-def confine(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+def confine(tokenizer: "PreTrainedTokenizerBase") -> "PreTrainedTokenizerBase":
     """Return the same tokenizer. Its apply_chat_template then renders to text only, on one fixed day and within limits.
 
     InputError if the template fails, draws at random, writes an object, takes more than SECONDS, or writes more than
@@ -44,12 +45,12 @@ def confine(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
 
 
 def _apply(
-    tokenizer: PreTrainedTokenizerBase, conversation: list, *, tokenize: Literal[False], **options: object
+    tokenizer: "PreTrainedTokenizerBase", conversation: list, *, tokenize: Literal[False], **options: object
 ) -> str | list[str]:
     conversations = [conversation] if isinstance(conversation[0], dict) else conversation
     try:
         template = tokenizer.get_chat_template()
-        texts = _child().render(template, conversations, tokenizer.special_tokens_map | options)
+        texts = running_child().render(template, conversations, tokenizer.special_tokens_map | options)
     except OSError as error:  # such as too many open files
         raise InputError(f"no process can be started to render a chat template: {error.strerror}") from error
     except Exception as error:  # a tokenizer may hold several templates, of which none is the usual one
@@ -82,14 +83,14 @@ class Child:
             start_new_session=True,  # else a notebook's kernel would wait for this process before it ends
         )  # fmt: skip
         weakref.finalize(self, _end, self.process)
-        self._answer({})  # wait until it has started; this time is not counted
 
     def render(self, template: str, conversations: list[list[dict]], variables: dict) -> list[str]:
         """Return the conversations as text. InputError if it fails, or if there is no answer in time or none at all."""
         request = {"template": template, "conversations": conversations, "variables": variables, "seconds": SECONDS}
         late = threading.Timer(SECONDS, self.process.kill)
-        late.start()
         try:
+            self._answer({})  # wait until it has started; this time is not counted
+            late.start()
             answer = self._answer(request)
         except BaseException:  # interrupted: nobody needs the answer any more
             _end(self.process)
@@ -124,8 +125,8 @@ def _end(process: subprocess.Popen) -> None:
 _children: dict[int, Child] = {}  # by the process that started it, since a fork must not talk to its parent's
 
 
-def _child() -> Child:
-    """Return the child of this process; start a new one if it has ended."""
+def running_child() -> Child:
+    """Return the child of this process; start a new one if it has ended. It gets ready by itself."""
     child = _children.get(os.getpid())
     if child is None or child.process.poll() is not None:
         child = _children[os.getpid()] = Child()
@@ -175,6 +176,8 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 def _serve() -> None:
     """Render what each line of JSON on standard input asks for, until standard input ends."""
+    from transformers.utils import chat_template_utils
+
     answers, sys.stdout = sys.stdout, sys.stderr
     chat_template_utils.ImmutableSandboxedEnvironment = _Environment
     set_alarm = getattr(signal, "alarm", lambda _: None)  # Windows has none
@@ -188,15 +191,16 @@ def _serve() -> None:
         if request := json.loads(line):
             set_alarm(request["seconds"] + 1)  # ends this process in the midst of anything, even if its parent is gone
             try:
-                answer["texts"] = _render(request["template"], request["conversations"], request["variables"])
+                given = request["template"], request["conversations"], request["variables"]
+                answer["texts"] = _render(chat_template_utils.render_jinja_template, *given)
             except Exception as error:  # a template can raise anything
                 answer["problem"] = _problem(error)
             set_alarm(0)
         print(json.dumps(answer), file=answers, flush=True)
 
 
-def _render(template: str, conversations: list[list[dict]], variables: dict) -> list[str]:
-    texts = list(chat_template_utils.render_jinja_template(conversations, chat_template=template, **variables)[0])
+def _render(render: Callable, template: str, conversations: list[list[dict]], variables: dict) -> list[str]:
+    texts = list(render(conversations, chat_template=template, **variables)[0])
     for turns, text in zip(conversations, texts, strict=True):
         characters = sum(len(part) for turn in turns for part in turn.values())
         if len(text) > characters + LONGEST:

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from .. import InputError
 
@@ -61,6 +60,8 @@ def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
     for name in rewards:
         if rewards[name].isna().any() or rewards[name].nunique() < 2:
             raise InputError(f"the rewards of {name} are missing or all equal, so they rank nothing; leave it out")
+    from scipy import stats  # here, because it takes half a second
+
     # Ranks as integers sort faster than rewards, and tau depends on nothing else.
     ranks = {name: stats.rankdata(rewards[name], method="dense") for name in rewards}
     matrix = pd.DataFrame(np.eye(len(ranks)), rewards.columns, rewards.columns)
