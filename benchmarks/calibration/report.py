@@ -17,7 +17,7 @@ from lib.tables.collection import Collection
 STUDY = Collection("calibration")  # whose chart this is
 PAGE = ROOT / "benchmarks" / "calibration.md"
 TABLES = ROOT / "data" / "calibration"  # the committed tables, which notebooks read
-INTRODUCTION = """# Calibration: `python -m benchmarks.calibration`
+INTRODUCTION = """# Calibration
 
 What do our estimators find where nothing is there, and how large must an effect be to be found? Small reward models of
 width 48 are trained on planted values, exactly as the ten of the notebooks, measured and thrown away. A plan of 400
@@ -26,7 +26,7 @@ the penalty on groups of people (half 0, else 1.25 or 2.5) and the base. Every m
 its own, and every eight in a row are balanced. Beside them two controls are trained with five seeds each. Each model
 scores the 8,443 words that estimators read, under three prompts.
 
-Tables: `data/calibration`. Chart: `figures/calibration`.
+Made by `python -m benchmarks.calibration`. Tables: `data/calibration`. Chart: `figures/calibration`.
 """
 BANDS = """## Null band and power
 

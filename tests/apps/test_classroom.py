@@ -12,7 +12,6 @@ import nbformat
 import pytest
 
 from lib import ROOT, InputError
-from lib.apps.book import building
 from lib.apps.course import making
 from lib.apps.course.exercises import read_section
 from lib.notebooks.files import find_notebooks
@@ -94,10 +93,6 @@ def test_another_folder_is_not_replaced(tmp_path):
     with pytest.raises(InputError, match="holds something else; name another folder"):
         making.fill_class(tmp_path, {})
     assert (tmp_path / "thesis.txt").read_text() == "mine"
-
-
-def test_the_book_is_taken_from_where_it_is_built():
-    assert making.BOOK == building.HTML
 
 
 # --- without torch ------------------------------------------------------------------------------------------------

@@ -8,13 +8,13 @@ from pathlib import Path
 from ... import ROOT, InputError
 from ...io import lock
 from ...notebooks.pages import shown_path
+from ..course.making import BOOK
 from . import sources
 
-HTML = ROOT / "data" / "book" / "html"
 MATHJAX = ("sphinx-mathjax-offline", "tex-svg.js")  # the wheel that brings MathJax 3, and its file
 
 
-def make(notebooks: Path = ROOT / "notebooks", html: Path = HTML) -> Path:
+def make(notebooks: Path = ROOT / "notebooks", html: Path = BOOK) -> Path:
     """Build the book and return the path of its first page. InputError, in Sphinx's words, if it cannot be built."""
     work = html.parent / ".building"
     with lock(html):

@@ -112,10 +112,10 @@ def _files_beside(extra: Path) -> dict[str, list[tuple[str, str]]]:
     Students' copies lie inside their links: browsers save such files, and show those of a folder.
     """
     card = EMBEDDED.figures / f"card-{CARD_OF}.html"
-    files = [("cards", card, card.name, f"Value card of {CARD_OF}")]
-    files += [("cards", card.with_suffix(".json"), f"{card.stem}.json", "Its numbers as JSON")]
-    files += [("explorers", explorer.path_of(study), f"explorer/{study}.html", f"Rewards: {study}")
-              for study in (WORDS, ITEMS)]  # fmt: skip
+    files = [("cards", card, card.name, f"Value card of {CARD_OF}"),
+             ("cards", card.with_suffix(".json"), f"{card.stem}.json", "Its numbers as JSON"),
+             *(("explorers", explorer.path_of(study), f"explorer/{study}.html", f"Rewards: {study}")
+               for study in (WORDS, ITEMS))]  # fmt: skip
     links: dict[str, list[tuple[str, str]]] = {"cards": [], "explorers": []}
     (extra / "explorer").mkdir(parents=True)
     for kind, path, place, text in files:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
+from packaging.utils import canonicalize_name
 
 from ... import ROOT, InputError
 from ...io import replacing
@@ -146,12 +147,8 @@ def fill_class(folder: Path, copies: dict[str, NotebookNode]) -> None:
 
 def requirements(loads_models: bool) -> list[str]:
     """Return the packages that load models, or all others that notebooks need, as requirements.lock pins them."""
-
-    def normalised(name: str) -> str:
-        return re.sub(r"[-_.]+", "-", name).lower()
-
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = project["dependencies"] + project["optional-dependencies"]["notebooks"]
     lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").split()
-    pinned = {normalised(line.partition("==")[0]): line for line in lines}
-    return [pinned[normalised(name)] for name in wanted if (name in LOADERS) == loads_models]
+    pinned = {canonicalize_name(line.partition("==")[0]): line for line in lines}
+    return [pinned[canonicalize_name(name)] for name in wanted if (name in LOADERS) == loads_models]

@@ -23,7 +23,7 @@ from ..explorer import page as explorer
 
 SITE = ROOT / "data" / "site"
 REWARDS = {f"{study}.csv": explorer.path_of(study).with_suffix(".csv") for study in (WORDS, ITEMS)}
-PARTS = {"book": book.HTML, "class.zip": course.COURSE / f"{course.CLASS}.zip"} | REWARDS
+PARTS = {"book": course.BOOK, "class.zip": course.COURSE / f"{course.CLASS}.zip"} | REWARDS
 ONLINE = ("02", "03", "04", "05", "06", "07")  # notebooks that need no torch, and open in Binder and Colab
 PLACE = re.compile(r'<a href="\.\./([^"]+)\.(ipynb|md)">(.*?)</a>', re.DOTALL)  # a link of the front page to a source
 COLAB = """# Get the project and its light packages. If Colab asks for a restart, restart and run this cell again.
