@@ -6,11 +6,14 @@ are rendered, tokenised, padded and scored by transformers' own classes.
 """
 
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -311,17 +314,23 @@ def is_named(case: dict, line: str) -> bool:
     return named and (case["kind"] == "pair" or ", and it " not in first or case["kind"] == "unknown")
 
 
-def main(only: str = "") -> None:
-    """Ask about every case, and write the table of what was named."""
+def ask(case: dict) -> dict:
+    """Return what is answered about a case."""
     from lib.apps.check import why
 
-    results, file = [], Path(tempfile.mkdtemp()) / "rewards.csv"
-    for case in planted(only):
-        rows = why.read_rewards(write(case, file))
-        answer = why.explain(str(case["folder"]), rows, label=case["label"], device="cpu")
-        about = {name: case[name] for name in ("kind", "planted", "architecture", "decimals")}
-        results.append(about | {"named": is_named(case, answer.line), "code": answer.code, "answer": answer.line})
-        print(json.dumps(results[-1], ensure_ascii=False), flush=True)
+    file = write(case, Path(tempfile.mkdtemp()) / "rewards.csv")
+    answer = why.explain(str(case["folder"]), why.read_rewards(file), label=case["label"], device="cpu")
+    about = {name: case[name] for name in ("kind", "planted", "architecture", "decimals")}
+    return about | {"named": is_named(case, answer.line), "code": answer.code, "answer": answer.line}
+
+
+def main(only: str = "") -> None:
+    """Ask about every case, and write the table of what was named."""
+    results = []
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        for result in pool.map(ask, planted(only)):
+            print(json.dumps(result, ensure_ascii=False), flush=True)
+            results.append(result)
     table = pd.DataFrame(results)
     if not only:
         table.to_csv(Path(__file__).with_suffix(".csv"), index=False)

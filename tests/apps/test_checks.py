@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from lib import run
-from lib.apps.check.checking import Options, check, pairs_row, read_pairs
+from lib.apps.check.checking import check, pairs_row, read_pairs
 from lib.apps.check.report import Report, Row
 from lib.models import heads
 
@@ -74,7 +74,7 @@ def row_of(report: Report, name: str) -> Row:
 
 
 def checked(folder, **options) -> Report:
-    return check(str(folder), Options(device="cpu", **options))
+    return check(str(folder), device="cpu", **options)
 
 
 @pytest.mark.parametrize("options", [LLAMA | {"template": "llama3"}, GEMMA | {"template": "gemma"}],

@@ -21,7 +21,7 @@ from transformers import AutoTokenizer
 
 from benchmarks import tokenizers
 from lib import ROOT
-from lib.apps.check.checking import Options, check
+from lib.apps.check.checking import check
 from lib.models import conversations, reward_models
 from lib.scoring import engine
 from lib.tables import downloads, score_files, scores
@@ -109,7 +109,7 @@ def test_a_whole_vocabulary_is_scored_as_the_oracle_scores_every_awkward_token(u
 
 def test_the_check_knows_these_templates(under):
     name, folder = under
-    rows = {row.name: row for row in check(str(folder), Options(device="cpu")).rows}
+    rows = {row.name: row for row in check(str(folder), device="cpu").rows}
     opens, system = name == "llama-3", name == "llama-3.2"
     assert rows["template"].status == ("note" if opens else "ok")
     assert ("left out the turn" in rows["template"].found) == opens

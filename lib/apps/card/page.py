@@ -51,8 +51,8 @@ def card(
         raise InputError(f"'{name}' names {len(models)} reward models; a card is about one")
     else:
         [load], study = models.values(), study_of(models, collection)
-        how = checking.Options(bos=bos, **implicit.options_for(reference, **options)) if reference is None else None
-        report = how and checking.check(load, how)  # before it is loaded: two may not fit
+        # before it is loaded: two may not fit
+        report = None if reference is not None else checking.check(load, bos, **implicit.options_for(None, **options))
         made = making.of_model(implicit.open_model(load, reference, **options), study, bos, report, lists)
     print(*warnings(made), sep="\n", end="\n" * bool(warnings(made)))
     shown = pd.DataFrame({

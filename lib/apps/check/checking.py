@@ -1,7 +1,7 @@
 """The check of one reward model: first its files, then what other usual programs would make of it, and its rewards."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,23 +19,13 @@ from ...tables import registry
 from ...tables.prompts import read_prompts
 from . import weights
 from .feeds import Feed, Feeds
-from .readings import Array, Reader, places, reader_of
+from .readings import TOLERANCES, Array, Reader, places, reader_of
 from .report import Report, Row, attempt, note, ok, refused, shown, wrong
 
 NEEDS_BOS = ("gemma", "gemma2", "gemma3_text")  # bases that are known to go astray without one
 RIGHT = 10  # pairs of twelve that chance orders rightly once in 50 times
 CONVERSATIONS = 4  # pairs whose replies, eight in all, are fed as other programs feed them
 TIMED = 64  # tokens that are scored to tell how long all of them take
-# The largest difference of rewards that sums in another order explain, as a share of the largest reward; half
-# precision also rounds the reward itself, to 8 or 11 bits.
-TOLERANCES = {"float64": 1e-5, "float32": 5e-5, "float16": 0.0045, "bfloat16": 0.07}
-
-
-@dataclass(frozen=True)
-class Options(reward_models.Options):
-    """How the model is to be read and run, as reward_models.load takes it, and bos, as engine.score_replies does."""
-
-    bos: str = "single"
 
 
 def print_report(
@@ -47,7 +37,7 @@ def print_report(
     """
     given = implicit.options_for(reference, **options)
     if reference is None:
-        report = check(name, Options(bos=bos, **given))
+        report = check(name, bos, **given)
     else:
         nickname = language_models.find(name)["nickname"]  # InputError only for a model that cannot be found
         try:
@@ -58,20 +48,20 @@ def print_report(
     return bool(report.wrong)
 
 
-def check(name: str, options: Options | None = None) -> Report:
+def check(name: str, bos: str = "single", **options: Any) -> Report:
     """Return in rows whether the reward model of that nickname, hub id or folder is scored as its makers meant.
 
-    The model is loaded, and then by its own class in transformers if there is one: one of them in memory at a time.
-    InputError only for a model that cannot be found.
+    The model is loaded, with these options, and then by its own class in transformers if there is one: one of them in
+    memory at a time. InputError only for a model that cannot be found.
     """
-    options = options or Options()
     if registry.is_served(str(name)):
-        return check_loaded(reward_models.load(name, options), options.bos)
+        return check_loaded(reward_models.load(name, **options), bos)
     entry = reward_models.find(str(name))
-    opened = checkpoints.open_files(entry["hub_id"], options.revision or entry["revision"], base=options.base)
+    revision = options.get("revision") or entry["revision"]
+    opened = checkpoints.open_files(entry["hub_id"], revision, base=options.get("base"))
     try:
-        model = reward_models.load(name, options)
-        rows = model_rows(model, options.bos, options.label, entry["group"] == "embedded")
+        model = reward_models.load(name, **options)
+        rows = model_rows(model, bos, options.get("label"), entry["group"] == "embedded")
     except InputError as error:
         rows = [refused("loading", error)]
     return Report(entry["nickname"], opened.revision, rows)
@@ -80,7 +70,7 @@ def check(name: str, options: Options | None = None) -> Report:
 def check_loaded(model: RewardModel, bos: str = "single") -> Report:
     """Return the check of a loaded model, which stays in memory."""
     if not isinstance(model, ImplicitRewardModel) and not model.is_served:
-        return check(model.name, Options(bos=bos, device=model.device, dtype=model.dtype))
+        return check(model.name, bos, device=model.device, dtype=model.dtype)
     return Report(model.nickname, model.revision, model_rows(model, bos))
 
 
@@ -105,16 +95,12 @@ def model_rows(model: RewardModel, bos: str, label: int | None = None, planted: 
         return [*rows, *(Row(name, "note", found) for name in ("own class", "pairs", "time"))]
     rewards = score_pairs(model, bos)
     last = [attempt("pairs", pairs_row, rewards, planted), attempt("time", _time, model, bos)]
+    tensors = model.head.state_dict() if model.head else {}
     if isinstance(model, ImplicitRewardModel):  # compared when it was loaded
         own = ok(f"log-probabilities equal each model's own forward pass; the reference is {model.reference.nickname}")
     elif model.is_served:
         own = note(f"not run, as no row on weights is: {model.hub_id} has them", "check the folder of the checkpoint")
-    elif (
-        label is not None
-        or model.head_name not in ("linear", "classifier")
-        or model.head
-        and len(model.head.state_dict()) > 1
-    ):
+    elif label is not None or model.head_name not in ("linear", "classifier") or len(tensors) > 1:
         own = ok("transformers has none for this head that runs without remote code")
     else:
         model.backbone.to(device="meta")
@@ -193,10 +179,7 @@ def _problem_of_ids(model: RewardModel, feeds: Feeds, bos: str) -> tuple[str, st
     """Return what is wrong with the ids that are fed, and the remedy; None if nothing is."""
     _, wholes = next(feeds.closings(feeds.own, True))
     if feeds.ids(wholes, feeds.count) != [list(each.ids) for each in feeds.base]:
-        return (
-            "other ids than the rendered text has",
-            "see that the tokenizer is the one that the model was trained with",
-        )
+        return "other ids than the rendered text has", "give the tokenizer that the model was trained with"
     if not feeds.count and model.backbone.config.model_type in NEEDS_BOS:
         return "such a model needs one", "begin its template with {{ bos_token }}"
     if bos == "single" and feeds.count > 1:
@@ -273,9 +256,8 @@ def _time(model: RewardModel, bos: str) -> Row:
         scorer(suffixes.tolist())
     seconds = (time.perf_counter() - start) / len(some) * len(texts) * len(prompts)
     numbers = {"seconds": seconds, "tokens": len(texts), "prompts": len(prompts)}
-    found = (
-        f"about {timedelta(seconds=round(seconds) or 1)} (h:mm:ss) for {len(texts):,} tokens and {len(prompts)} prompts"
-    )
+    took = timedelta(seconds=round(seconds) or 1)
+    found = f"about {took} (h:mm:ss) for {len(texts):,} tokens and {len(prompts)} prompts"
     if model.causal and not scorer.shares_prefix:
         return note(f"{found}; every conversation is read whole, which is exact but slower", "", numbers)
     return ok(found, "", numbers)

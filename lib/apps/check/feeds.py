@@ -241,6 +241,7 @@ class Feeds:
             (Cause("cut what closes the reply", close), ""),
             (Cause("cut the line break after the reply's turn", close), after.rstrip("\n")),
             (Cause(f"appended the end token {eos}", close), after + eos),
+            (Cause(f"appended the end token {eos} twice", close), after + 2 * eos),
             (Cause(f"closed the reply with the end token {eos} alone", close), eos),
             (Cause(f"appended the padding token {pad}", close), after + pad),
         ]

@@ -21,6 +21,9 @@ from ...show.display import show_token
 from .feeds import Cause, Feed, Input
 
 Array = np.ndarray
+# The largest difference of rewards that sums in another order explain, as a share of the largest reward; half
+# precision also rounds the reward itself, to 8 or 11 bits.
+TOLERANCES = {"float64": 1e-5, "float32": 5e-5, "float16": 0.0045, "bfloat16": 0.07}
 TOKENS = 4096  # of a batch
 EARLIER = 8  # tokens before the last at which the reward may have been read
 SEEDS = [*range(128), 1234, 1337, 2023, 2024, 2025, 3407]  # with which transformers may have drawn a head
@@ -88,9 +91,7 @@ def open_reader(name: str, label: int | None, given: dict) -> Reader:
             raise
         return open_reader(name, 0, given)
     if model.layers is not None:
-        raise InputError(
-            f"{name} does not fit into memory in {model.dtype}; say DTYPE=bfloat16, or use a larger device"
-        )
+        raise InputError(f"{name} exceeds the memory in {model.dtype}; say DTYPE=bfloat16, or use a larger device")
     if model.is_served:
         return reader_of(model)
     assert model.files is not None
@@ -105,7 +106,7 @@ def open_reader(name: str, label: int | None, given: dict) -> Reader:
     return Reader(model, [head.to(model.device) for head in heads])
 
 
-def other_weights(name: str, reader: Reader, given: dict) -> Iterator[Reader]:
+def other_weights(name: str, label: int | None, reader: Reader, given: dict) -> Iterator[Reader]:
     """Yield readers with the weights that another program may have used in place of the model's own."""
     model, folder = reader.model, Path(reward_models.find(name)["hub_id"])
     if model.head is None:
@@ -121,7 +122,7 @@ def other_weights(name: str, reader: Reader, given: dict) -> Iterator[Reader]:
     if checkpoints.soft_caps(config) and model.attention != "uncapped":
         remedy = "say attn_implementation='eager' there, or --attention uncapped here"
         dropped = Cause("dropped the soft-capping of attention", remedy)
-        yield replace(reader_of(reward_models.load(name, **{**given, "attention": "uncapped"})), cause=(dropped,))
+        yield replace(open_reader(name, label, {**given, "attention": "uncapped"}), cause=(dropped,))
     if model.head_name == "urm":
         helpful = Cause("read helpfulness in place of the reward", "say --head urm_helpfulness here")
         yield replace(reader_of(reward_models.load(name, **{**given, "head": "urm_helpfulness"})), cause=(helpful,))
@@ -175,51 +176,55 @@ def places(reader: Reader, feed: Feed) -> tuple[list[tuple[Cause, ...]], Array]:
 
 
 class Number(NamedTuple):
-    """What a program may have made of rewards. A cause may name constants: scale, shift, mean, spread."""
+    """What a program may have made of rewards. A text may name constants: scale, shift, mean, spread."""
 
-    cause: Cause | None  # None for the reward itself
+    text: str  # empty for the reward itself
     predicted: Array  # (places, n)
     slope: Any = 1.0  # how far a prediction moves with a reward
     free: int = 0  # how many constants are estimated
-
-
-def _number(text: str, predicted: Array, slope: Any = 1.0, free: int = 0) -> Number:
-    return Number(Cause(text, "take the number itself there"), predicted, slope, free)
+    remedy: str = "take the number itself there"
 
 
 def numbers(rewards: Array, theirs: Array, label: int, groups: Array) -> list[Number]:
     """Return what may have been made of rewards, (places, n, labels). Groups number the prompts."""
     raw, labels = rewards[..., label], rewards.shape[-1]
     if labels == len(SEEDS):  # heads drawn with these seeds
-        return [Number(None, rewards[..., i], free=1) for i in range(labels)]
+        return [Number("", rewards[..., i], free=1) for i in range(labels)]
     squashed, power = expit(raw), np.exp(np.minimum(raw, 700))
-    switch_off = Cause("applied the sigmoid", "switch the activation off there (function_to_apply='none')")
+    off = "switch the activation off there (function_to_apply='none')"
     made = [
-        Number(None, raw),
-        Number(switch_off, squashed, squashed * (1 - squashed)),
+        Number("", raw),
+        Number("applied the sigmoid", squashed, squashed * (1 - squashed), 0, off),
         *(_of_labels(rewards, label) if 1 < labels <= 20 else ()),
-        _number("changed the sign", -raw),
-        _number("took the logarithm of the sigmoid", log_expit(raw), 1 - squashed),
-        _number("applied the hyperbolic tangent", np.tanh(raw), 1 - np.tanh(raw) ** 2),
-        _number("took the exponential", power, power),
+        Number("applied the sigmoid twice", expit(squashed), squashed / 4, 0, off),
+        Number("changed the sign", -raw),
+        Number("took the logarithm of the sigmoid", log_expit(raw), 1 - squashed),
+        Number("applied the hyperbolic tangent", np.tanh(raw), 1 - np.tanh(raw) ** 2),
+        Number("took the exponential", power, power),
     ]
     low, high = theirs.min(), theirs.max()
     if (theirs == low).sum() > 1 or (theirs == high).sum() > 1:
         low, high = (low if (theirs == low).sum() > 1 else -np.inf), (high if (theirs == high).sum() > 1 else np.inf)
-        made.append(_number(f"cut rewards to [{low:g}, {high:g}]", np.clip(raw, low, high), 1.0, 2))
+        made.append(Number(f"cut rewards to [{low:g}, {high:g}]", np.clip(raw, low, high), 1.0, 2))
     sizes = np.bincount(groups)
     if len(sizes) > 1 and (sizes > 1).any():
-        means = raw @ (np.eye(len(sizes))[groups] / sizes)  # (places, groups)
-        made.append(_number("subtracted the mean over the replies to each prompt", raw - means[:, groups]))
+        shares = np.eye(len(sizes))[groups] / sizes  # (n, groups)
+        apart, others = raw - (raw @ shares)[:, groups], np.maximum(sizes - 1, 1)
+        made.append(Number("subtracted the mean over the replies to each prompt", apart))
+        without_own = apart * (sizes / others)[groups]  # (places, n)
+        made.append(Number("subtracted the mean over the other replies to each prompt", without_own, 2.0))
+        spread = np.sqrt((apart**2 @ shares * sizes / others)[:, groups])
+        made += [Number("standardised the rewards of the replies to each prompt", apart / (spread + least), 2 / spread)
+                 for least in (1e-6, 1e-4)]  # fmt: skip
     # Scales and shifts that are fitted to the other program's rewards
     scale = (raw * theirs).sum(1, keepdims=True) / (raw * raw).sum(1, keepdims=True)
     shift = (theirs - raw).mean(1, keepdims=True)
     apart = raw - raw.mean(1, keepdims=True)
     slope = (apart * (theirs - theirs.mean())).sum(1, keepdims=True) / (apart * apart).sum(1, keepdims=True)
     rescaled = "rescaled to mean {mean:.4g} and standard deviation {spread:.4g}"
-    return [*made, _number("multiplied by {scale:.4g}", scale * raw, np.abs(scale), 1),
-            _number("added {shift:.4g}", raw + shift, 1.0, 1),
-            _number(rescaled, slope * apart + theirs.mean(), np.abs(slope), 2)]  # fmt: skip
+    return [*made, Number("multiplied by {scale:.4g}", scale * raw, np.abs(scale), 1),
+            Number("added {shift:.4g}", raw + shift, 1.0, 1),
+            Number(rescaled, slope * apart + theirs.mean(), np.abs(slope), 2)]  # fmt: skip
 
 
 def _of_labels(rewards: Array, label: int) -> Iterator[Number]:
@@ -227,13 +232,13 @@ def _of_labels(rewards: Array, label: int) -> Iterator[Number]:
     raw, labels, shares = rewards[..., label], rewards.shape[-1], softmax(rewards, axis=-1)
     for i in range(labels):
         other, share, which = rewards[..., i], shares[..., i], f"softmax, of label {i} among {labels}"
-        yield _number(f"applied the {which}", share, share * (1 - share))
-        yield _number(f"took the logarithm of the {which}", np.log(share + 1e-300))
+        yield Number(f"applied the {which}", share, share * (1 - share))
+        yield Number(f"took the logarithm of the {which}", np.log(share + 1e-300))
         if i != label:
-            yield Number(Cause(f"took label {i}", f"say LABEL={i} here, or take label {label} there"), other)
-            yield _number(f"took label {label} minus label {i}", raw - other, 2.0)
-            yield _number(f"took label {i} minus label {label}", other - raw, 2.0)
-            yield _number(f"applied the sigmoid to label {i}", expit(other), expit(other) * (1 - expit(other)))
-    yield _number("took the mean of all labels", rewards.mean(axis=-1))
-    yield _number("took the sum of all labels", rewards.sum(axis=-1), labels)
-    yield _number("took the expected label of the softmax", shares @ np.arange(labels), labels)
+            yield Number(f"took label {i}", other, remedy=f"say LABEL={i} here, or take label {label} there")
+            yield Number(f"took label {label} minus label {i}", raw - other, 2.0)
+            yield Number(f"took label {i} minus label {label}", other - raw, 2.0)
+            yield Number(f"applied the sigmoid to label {i}", expit(other), expit(other) * (1 - expit(other)))
+    yield Number("took the mean of all labels", rewards.mean(axis=-1))
+    yield Number("took the sum of all labels", rewards.sum(axis=-1), labels)
+    yield Number("took the expected label of the softmax", shares @ np.arange(labels), labels)

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
+from numpy.linalg import norm
+from scipy.stats import ks_2samp
 
 from ... import InputError
 from ...io import as_typed
@@ -24,13 +26,13 @@ from ...scoring.reply_files import read_replies
 from ...show.display import show_token
 from ...tables import registry
 from .feeds import Cause, Feed, Feeds
-from .readings import Array, Reader, numbers, open_reader, other_weights, places
+from .readings import TOLERANCES, Array, Reader, numbers, open_reader, other_weights, places
 
-TOLERANCE = 5e-5  # of float32: what sums in another order explain, as a share of the largest reward
 SCREENED = 6  # rows on which pairs of causes are tried before all: the shortest, which truncation leaves alone
 SIZES = (2, 3, 4, 8, 16, 32, 64)  # of batches
 LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # to which texts are truncated as a rule
 MOST_LENGTHS = 200  # of truncation that are tried between the longest row that agrees and the shortest that does not
+SMALL = 0.05  # of the standard deviation of rewards: below it, errors of half precision are told from other causes
 EVIDENCE = 8.0  # powers of ten by which an agreement of all rows by chance must be improbable
 MANTISSA = {"bfloat16": 8, "float16": 11, "float32": 24}  # bits of a number
 REWARDS = ("reward", "rewards", "score", "scores")  # names of the column
@@ -42,8 +44,9 @@ class Fit(NamedTuple):
     causes: tuple[Cause, ...]
     predicted: Array
     error: float
-    fed: int = 0  # causes that lie in the feed
+    feed: Feed = Feed((), ())
     free: int = 0  # constants that were estimated
+    kind: tuple[Cause | None, ...] = ()  # the causes without these constants
 
 
 @dataclass(frozen=True)
@@ -106,18 +109,15 @@ class Search:
     groups: Array
     label: int = 0
     noise: float = 0.0  # of the precision that is tried, on the model's own scale
-    most: int = 2  # causes of a hypothesis
+    is_coarse: bool = False  # only one cause then, as half precision is another one; the largest noise is 4 times this
     fits: list[Fit] = field(default_factory=list)
     nearest: Fit | None = None
     # Of a feed, the longest row that agrees and the shortest that does not, if longer: it may have been truncated.
     partial: dict[Feed, tuple[int, int]] = field(default_factory=dict)
 
     def run(self, noise: float, others: Sequence[Reader], is_coarse: bool = False) -> list[Fit]:
-        """Return hypotheses that fit within this noise: with one cause, or with two if nothing simpler fits.
-
-        is_coarse: only one cause, because half precision is another one
-        """
-        self.noise, self.most, self.fits, self.partial = noise, 1 if is_coarse else 2, [], {}
+        """Return hypotheses that fit within this noise: with one cause, or with two if nothing simpler fits."""
+        self.noise, self.is_coarse, self.fits, self.partial = noise, is_coarse, [], {}
         everywhere, single = np.arange(len(self.theirs)), [feed for feed in self.every if len(feed.causes) < 2]
         announce(self.reader, single, "")
         for feed in single:
@@ -152,11 +152,12 @@ class Search:
         """Try every place and number with a feed on these rows; return whether one fits them. Keep what fits all."""
         where, rewards = places(reader, _part(feed, rows))  # (places, n, labels)
         theirs, is_whole, is_fitting = self.theirs[rows], len(rows) == len(self.theirs), False
-        label = self.label if reader is self.reader else 0
+        label = self.label if self.label < rewards.shape[-1] else 0
         with np.errstate(all="ignore"):  # a gate without a place to read gives no number
-            for cause, predicted, slope, free in numbers(rewards, theirs, label, self.groups[rows]):
+            for text, predicted, slope, free, remedy in numbers(rewards, theirs, label, self.groups[rows]):
+                cause = Cause(text, remedy) if text else None
                 before = (*reader.cause, *feed.causes)
-                room = self.most - len(before) - (cause is not None)
+                room = 2 - self.is_coarse - len(before) - (cause is not None)
                 if room < 0:
                     continue
                 allowed = self.slack[rows] + self.noise * slope  # (n,) or (places, n)
@@ -165,23 +166,24 @@ class Search:
                 spread = np.minimum(predicted.std(axis=1), theirs.std())
                 evidence = (len(theirs) - free) * np.log10(spread / allowed.mean(axis=1))
                 error = (apart / allowed).max(axis=1)
-                for i in np.flatnonzero((error <= 1) & ((evidence >= EVIDENCE) | (not is_whole))):
+                for i in np.flatnonzero((error <= 1 + 3 * self.is_coarse) & ((evidence >= EVIDENCE) | (not is_whole))):
                     if len(where[i]) <= room:
                         is_fitting = True
                         causes = (*before, *where[i], *_with_constants(cause, predicted[i], rewards[i, :, label]))
-                        self.fits += [Fit(causes, predicted[i], float(error[i]), len(feed.causes), free)] * is_whole
-                if is_whole and not free:
+                        kind = (*before, *where[i], cause)
+                        self.fits += [Fit(causes, predicted[i], error[i], feed, free, kind)] * is_whole
+                if is_whole and not free and spread[0] >= 0.1 * theirs.std():  # not a constant
                     causes = (*before, *([cause] if cause else ()))
-                    self._keep_nearest(
-                        feed if reader is self.reader else None, causes, apart[0], allowed[0], predicted[0]
-                    )
+                    self._keep_nearest(reader, feed, causes, apart[0], allowed[0], predicted[0])
         return is_fitting
 
-    def _keep_nearest(self, feed: Feed | None, causes: tuple, apart: Array, allowed: Array, predicted: Array) -> None:
+    def _keep_nearest(
+        self, reader: Reader, feed: Feed, causes: tuple, apart: Array, allowed: Array, predicted: Array
+    ) -> None:
         """Keep what is nearest at the usual place, and between which lengths a truncation may begin; all are (n,)."""
         if self.nearest is None or apart.mean() < self.nearest.error:
             self.nearest = Fit(causes, predicted, float(apart.mean()))
-        if feed is None:
+        if reader is not self.reader:
             return
         agrees, lengths = apart <= allowed, np.array([len(each.ids) for each in feed.inputs])
         other = min(lengths[~agrees], default=0)
@@ -232,22 +234,32 @@ def format_of(rewards: Array, slack: Array) -> tuple[str, Array]:
     return "float32", np.zeros(len(rewards))
 
 
-def in_half_precision(search: Search, noise: float, others: Sequence[Reader]) -> tuple[list[Fit], str]:
-    """Return hypotheses with one cause that fit if the other program computed in half precision, and in which."""
+def in_half_precision(search: Search, noise: float, precision: str) -> tuple[list[Fit], str]:
+    """Return hypotheses with one cause that fit if the other program computed in half precision, and in which.
+
+    Machines and batches round differently. So a hypothesis fits if rounding here explains the rewards, or if they are
+    as far from those of float32 as rounding moves them here. `precision` is the format of the other program's numbers.
+    """
     usual, model = places(search.reader, search.every[0])[1][0], search.reader.model  # (n, labels)
-    for dtype in ("float16", "bfloat16"):
-        backbone = copy.deepcopy(model.backbone).to(getattr(torch, dtype))
+    for dtype in ("float16", "bfloat16") if precision == "float32" else (precision,):
+        backbone, fits = copy.deepcopy(model.backbone).to(getattr(torch, dtype)), []
         rounded = Reader(replace(model, backbone=backbone, dtype=dtype), search.reader.heads)
-        coarse, fits = replace(search, reader=rounded), []
-        spread = float(np.sqrt(((places(rounded, search.every[0])[1][0] - usual) ** 2).mean()))
-        fine = {fit.causes: fit.predicted for fit in search.run(noise + 6 * spread, others, is_coarse=True)}
-        for fit in coarse.run(noise + 6 * spread, [], is_coarse=True):
-            in_float32 = fine.get(fit.causes, usual[:, search.label])
-            error, without = (((one - search.theirs) ** 2).sum() for one in (fit.predicted, in_float32))
-            fits += [fit] * bool(error < 0.8 * without)
-        if fits:  # half precision itself explains more than noise of its size
+        moved = norm(places(rounded, search.every[0])[1][0] - usual) / np.sqrt(usual.size)
+        is_small = precision == dtype or moved < SMALL * usual.std()
+        fine = {fit.kind: fit for fit in search.run(noise + 1.5 * moved, [], is_coarse=True)}
+        coarse = replace(search, reader=rounded, fits=[])
+        for feed in dict.fromkeys(fit.feed for fit in fine.values()):
+            coarse.consider(rounded, feed, np.arange(len(usual)))
+        for fit in coarse.fits:
+            exact = fine.get(fit.kind, fit).predicted
+            apart, rounding = search.theirs - exact, fit.predicted - exact  # (n,)
+            is_explained = norm(apart - rounding) < 0.9 * norm(apart)
+            is_as_far = 0.5 * norm(rounding) < norm(apart) < 1.6 * norm(rounding)
+            is_as_far &= ks_2samp(np.abs(apart), np.abs(rounding)).pvalue > 0.01
+            fits += [fit] * bool(is_explained or (is_small and is_as_far))
+        if fits:
             return sorted(fits, key=lambda fit: fit.error), dtype
-    return [], ""
+    return [], precision
 
 
 # --- the answer ---------------------------------------------------------------------------------------------------
@@ -272,36 +284,35 @@ def explain(
         given["template"] = template  # of a tokenizer that has none of its own
         reader = open_reader(name, label, given)
     theirs, slack = rows["printed"].astype(float).to_numpy(), printed_to(rows["printed"].tolist())
-    precision, step = format_of(theirs, slack)
+    printed, step = format_of(theirs, slack)
     turns = [[*json.loads(context), {"role": "assistant", "content": reply}]
              for context, reply in zip(rows["context"], rows["reply"], strict=True)]  # fmt: skip
     feeds = Feeds(reader.model, turns, bos, template)
     search = Search(reader, feeds, feeds.every(), theirs, slack + step, rows["context"].factorize()[0], label or 0)
     usual = places(reader, search.every[0])[1][0]  # (n, labels)
-    here, noise = usual[:, search.label], TOLERANCE * float(np.abs(usual).max())
+    here, noise = usual[:, search.label], TOLERANCES["float32"] * float(np.abs(usual).max())
     if (theirs == 1).all() and np.abs(here - 1).max() > 0.1:
         one = Cause("applied the softmax to a single output, which always gives 1", "switch the activation off there")
-        return _answer(entry["nickname"], rows, here, [Fit((one,), theirs, 0.0)], precision)
-    others = list(other_weights(name, reader, given))
-    fits = search.run(noise, others)
+        return _answer(entry["nickname"], rows, here, [Fit((one,), theirs, 0.0)], printed)
+    fits, precision = search.run(noise, list(other_weights(name, label, reader, given))), printed
     assert reader.model.files is not None and search.nearest is not None
     if not reader.model.is_served:  # whose precision is unknown
         if not fits:
-            fits, dtype = in_half_precision(search, noise, others)
-            precision = dtype or precision
+            fits, precision = in_half_precision(search, noise, printed)
         config = checkpoints.config_of(reader.model.files.folder)
         if precision not in ("float32", checkpoints.dtype_for(entry["dtype"], reader.model.device, config)):
-            cause = Cause(f"computed in {precision}", f"compute in float32 there, or say DTYPE={precision} here")
+            size = ", or with errors of its size" * (precision != printed)
+            cause = Cause(f"computed in {precision}{size}", f"compute in float32 there, or say DTYPE={precision} here")
             fits = [fit._replace(causes=(*fit.causes, cause)) for fit in fits]
     return _answer(entry["nickname"], rows, here, fits or [search.nearest], precision, bool(fits))
 
 
 def _answer(name: str, rows: pd.DataFrame, here: Array, fits: list[Fit], precision: str, found: bool = True) -> Answer:
-    fewest = min(len(fit.causes) for fit in fits)
-    first, *others = sorted([fit for fit in fits if len(fit.causes) == fewest], key=lambda fit: (fit.free, -fit.fed))
+    first, *others = sorted(fits, key=lambda fit: (len(fit.causes), fit.free, -len(fit.feed.causes)))
+    as_simple = [fit for fit in others if len(fit.causes) == len(first.causes) and fit.free <= first.free]
+    same = dict.fromkeys(" and ".join(cause.text for cause in fit.causes) for fit in as_simple)
     theirs = rows["printed"].astype(float).to_numpy()
     left, difference = np.abs(theirs - first.predicted), np.abs(theirs - here)
-    same = dict.fromkeys(" and ".join(cause.text for cause in fit.causes) for fit in others if fit.free <= first.free)
     asked = [json.loads(text)[-1]["content"] for text in rows["context"]]
     table = pd.DataFrame({"prompt": asked, "reply": rows["reply"], "theirs": theirs, "here": here,
                           "with the causes": first.predicted, "left over": left})  # fmt: skip
