@@ -9,6 +9,7 @@ from lib.tables.collection import EMBEDDED
 PAGES = {
     "first page": SITE / "index.html",
     "book": SITE / "book" / "notebooks" / "02_optimal_and_pessimal_tokens.html",
+    "wide formulas": SITE / "book" / "notebooks" / "00_small_reward_models.html",
     "explorer": SITE / "book" / "explorer" / "published-words.html",
     "card": SITE / "book" / f"card-{CARD_OF}.html",
     "index": EMBEDDED.figures / "index.html",
@@ -25,6 +26,7 @@ def opened(open_page):
         page = open_page(PAGES[name], query, **settings)
         if page.locator("#content-warning button").count():
             page.click("#content-warning button")
+        page.evaluate("window.MathJax?.startup.promise")  # it may set formulas that are wider than the page
         if name == "explorer":
             page.wait_for_selector("html[data-ready]", state="attached")
         return page

@@ -34,9 +34,14 @@ function warn() {
   dialog.showModal();
 }
 
-document.addEventListener("DOMContentLoaded", () => {
-  for (const box of document.querySelectorAll(".tokens")) {
-    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0; // so that arrow keys reach the columns on the right
+function reachWideOnes(selector) {
+  for (const box of document.querySelectorAll(selector)) {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0; // so that arrow keys reach what is on the right
   }
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  reachWideOnes(".tokens");
   if (!stored()) warn();
 });
+window.addEventListener("load", () => window.MathJax?.startup.promise.then(() => reachWideOnes("mjx-container")));
