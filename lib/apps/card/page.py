@@ -13,8 +13,6 @@ from ...io import replacing
 from ...notebooks.pages import shown_path
 from ...scoring import implicit
 from ...show import display
-from ...show.charts import Forest, Mark, draw_forest
-from ...show.figures import GREY, Chart
 from ...show.pages import template
 from ...tables.collection import OWN, Collection
 from ...tables.imports import read_columns
@@ -26,14 +24,9 @@ from .measures import ENDS, MEASURES, RANDOM
 from .random_heads import BAND, HEADS
 
 PAIRS_SHOWN = 5
-SPAM_SHOWN = 10
 GREY_DIRECTIONS = (RANDOM, "undecided")
 FURTHEST = 6.0  # standard deviations of the published models; what lies further out is drawn there
 BAND_NAME, OWN_NAME, LIKE_RANDOM = "95% of random heads", "this model", "this model, as a random head"
-MARKS = {
-    BAND_NAME: Mark("#dddddd", "", width=10), OWN_NAME: Mark("black", "D", size=7),
-    LIKE_RANDOM: Mark("#9a9a9a", "D", size=7), "published": Mark("black", "o", "white"), "planted": Mark(GREY, "x"),
-}  # fmt: skip
 
 
 def card(
@@ -144,8 +137,8 @@ def most_spammed(spam: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return heading -> rows of the section on spam: each text once, at the place of its largest gain."""
     if spam.empty:
         return {}
-    texts = spam.sort_values("most_gain", ascending=False, kind="stable").drop_duplicates("text")
-    most, others = texts.head(SPAM_SHOWN), texts[SPAM_SHOWN:]
+    texts = exploits.most_gained(spam)
+    most, others = texts.head(exploits.MOST), texts[exploits.MOST :]
     return {f"The {len(most)} texts with the largest gain": most, "Other tricks": others[others["kind"] == "style"]}
 
 
@@ -163,7 +156,7 @@ def strip(rows: pd.DataFrame) -> Markup:
         elif row.group == "planted":
             parts.append(f'<path d="M{x - 2} 8l4 4m0-4l-4 4" stroke="#999"/>')
         elif row.group in (OWN_NAME, LIKE_RANDOM):
-            colour = MARKS[row.group].colour
+            colour = "black" if row.group == OWN_NAME else "#9a9a9a"
             line = f'<line x1="{low}" x2="{high}" y1="10" y2="10" stroke="{colour}" stroke-width="2"/>'
             own += [line] * (low == low) + [f'<path d="M{x} 5l5 5-5 5-5-5z" fill="{colour}"/>']
     return Markup(f'<svg class="strip" viewBox="0 0 220 20" aria-hidden="true">{"".join(parts + own)}</svg>')
@@ -174,24 +167,11 @@ def searched(card: Card, end: str) -> list[str]:
     return sorted(set(" ".join(card.pairs[end]["reply"]).split()))
 
 
-def draw_places(card: Card, *, title: str) -> Chart:
-    """Draw each measure in standard deviations of the ten published models from their mean; see MARKS.
-
-    Values beyond FURTHEST are drawn at FURTHEST.
-    """
-    rows = standardised(card).assign(panel="")
-    ends = ["place", "ci_low", "ci_high"]
-    rows[ends] = rows[ends].clip(-FURTHEST, FURTHEST)
-    rows["measure"] = rows["measure"].map(MEASURES["label"])
-    forest = Forest("measure", "panel", "group", MARKS, estimate="place", heading="{}", width=9.5, reach=0.24)
-    return draw_forest(rows, forest, title=title, xlabel="standard deviations of the published models from their mean")
-
-
 def standardised(card: Card) -> pd.DataFrame:
     """Return every value of the card in standard deviations of the published models from their mean.
 
-    Columns: measure, group (one of MARKS), model, place, ci_low, ci_high. Other models have no interval, and random
-    heads have their band. Measures on which the published models do not differ are left out.
+    Columns: measure, group (published, planted, or a name above), model, place, ci_low, ci_high. Other models have no
+    interval, and random heads have their band. Measures on which the published models do not differ are left out.
     """
     others = {group: values.drop(columns=card.nickname, errors="ignore").reindex(card.measured.index)
               for group, values in card.others.items()}  # fmt: skip
