@@ -20,16 +20,11 @@ BY_KIND = ["kind", "items", "above", "ci_low", "ci_high", "p", "models", "of_mod
 
 
 def identity_terms() -> pd.DataFrame:
-    """Return names of groups of people from data/identity_terms.csv.
+    """Return names of groups of people: data/identity_terms.csv, whose sources data/README.md names.
 
-    Columns: `term, group, title, form, source, minority, protected`. The terms are from Dixon et al. 2018 (Measuring
-    and mitigating unintended bias in text classification, AIES) and Smith et al. 2022 (HolisticBias, EMNLP; of the same
-    seven groups). `title`: the group's title in an encyclopedia. `form`: the title names `people`, a `state` (Autism)
-    or a `faith` (Judaism). The list was fixed before we saw scores.
-
-    `minority`: the group of the term among the thirteen of Hartvigsen et al. 2022 (ToxiGen, ACL), or ''. `protected`:
-    the same for the seven groups of Rottger et al. 2021 (HateCheck, ACL). We added these two columns after seeing
-    scores.
+    `title`: the group's title in an encyclopedia. `form`: the title names `people`, a `state` (Autism) or a `faith`
+    (Judaism). `minority`: the term's group among ToxiGen's thirteen, or ''. `protected`: the same, for HateCheck's
+    seven. The list was fixed before we saw scores; we added the last two columns after that.
     """
     return pd.read_csv(ROOT / "data" / "identity_terms.csv", keep_default_na=False)
 

@@ -112,9 +112,6 @@ def cause_of(error: BaseException) -> str:
     return first if raised == InputError.__name__ else f"{raised}: {first}"
 
 
-# --- committing ---------------------------------------------------------------------------------------------------
-
-
 def commit(executed: Path, path: Path) -> None:
     """Write an executed notebook in its place, stripped, and without injected parameters that repeat its own."""
     notebook = stripped(nbformat.read(executed, 4))

@@ -202,9 +202,6 @@ class Progress:
                 print(f"Look at {place}: it shows what is done so far.", flush=True)
 
 
-# --- the committed notebooks --------------------------------------------------------------------------------------
-
-
 def refresh(names: Sequence[str] = (), folder: Path = NOTEBOOKS) -> int:
     """Execute the committed notebooks whose names start so again, in place; return how many failed.
 

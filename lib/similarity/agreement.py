@@ -38,9 +38,6 @@ def comparable(tables: Mapping[str, pd.DataFrame], prompt: str) -> tuple[dict[st
     return {}, "; ".join(reasons)
 
 
-# --- distributions ------------------------------------------------------------------------------------------------
-
-
 def moments(rewards: Mapping[str, np.ndarray], resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
     """Return mean, variance and skewness of each model's rewards with 95% bootstrap intervals over tokens (Table 3).
 
@@ -109,9 +106,6 @@ def skewness_influence(rewards: pd.DataFrame) -> pd.DataFrame:
     return (z**3 - 3 * z - (3 * z**2 - 1) * (z**3).mean() / 2) / (len(z) - 1)
 
 
-# --- agreement between models -------------------------------------------------------------------------------------
-
-
 def mean_over_pairs(matrix: pd.DataFrame) -> tuple[float, float, float]:
     """Return the mean over pairs of different models, and its 95% interval for other models (NaN for under three).
 
@@ -132,9 +126,6 @@ def correlation(first: pd.DataFrame, second: pd.DataFrame) -> float:
     upper = np.triu_indices(len(first), 1)
     values = [matrix.loc[first.index, first.index].to_numpy(dtype=float)[upper] for matrix in (first, second)]
     return float(np.corrcoef(values)[0, 1]) if len(upper[0]) > 2 else float("nan")
-
-
-# --- a map of the models ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

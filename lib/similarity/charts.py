@@ -9,16 +9,7 @@ from scipy import stats
 
 from .. import InputError
 from ..show import charts
-from ..show.figures import (
-    GREY,
-    Chart,
-    label,
-    model_colours,
-    model_label,
-    new_chart,
-    styled,
-    title_lines,
-)
+from ..show.figures import GREY, Chart, label, model_colours, model_label, new_chart, styled, title_lines
 from . import agreement
 
 PUBLISHED = "#737373"  # the colour of what is as published

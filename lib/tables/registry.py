@@ -65,11 +65,9 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
 def reward_models() -> pd.DataFrame:
     """Return the paper's ten reward models, current models, and this project's small models, indexed by nickname.
 
-    The columns are those of data/reward_models.csv; '' where nothing is known. Sources: Table 1 and the models' pages.
-
-    - group: paper, current or embedded
-    - parameters_b: billions of parameters
-    - lineage: the line of reward models that this one descends from, as grouped after the paper's data were known
+    The columns are those of data/reward_models.csv; '' where nothing is known. group: paper, current or embedded.
+    parameters_b: billions. lineage: the line of reward models that this one descends from, as grouped after the paper's
+    data were known.
     """
     return _read("reward_models").copy()
 
@@ -129,11 +127,9 @@ def study_of(models: Mapping[str, str], collection: str | None = None) -> Collec
 def language_models() -> pd.DataFrame:
     """Return the models of Tables A1-A5, bases of reward models, and our language models, indexed by nickname.
 
-    The columns are those of data/language_models.csv; '' where nothing is known.
-
-    - group: paper, base or embedded
-    - tuned: True for instruction-tuned models, False for pretrained ones
-    - reward_models: nicknames, separated by blanks, of the reward models made from it, or with its embedding table
+    The columns are those of data/language_models.csv; '' where nothing is known. group: paper, base or embedded.
+    tuned: instruction-tuned, and not pretrained. reward_models: nicknames, separated by blanks, of the reward models
+    made from it, or with its embedding table.
     """
     models = _read("language_models")
     return models.assign(tuned=models["tuned"] == "instruction-tuned")

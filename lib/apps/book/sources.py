@@ -34,9 +34,16 @@ def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") ->
     """Write all sources into a folder, and files beside the pages into another; return lines on what is left out."""
     chapters = [_chapter_of(path) for path in find_notebooks(notebooks)]
     (folder / "notebooks").mkdir(parents=True)
+    (extra / "tables").mkdir(parents=True, exist_ok=True)
     for chapter in chapters:
-        page = for_book(nbformat.read(chapter["path"], 4), f"*{chapter['name']}*\n\n{_tables_beside(chapter, extra)}")
-        nbformat.write(page, folder / chapter["place"])
+        study, number = chapter["study"], chapter["path"].name.partition("_")[0]
+        tables = sorted(study.figures.glob(f"{number}_*.csv"))
+        tables += [] if study.is_embedded else sorted(PUBLISHED.figures.glob("*.csv"))  # all claims, and the scorecard
+        for path in tables:
+            shutil.copyfile(path, extra / "tables" / path.name)
+        linked = ", ".join(f'<a href="../tables/{path.name}">{path.name}</a>' for path in tables)
+        below = f"*{chapter['name']}*\n\n" + (f"<p>Data behind this page: {linked}.</p>" if tables else "")
+        nbformat.write(for_book(nbformat.read(chapter["path"], 4), below), folder / chapter["place"])
     for place in map(Path, DOCUMENTS):
 
         def checked_link(link: re.Match, place: Path = place) -> str:  # one to a file outside the book becomes text
@@ -68,18 +75,6 @@ def _chapter_of(notebook: Path) -> dict:
         "name": NAMES[study], "title": f"{notebook.name.partition('_')[0]} {title}", "question": question,
         "answer": highlights_of(notebook).answer, "exercises": read_section(notebook).exercises,
     }  # fmt: skip
-
-
-def _tables_beside(chapter: dict, extra: Path) -> str:
-    """Copy the tables behind a notebook into extra/tables, and return a line that links them, to stand on its page."""
-    study, number = chapter["study"], chapter["path"].name.partition("_")[0]
-    tables = sorted(study.figures.glob(f"{number}_*.csv"))
-    tables += [] if study.is_embedded else sorted(PUBLISHED.figures.glob("*.csv"))  # all claims, and the scorecard
-    (extra / "tables").mkdir(parents=True, exist_ok=True)
-    for path in tables:
-        shutil.copyfile(path, extra / "tables" / path.name)
-    links = ", ".join(f'<a href="../tables/{path.name}">{path.name}</a>' for path in tables)
-    return f"<p>Data behind this page: {links}.</p>" if links else ""
 
 
 def for_book(notebook: NotebookNode, below: str = "") -> NotebookNode:

@@ -85,15 +85,14 @@ def model_rows(model: RewardModel, bos: str, label: int | None = None, planted: 
     if not model.is_served:
         size = model.backbone.config.get_text_config().vocab_size
         rows.append(attempt("vocabulary", weights.vocabulary, model.tokenizer, size))
-    rows += [
-        attempt("special tokens", weights.special_tokens, model.tokenizer, about),
-        *program_rows(model, feeds, about, reader),
-    ]
+    rows.append(attempt("special tokens", weights.special_tokens, model.tokenizer, about))
+    rows += program_rows(model, feeds, about, reader)
     why = "before what is wrong is put right" if any(row.status == "wrong" for row in rows) else ""
     if why or model.layers is not None:
         found = f"not run: {why or 'the weights do not fit into memory'}"
         return [*rows, *(Row(name, "note", found) for name in ("own class", "pairs", "time"))]
-    rewards = score_pairs(model, bos)
+    pairs = read_pairs().itertuples()
+    rewards = np.stack([engine.score_replies(model, row.prompt, [row.better, row.worse], bos=bos) for row in pairs])
     last = [attempt("pairs", pairs_row, rewards, planted), attempt("time", _time, model, bos)]
     tensors = model.head.state_dict() if model.head else {}
     if isinstance(model, ImplicitRewardModel):  # compared when it was loaded
@@ -107,9 +106,6 @@ def model_rows(model: RewardModel, bos: str, label: int | None = None, planted: 
         hardware.release()
         return [*rows, attempt("own class", _own_class, model, feeds, rewards[:CONVERSATIONS].ravel()), *last]
     return [*rows, replace(own, name="own class"), *last]
-
-
-# --- other programs -----------------------------------------------------------------------------------------------
 
 
 def program_rows(model: RewardModel, feeds: Feeds, about: Conversation, reader: Reader | None) -> list[Row]:
@@ -211,18 +207,9 @@ def _own_class(model: RewardModel, feeds: Feeds, ours: Array) -> Row:
                  "score it with that class, not here", numbers)  # fmt: skip
 
 
-# --- pairs and time -----------------------------------------------------------------------------------------------
-
-
 def read_pairs() -> pd.DataFrame:
     """Return twelve prompts with two replies each. Any reward model should prefer the column `better` to `worse`."""
     return pd.read_csv(ROOT / "data" / "check_pairs.csv", dtype=str, keep_default_na=False)
-
-
-def score_pairs(model: RewardModel, bos: str) -> Array:
-    """Return the rewards of both replies of each pair, (pairs, 2) float32: better, worse."""
-    rows = read_pairs().itertuples()
-    return np.stack([engine.score_replies(model, row.prompt, [row.better, row.worse], bos=bos) for row in rows])
 
 
 def pairs_row(rewards: Array, planted: bool) -> Row:

@@ -70,7 +70,12 @@ class Feeds:
         bos_id = self.tokenizer.bos_token_id
         self.lead = whole[:start] or ([bos_id] if bos_id is not None else [])  # one beginning-of-sequence token
         self.tail = whole[start + len(word) :]
-        self.base = self._fed_here(bos)
+        contexts, replies = zip(*((turns[:-1], [turns[-1]["content"]]) for turns in self.turns), strict=True)
+        has_types, base = self.is_encoder and getattr(model.backbone.config, "type_vocab_size", 0) > 1, []
+        for inputs in model.inputs_for_rows(contexts, replies, bos):
+            ids, second = inputs.prefix_ids + inputs.suffixes[0], len(inputs.conversation.prefix_ids)
+            base.append(Input(ids, types=tuple(int(i >= second) for i in range(len(ids))) if has_types else None))
+        self.base = tuple(base)  # what is fed here
         opened = model.after_reply.text if model.after_reply else ""
         own = self._rendered(self.turns) if self.tokenizer.chat_template else None
         self.own = [(before, after + opened) for before, after in own or []]  # texts of the model's own template
@@ -108,15 +113,6 @@ class Feeds:
         while n and list(ids[count * n : count * n + n]) == self.lead:
             count += 1
         return count
-
-    def _fed_here(self, bos: str) -> tuple[Input, ...]:
-        contexts, replies = zip(*((turns[:-1], [turns[-1]["content"]]) for turns in self.turns), strict=True)
-        has_types = self.is_encoder and getattr(self.model.backbone.config, "type_vocab_size", 0) > 1
-        fed = []
-        for inputs in self.model.inputs_for_rows(contexts, replies, bos):
-            ids, start = inputs.prefix_ids + inputs.suffixes[0], len(inputs.conversation.prefix_ids)
-            fed.append(Input(ids, types=tuple(int(i >= start) for i in range(len(ids))) if has_types else None))
-        return tuple(fed)
 
     # --- where the texts come from -----------------------------------------------------------------------------------
 

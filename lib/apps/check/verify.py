@@ -36,22 +36,17 @@ def verify(name: str, *, sample: int = 40, seed: int = 0, **options: Any) -> dic
             f"choose from {', '.join(ten.index)}"
         )
     nickname = registry.find_in(models, name, "reward model")["nickname"]
-    sources = published_items(nickname, sample, seed)
+    if not (path := scores.path_of(ITEMS, nickname)).is_file():
+        score_files.import_items()
+    items = spread_sample(scores.read(path), sample, seed)
+    sources = {f"items, {prompt}": _rows([question] * len(items), items["text"], items[prompt])
+               for prompt, question in items.attrs["metadata"]["prompts"].items()}  # fmt: skip
     if nickname == JUDGED:
         try:
             sources["long answers"] = read_answers(downloads.fetch(REPOSITORY, FILE), sample, seed)
         except downloads.Unreachable as error:
             print(f"Long answers are not compared: {error}.")
     return {source: why.explain(name, rows, **options) for source, rows in sources.items()}
-
-
-def published_items(nickname: str, sample: int, seed: int) -> dict[str, pd.DataFrame]:
-    """Return a sample of items with published rewards, under the name of each prompt, as why.explain takes them."""
-    if not (path := scores.path_of(ITEMS, nickname)).is_file():
-        score_files.import_items()
-    items = spread_sample(scores.read(path), sample, seed)
-    return {f"items, {prompt}": _rows([question] * len(items), items["text"], items[prompt])
-            for prompt, question in items.attrs["metadata"]["prompts"].items()}  # fmt: skip
 
 
 def read_answers(path: Path, sample: int, seed: int = 0) -> pd.DataFrame:
