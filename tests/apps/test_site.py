@@ -68,8 +68,8 @@ def test_every_link_of_the_site_leads_somewhere(parts, repository, tmp_path):
     assert [address for address in addresses if address.startswith("../")] == []
     outside = [address for address in addresses if "github" in address or "binder" in address]
     assert all(f"/{repository}/" in address for address in outside)
-    # Binder and Colab, each for notebooks 02 to 07, and own-models.md, which is no page of the book
-    assert len(outside) == (2 * 6 + 1 if repository else 0)
+    # Binder for notebooks 02 to 07, Colab for 00 to 07, and own-models.md, which is no page of the book
+    assert len(outside) == (6 + 8 + 1 if repository else 0)
 
 
 def test_the_built_site_has_no_broken_link():
@@ -88,7 +88,7 @@ def test_a_missing_part_is_named_and_the_earlier_site_stays(parts, tmp_path):
 def test_notebooks_for_colab_first_get_the_project_from_its_address(parts, tmp_path):
     gathering.gather(tmp_path / "site", parts, "someone/a-copy")
     copies = find_notebooks(tmp_path / "site" / "colab")
-    assert [path.name[:2] for path in copies] == ["02", "03", "04", "05", "06", "07"]
+    assert [path.name[:2] for path in copies] == ["00", "01", "02", "03", "04", "05", "06", "07"]
     for path in copies:
         notebook, committed = nbformat.read(path, 4), nbformat.read(ROOT / "notebooks" / path.name, 4)
         assert "https://github.com/someone/a-copy /content/project" in notebook.cells[0].source

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ... import ROOT, InputError
 from ...notebooks import front
-from ...notebooks.files import find_notebooks, read
+from ...notebooks.files import read
 from ...notebooks.pages import shown_path
 from ...show.pages import template
 from ...tables import scores
@@ -24,12 +24,15 @@ from ..explorer import page as explorer
 SITE = ROOT / "data" / "site"
 REWARDS = {f"{study}.csv": explorer.path_of(study).with_suffix(".csv") for study in (WORDS, ITEMS)}
 PARTS = {"book": course.BOOK, "class.zip": course.COURSE / f"{course.CLASS}.zip"} | REWARDS
-ONLINE = ("02", "03", "04", "05", "06", "07")  # notebooks that need no torch, and open in Binder and Colab
 PLACE = re.compile(r'<a href="\.\./([^"]+)\.(ipynb|md)">(.*?)</a>', re.DOTALL)  # a link of the front page to a source
-COLAB = """# Get the project and its light packages. If Colab asks for a restart, restart and run this cell again.
+FULL = "!pip install -q -c requirements.lock -e '.[notebooks]'"
+TRAIN = 'python -c "from lib.planted import reward_models, saving; saving.train_missing(reward_models.jobs())"'
+LIGHT = "!grep -vE '^(ipyw|jupy|paper)' .binder/requirements.txt | xargs pip install -q && bash .binder/postBuild"
+INSTALL = {"00": FULL, "01": f"{FULL} && {TRAIN}"} | dict.fromkeys(("02", "03", "04", "05", "06", "07"), LIGHT)
+COLAB = """# Get the project and its packages. If Colab asks for a restart, restart and run this cell again.
 ![ -d /content/project ] || git clone --quiet --depth 1 https://github.com/{repository} /content/project
 %cd /content/project
-!grep -vE '^(ipyw|jupy|paper)' .binder/requirements.txt | xargs pip install -q && bash .binder/postBuild"""
+{install}"""
 
 
 def make() -> None:
@@ -67,14 +70,15 @@ def gather(folder: Path, parts: Mapping[str, Path], repository: str = "") -> Pat
     shutil.copytree(front.FIGURES / "published", folder / "published", ignore=no_pages)
     for place, path in parts.items():
         (shutil.copytree if path.is_dir() else shutil.copyfile)(path, folder / place)
-    text = front.page(template("site", Path(__file__).parent), repository=repository, online=ONLINE)
+    text = front.page(template("site", Path(__file__).parent), repository=repository, online=INSTALL)
     first = folder / "index.html"
     first.write_text(PLACE.sub(lambda link: _moved(link, folder, repository), text), encoding="utf-8")
     if repository:
         (folder / "colab").mkdir()
-        for path in [path for path in find_notebooks(ROOT / "notebooks") if path.name.startswith(ONLINE)]:
-            notebook = read(path)  # with a first cell that brings the project and its light packages
-            notebook.cells.insert(0, nbformat.v4.new_code_cell(COLAB.format(repository=repository), id="begin"))
+        for number, install in INSTALL.items():
+            [path] = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
+            notebook, first_cell = read(path), COLAB.format(repository=repository, install=install)
+            notebook.cells.insert(0, nbformat.v4.new_code_cell(first_cell, id="begin"))
             nbformat.write(notebook, folder / "colab" / path.name)
     return first
 
