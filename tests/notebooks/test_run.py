@@ -195,13 +195,15 @@ def test_a_failing_model_does_not_stop_the_others(project, capsys, kernels):
     assert recorded(notebook) == {"models": 2}
 
 
-def test_the_summary_hides_offensive_tokens(project, score_table):
+def test_the_summary_hides_offensive_tokens_and_ranks_no_equal_rewards(project, score_table):
     table = pd.read_csv(ROOT / "data" / "paper" / "table_2.csv", keep_default_na=False).set_index("token_id")
     slur = table.loc[231158, "decoded"]
     texts = ["good", "fair", "\x1b[31m" + slur, "dull", "bad", slur]
     scores.write(score_table(texts, best=[5, 4, 6, 2, 1, 0]), scores.path_of(OWN, "a"), {"prompts": {"best": "What?"}})
     told = "\n".join(pages.score_lines(OWN, ["a"]))
     assert "▒▒▒⟨11⟩, good, fair" in told and "▒▒▒⟨6⟩, bad, dull" in told and slur not in told
+    scores.write(score_table(texts, best=[2] * 6), scores.path_of(OWN, "a"), {"prompts": {"best": "What?"}})
+    assert "equal" in pages.score_lines(OWN, ["a"])[-1] and "good" not in pages.score_lines(OWN, ["a"])[-1]
 
 
 def change(path: Path, line: str) -> None:
