@@ -10,6 +10,7 @@ import wordfreq  # noqa: F401  # first, because it looks at each module that is 
 import lib.notebooks  # noqa: F401  # before nbformat is imported, which it makes quick
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before huggingface_hub is imported, which reads it once
+os.environ.pop("MAKELEVEL", None)  # else messages name options as make does, where make runs the tests
 
 from collections.abc import Callable
 from pathlib import Path

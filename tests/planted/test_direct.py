@@ -85,7 +85,7 @@ def test_planted_values_come_back_from_the_implicit_reward(folder):
 def test_check_and_card_take_a_language_model_over_its_reference(folder, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     every, items = conversations.vocabulary, measures.items()[::8]
-    monkeypatch.setattr(conversations, "vocabulary", lambda tokenizer: every(tokenizer).tail(1000))
+    monkeypatch.setattr(conversations, "vocabulary", lambda *which: every(*which).tail(1000))
     monkeypatch.setattr(measures, "items", lambda: items)
     policy, reference = (str(folder[0] / name) for name in (NICKNAME, REFERENCE))
     run.main(["check", policy, "--reference", reference, "--json"])

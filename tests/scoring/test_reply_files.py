@@ -228,7 +228,7 @@ def test_make_passes_every_option_of_loading_on(target, monkeypatch):
     printed = subprocess.run(["make", "-n", target, "MODEL=m", *given], cwd=ROOT, capture_output=True, text=True)
     [line] = [line for line in printed.stdout.replace("\\\n", "").splitlines() if f"lib.run {target}" in line]
     received = {}
-    taking = SimpleNamespace(call=lambda **options: received.update(options))
+    taking = SimpleNamespace(call=lambda **options: received.update(options), running_child=lambda: None)
     monkeypatch.setattr(run, "import_module", lambda *_: taking)
     monkeypatch.setitem(run.COMMANDS, target, run.COMMANDS[target]._replace(function="taking:call"))
     words = shlex.split(line)
