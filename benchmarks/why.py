@@ -1,6 +1,6 @@
 """Does `make why` name what another program did? Plant causes by plain transformers calls, and count what is named.
 
-Run it by `python -m benchmarks.why`; it writes benchmarks/why.csv and needs about ten minutes on two cores. Each file of
+Run it by `python -m benchmarks.why`; it writes benchmarks/why.csv and needs ten minutes on two cores. Each file of
 rewards comes from a tiny random checkpoint (tests/tiny.py) of one of five architectures. Nothing here is shared with
 lib: texts are rendered, tokenised, padded and scored by transformers' own classes.
 """
