@@ -34,13 +34,15 @@ def trainings(begun: float, folder: Path = ROOT / "data" / "models") -> pd.DataF
 
 def main() -> None:
     ran = notebooks()
-    trained = trainings(ran.pop("begun").min())
+    begun = ran.pop("begun")
+    trained, ended = trainings(begun.min()), begun + ran["s"] - begun.min()
     text = f"""# The first run
 
 `make reproduce` in a fresh clone, written by `python -m benchmarks.first_run`. {machine("cpu")}
 
-{len(ran)} notebooks take {ran["core-s"].sum():.0f} core-seconds. The trainings of
-{len(trained)} small models, each on one core, take {trained["s"].sum():.0f} s of it.
+From the start of the first notebook, the first page is there after {ended.min():.0f} s and the last one
+after {ended.max():.0f} s. {len(ran)} notebooks take {ran["core-s"].sum():.0f} core-seconds.
+The trainings of {len(trained)} small models, each on one core, take {trained["s"].sum():.0f} s of it.
 
 {table(ran)}
 

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
@@ -205,6 +205,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
 
 
+def _call_of(name: str, on: str | None) -> Callable:
+    """Import and return what a command calls. What is imported is no garbage, and is not looked through for some."""
+    module, function = (".apps.cluster.commands", name) if on else COMMANDS[name].function.split(":")
+    gc.disable()
+    if LOADING[0] in COMMANDS[name].arguments and not on:
+        import_module(".models.templates", __package__).running_child()  # gets ready meanwhile
+        import_module(".scoring.implicit", __package__)
+    call = getattr(import_module(module, __package__), function)
+    gc.freeze()
+    gc.enable()
+    return call
+
+
 def _exit_code(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser("python -m lib.run", None, "See what reward models value.", EXAMPLES,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
@@ -219,17 +232,7 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
     if "MAKELEVEL" in os.environ:
         threading.Thread(target=_end_with_make, args=(os.getppid(),), daemon=True).start()
     try:
-        module, function = COMMANDS[name].function.split(":")
-        gc.disable()  # what is imported is no garbage, and to look for some takes an eighth of the time
-        if on:
-            module, function, given = ".apps.cluster.commands", name, {"on": on, **given}
-        elif LOADING[0] in COMMANDS[name].arguments:
-            import_module(".models.templates", __package__).running_child()  # gets ready meanwhile
-            import_module(".scoring.implicit", __package__)
-        call = getattr(import_module(module, __package__), function)
-        gc.freeze()
-        gc.enable()
-        wrong = call(**given)
+        wrong = _call_of(name, on)(**{"on": on} if on else {}, **given)
         return int(wrong) if COMMANDS[name].returns_code else int(isinstance(wrong, int) and wrong > 0)
     except KeyboardInterrupt:
         print("\ninterrupted; the same command goes on from here", file=sys.stderr)

@@ -28,7 +28,8 @@ from ..tables.registry import refuse_foreign
 from . import padded, shards, stages
 from .stages import Block
 
-REPLIES_PER_SHARD, OF_SERVER = 8192, 1000  # rewards that are written to disk together, and of a server, which may end
+REPLIES_PER_SHARD = 8192  # rewards that are written to disk together
+SERVED_PER_SHARD = 1000  # the same for a served model, whose server may end
 COMPARED = 64  # replies that are prepared again, evenly spaced, to see that a preparation holds for another prompt
 
 
@@ -110,7 +111,7 @@ def _with_rewards(
             table = with_inputs(table, inputs)
             bar.total = bar.total or len(inputs.suffixes) * len(prompts)
             if not blocks or blocks[0].inputs.suffixes is not inputs.suffixes:  # one list for prompts read alike
-                blocks = blocks_of(inputs, OF_SERVER if model.is_served else REPLIES_PER_SHARD)
+                blocks = blocks_of(inputs, SERVED_PER_SHARD if model.is_served else REPLIES_PER_SHARD)
             rewards[prompt] = np.empty(len(inputs.suffixes), dtype=np.float32)
             for number, block in enumerate(blocks):
                 file = shards.path_of(folder, prompt, number)
