@@ -114,7 +114,7 @@ def other_weights(name: str, label: int | None, reader: Reader, given: dict) -> 
     assert model.files is not None
     config = checkpoints.config_of(model.files.folder)
     if (folder / "adapter_config.json").is_file():
-        named = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"]
+        named = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8")).get("base_model_name_or_path")
         at = checkpoints.open_files(str(given.get("base") or named), "").folder
         bare, _ = checkpoints.from_safetensors(AutoModel, at, checkpoints.config_of(at), model.dtype, None)
         left_out = Cause("left out the adapter's changes to the weights", "merge the adapter, or load it with peft")
