@@ -56,9 +56,8 @@ def publish(checkpoints, tmp_path, monkeypatch, score_table):
 
     monkeypatch.setattr(downloads, "fetch", fetch)
 
-    def write(name: str, rewards: dict[str, np.ndarray], precision: str = "float32") -> None:
-        metadata = {"prompts": PROMPTS, "precision": dict.fromkeys(rewards, precision)}
-        scores.write(score_table(ITEMS, **rewards), scores.path_of(collection.ITEMS, name), metadata)
+    def write(name: str, rewards: dict[str, np.ndarray]) -> None:
+        scores.write(score_table(ITEMS, **rewards), scores.path_of(collection.ITEMS, name), {"prompts": PROMPTS})
 
     return write
 
