@@ -3,10 +3,12 @@
 import ast
 import contextlib
 import errno
+import functools
 import glob
 import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import socket
@@ -14,6 +16,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor
+from importlib import metadata
 from io import StringIO
 from pathlib import Path
 from typing import Any, TextIO
@@ -117,6 +120,16 @@ def hash_of_code(paths: Iterable[Path]) -> str:
                 node.body = node.body[1:]
         digest.update(ast.dump(tree).encode())
     return digest.hexdigest()
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Return the versions of what numbers are computed with; a library that is not installed is left out."""
+    found = {"python": platform.python_version()}
+    for name in ("torch", "transformers", "tokenizers", "numpy", "pandas", "scipy"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def state_of(path: Path) -> list[int]:

@@ -20,7 +20,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from .. import ROOT, InputError
+from .. import ROOT, InputError, io
 from ..io import as_typed, hash_of_code
 from . import formats
 from .files import (
@@ -70,7 +70,7 @@ def _as_transformers_writes(folder: Path, given: str | Path | None) -> Path:
             where = f"{folder} is an adapter of {name}, which does not open ({error})"
             raise InputError(f"{where}; name its base: BASE=<folder or hub id>") from error
         reason = f"it is an adapter, to be merged into {base.folder}, revision {base.revision}"
-        made_by = [base.revision, version("peft")]
+        made_by = [base.revision, version("peft"), *io.versions().values()]
     elif given:
         raise InputError(f"{folder} is no adapter, which alone has a base; leave base out")
     else:

@@ -35,6 +35,8 @@ from .layers import Layers
 
 EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight", "word_embeddings.weight")
 SCALES = ("logit_scale", "logits_scaling", "lm_head_multiplier", "logits_soft_cap")  # of logits, in config.json
+# What a template writes that was copied with what was around it, or with escapes for newlines and brackets
+WRAPPED = re.compile(r"```|\\n|&(lt|gt|quot);|\A\s*(['\"]|<!doctype|<html|\w+\s*[:=]\s*[|>'\"])", re.IGNORECASE)
 
 # --- conversations ------------------------------------------------------------------------------------------------
 
@@ -316,6 +318,8 @@ def tokenizer_for(
         unread = f"the chat template {template} cannot be read"
         with refusing(unread, "give a text file (jinja)", (OSError, ValueError)):
             tokenizer.chat_template = read_template(Path(template))
+            if tokenizer.chat_template and WRAPPED.search(conversations.render(tokenizer, "Why?", ["life"])[0]):
+                raise ValueError("it is quoted, escaped or part of another file")
     if head_name == "classifier":
         if tokenizer.pad_token_id is None:
             raise InputError(f"{folder}: the tokenizer has no pad token, which an encoder needs; name one there")
@@ -339,8 +343,8 @@ def tokenizer_for(
 def read_template(file: Path) -> str:
     """Return the chat template in a text file, without a byte order mark. ValueError for what is no plain template."""
     template = read_text(file)
-    if any(unicodedata.category(c) == "Cc" and c not in "\n\r\t" for c in template) or "\ufeff" in template:
-        raise ValueError("it holds control characters")
+    if any(unicodedata.category(c) in ("Cc", "Cf") and c not in "\n\r\t" for c in template):
+        raise ValueError("it holds control characters, or others that cannot be seen")
     with contextlib.suppress(json.JSONDecodeError, RecursionError):
         json.loads(template, strict=False)
         raise ValueError("it is JSON; take the template out of it")

@@ -9,6 +9,7 @@ import datetime
 import functools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import jinja2
+from jinja2 import nodes
 from jinja2.runtime import Macro, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -60,6 +62,17 @@ def _apply(
     return texts if conversations is conversation else texts[0]
 
 
+def names_read(template: str) -> set[str]:
+    """Return the names that a chat template reads beside the conversation. It is parsed, and not run."""
+    plain = re.sub(r"\{%-?\s*(end)?generation\s*-?%\}", "", template)
+    tree = jinja2.Environment(extensions=["jinja2.ext.loopcontrols"]).parse(plain)
+    names, tests = list(tree.find_all(nodes.Name)), list(tree.find_all(nodes.Test))
+    own = {name.name for name in names if name.ctx != "load"} | {"messages", "loop"}
+    # A name that is set in the template may come from outside too if the template asks whether it is there.
+    asked = {test.node.name for test in tests if isinstance(test.node, nodes.Name) and test.name.endswith("defined")}
+    return {name.name for name in names} - own | asked
+
+
 def _problem(error: Exception) -> str:
     if isinstance(error, InputError):
         return str(error)
@@ -79,7 +92,7 @@ class Child:
         paths = os.pathsep.join(filter(None, [str(place), os.environ.get("PYTHONPATH")]))
         self.process = subprocess.Popen(
             [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True, env=os.environ | {"PYTHONPATH": paths},
+            stderr=subprocess.DEVNULL, text=True, env=os.environ | {"PYTHONPATH": paths, "TZ": "UTC"},
             start_new_session=True,  # else a notebook's kernel would wait for this process before it ends
         )  # fmt: skip
         weakref.finalize(self, _end, self.process)

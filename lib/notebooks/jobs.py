@@ -169,7 +169,7 @@ def is_unchanged(job: Job, earlier: Result) -> bool:
 
 
 def key_of(job: Job, wrote: Iterable[str]) -> str:
-    """Return a hash of all that a job depends on and has made (cells, code, templates, tables, models, scores, claims).
+    """Return a hash of all that a job depends on and has made (cells, code, versions, tables, models, scores, claims).
 
     wrote: as in Result. So an output that was emptied or edited is made again.
     """
@@ -179,7 +179,8 @@ def key_of(job: Job, wrote: Iterable[str]) -> str:
     code = [path for path in sorted((ROOT / "lib").glob("*"))
             if path.name not in APART or has_apps and path.name == "apps"]  # fmt: skip
     hashes = [hash_of(paths) for paths in (tables(), code, job.artefacts, [ROOT / name for name in wrote])]
-    return hashlib.sha256(json.dumps([cells, job.parameters, hashes], sort_keys=True).encode()).hexdigest()
+    what = [cells, job.parameters, hashes, io.versions()]
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
 
 def tables() -> list[Path]:

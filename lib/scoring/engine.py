@@ -10,7 +10,6 @@ import platform
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -213,12 +212,11 @@ def settings_of(model: RewardModel, tokens: pd.DataFrame, reply_mode: str = "tex
 
 def about_run(model: RewardModel) -> dict:
     """Return device, cards, versions, and whether weights are streamed. Rewards do not depend on these."""
-    libraries = ("torch", "transformers", "tokenizers", "numpy")
     return {
         "streamed": model.layers is not None,
         "device": f"{model.device} ({torch.cuda.get_device_name() if model.device == 'cuda' else platform.machine()})",
         "cards": sorted(set(getattr(model.backbone, "hf_device_map", {}).values())),  # that the model is laid over
-        "versions": {"python": platform.python_version()} | {name: version(name) for name in libraries},
+        "versions": io.versions(),
     }
 
 

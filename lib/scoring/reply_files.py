@@ -1,7 +1,8 @@
 """Rewards of a reader's own replies: read a file of prompts or conversations, and write a table of rewards."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from scipy.special import expit
 
 from .. import ROOT, InputError
 from ..io import replacing
+from ..models import templates
 from ..models.conversations import Turns
 from ..models.reward_models import RewardModel
 from ..tables.exports import write_csv
@@ -20,7 +22,9 @@ from .engine import score_rows
 ORDINARY = ROOT / "data" / "real_replies.csv"
 # Columns of the output, beside which a reader's of the same name are renamed
 OURS = ("context", "reward", "percentile", "margin", "preferred", "read", "input")
-NOT_PASSED_ON = ("tools", "functions", "documents", "chat_template_kwargs", "enable_thinking", "system", "history")
+NOT_PASSED_ON = ("tools", "functions", "documents", "chat_template_kwargs", "enable_thinking", "system", "history",
+                 "system_prompt", "system_message")  # fmt: skip
+EMPTY: tuple = (None, "", [], {})  # values that say nothing
 ROLES = ("system", "developer", "user", "assistant", "tool")
 NO_TEXTS = (
     "has no texts prompt and reply, and no messages that end with a turn of the user and one of the assistant (roles: "
@@ -66,7 +70,9 @@ def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str 
     target = Path(out) if out else file.with_name(f"{file.stem}.{model.nickname}.csv")
     if target.suffix.lower() not in (".csv", ".parquet"):
         raise InputError(f"{target} is no .csv and no .parquet; name a file that ends in one of them: OUT=rewards.csv")
-    given = read_replies(file)
+    has_template = bool(model.tokenizer.chat_template)
+    read = templates.names_read(model.tokenizer.get_chat_template()) if has_template else set()
+    given = read_replies(file, {*NOT_PASSED_ON, *read})
     if target.exists() and target.samefile(file):
         raise InputError(f"{target} holds the replies and would be overwritten; name another file: OUT=rewards.csv")
     scored = score(model, list(map(json.loads, given["context"])), given["reply"].tolist(), bos)
@@ -107,21 +113,32 @@ class Number(str):
     """A number of a jsonl as it stood there, so that it is written back like that."""
 
 
+def _as_written(value: object, inside: bool = False) -> object:
+    """Return a value of a row as it stood in the file, a text. inside: within a list or an object, with its quotes."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(name)}: {_as_written(each, True)}" for name, each in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(str(_as_written(each, True)) for each in value)}]"
+    is_plain = isinstance(value, Number) or not inside and (value is None or isinstance(value, str))
+    return value if is_plain else json.dumps(value, ensure_ascii=False)
+
+
 def _for_parquet(column: pd.Series) -> pd.Series:
     """Return a column of one type: numbers if all values are numbers and none is rounded, else texts."""
-    if all(isinstance(value, Number) for value in column):
-        numbers = pd.to_numeric(column.astype(str), errors="coerce")  # NaN, which JSON does not have
-        if numbers.dtype == "int64" or numbers.dtype == "float64" and numbers.abs().max() <= 2**53:
+    held = column.dropna()
+    if column.dtype == object and len(held) and all(isinstance(value, Number) for value in held):
+        numbers = pd.to_numeric(column.astype("str"), errors="coerce")
+        if numbers.dtype == "int64" or all(Decimal(value) == Decimal(repr(float(value))) for value in held):
             return numbers
-    is_text = column.dtype != object or all(isinstance(value, str) for value in column)
-    return column if is_text else column.map(lambda value: value if isinstance(value, str) else json.dumps(value))
+    return column.astype("str") if column.dtype == object else column
 
 
-def read_replies(file: Path) -> pd.DataFrame:
+def read_replies(file: Path, unread: Collection[str] = NOT_PASSED_ON) -> pd.DataFrame:
     """Return a file's rows and columns, with `reply`, and with `context` (the turns before the reply, as JSON).
 
     A csv has columns prompt and reply. A row of jsonl has these fields, or `messages` that end with a turn of the user
     and one of the assistant. InputError names the first row that is not understood: nothing is left out or guessed.
+    unread: fields that a template prints, and that are not passed on
     """
     try:
         text = read_text(file)
@@ -135,8 +152,8 @@ def read_replies(file: Path) -> pd.DataFrame:
     if not rows:
         raise InputError(f"{file} holds no rows; give a csv with columns prompt,reply or a jsonl with messages")
     table = []
-    for row, turns in zip(rows, turns_of_rows(rows, f"{file}, "), strict=True):
-        others = {name: value for name, value in row.items() if name not in ("messages", "reply")}
+    for row, turns in zip(rows, turns_of_rows(rows, f"{file}, ", unread), strict=True):
+        others = {name: _as_written(value) for name, value in row.items() if name not in ("messages", "reply")}
         others = {"context_given" if name == "context" else name: value for name, value in others.items()}
         others.setdefault("prompt", turns[-2]["content"])
         table.append(others | {"context": json.dumps(turns[:-1]), "reply": turns[-1]["content"]})
@@ -160,22 +177,22 @@ def _jsonl_rows(text: str) -> Iterator[Any]:
                              object_pairs_hook=without_duplicates)  # fmt: skip
 
 
-def turns_of_rows(rows: Sequence[object], source: str = "") -> list[Turns]:
+def turns_of_rows(rows: Sequence[object], source: str = "", unread: Collection[str] = NOT_PASSED_ON) -> list[Turns]:
     """Return the turns of each row, the reply last. InputError names the first row that is not understood."""
     found = []
     for number, row in enumerate(rows, start=1):
         try:
-            found.append(_turns_of(row))
+            found.append(_turns_of(row, unread))
         except ValueError as error:
             raise InputError(f"{source}row {number} {error}; correct it") from error
     return found
 
 
-def _turns_of(row: object) -> Turns:
+def _turns_of(row: object, not_passed_on: Collection[str]) -> Turns:
     """Return the turns of a row, the reply last. ValueError, the end of a sentence, if it is not understood."""
     if not isinstance(row, dict):
         raise ValueError(NO_TEXTS)
-    if unread := [name for name in NOT_PASSED_ON if row.get(name)]:
+    if unread := [name for name, value in row.items() if name in not_passed_on and value not in EMPTY]:
         raise ValueError(f"has {unread[0]}, which chat templates print and this command does not pass on")
     turns = row.get("messages")
     if turns is None:
@@ -183,13 +200,15 @@ def _turns_of(row: object) -> Turns:
     if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
         raise ValueError(NO_TEXTS)
     for turn in turns:
-        if unread := [name for name, value in turn.items() if name not in ("role", "content") and value]:
+        if unread := [name for name, value in turn.items() if name not in ("role", "content") and value not in EMPTY]:
             raise ValueError(f"has a turn with {unread[0]!r}, which a chat template may print; move it into content")
     turns = [{"role": turn.get("role"), "content": turn.get("content")} for turn in turns]
     roles, texts = [turn["role"] for turn in turns], [turn["content"] for turn in turns]
     known = all(isinstance(text, str) and type(text) is not Number for text in texts)
     if not known or any(role not in ROLES for role in roles) or roles[-2:] != ["user", "assistant"]:
         raise ValueError(NO_TEXTS)
+    if not texts[-2].strip():
+        raise ValueError("has an empty prompt")
     for name, turn in (("prompt", turns[-2]), ("reply", turns[-1])):
         if row.get(name) not in (None, turn["content"]):
             raise ValueError(f"has a {name} beside messages, and it is another one")

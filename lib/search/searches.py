@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import ROOT, InputError
+from .. import ROOT, InputError, io
 from ..io import replacing
 from .as_text import texts_of
 from .gcg import METHODS, Settings, send
@@ -174,7 +174,7 @@ def _fingerprint(objective: Objective, start: Reply, settings: Settings) -> str:
     """Return a name for a search: the same for the same values of replies of one length."""
     model, around = objective.model, objective.scorer.inputs.conversation  # which a template of one's own changes
     what: list = [model.hub_id, model.revision, model.head_name, model.dtype, model.attention, model.read_at]
-    what += [around.prefix_ids, around.closing_ids]
+    what += [around.prefix_ids, around.closing_ids, io.versions()]
     what += [objective.prompt, objective.direction, objective.allowed.tolist(), start, asdict(settings)]
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 

@@ -22,19 +22,28 @@ def read_text(file: Path) -> str:
 
 
 def csv_table(text: str) -> pd.DataFrame:
-    """Return the cells of a csv as texts: lines x names. ValueError for rows of another length, and for equal names."""
+    """Return the cells of a csv as texts: lines x names. ValueError for what can be read in two ways, with its line."""
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        rows = [(reader.line_num, cells) for cells in reader if cells]
-    except csv.Error as error:
-        raise ValueError(f"line {reader.line_num}: {error}") from error
+
+    def parsed(trims: bool = False) -> list[tuple[int, list[str]]]:
+        reader = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=trims)
+        try:
+            return [(reader.line_num, cells) for cells in reader if cells]
+        except csv.Error as error:
+            raise ValueError(f"line {reader.line_num}: {error}") from error
+
+    rows = parsed()
     names = rows.pop(0)[1] if rows else []
     if len(set(names)) < len(names):
         raise ValueError("two columns have one name")
     for line, cells in rows:
         if len(cells) != len(names):
             raise ValueError(f"line {line}: {len(cells)} fields instead of {len(names)}; quote texts with commas")
+        if [cells[0].lstrip("\ufeff"), *cells[1:]] == names:
+            raise ValueError(f"line {line} repeats the names of the columns; take it out")
+    for (line, cells), (_, trimmed) in zip(rows, parsed(trims=True)[1:], strict=False):
+        if [cell.lstrip(" ") for cell in cells] != [cell.lstrip(" ") for cell in trimmed]:
+            raise ValueError(f"line {line}: a blank before a quote; put the quote next to the comma")
     return pd.DataFrame([cells for _, cells in rows], [line for line, _ in rows], names, dtype=object)
 
 
@@ -51,4 +60,6 @@ def read_columns(file: str | Path, *columns: str) -> pd.DataFrame:
     names = [name.strip().lower() for name in table]
     if any(names.count(column) != 1 for column in columns):
         raise InputError(f"{file} has no columns {wanted}, once each; head it with: {wanted}")
+    if table.empty:
+        raise InputError(f"{file} has a head and no rows; add some")
     return table.set_axis(names, axis=1)[list(columns)]

@@ -58,8 +58,6 @@ def _prompt_table(path: Path) -> dict[str, str]:
         if problem:
             raise InputError(f'{path} line {line}: {problem}; write each row as name,"text"')
         table[name] = text
-    if not table:
-        raise InputError(f"{path} has no prompt; add a row: name,text")
     return table
 
 

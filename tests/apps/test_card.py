@@ -14,7 +14,7 @@ import torch
 from scipy import stats
 from tiny_causal import make_causal
 
-from lib import ROOT, InputError, run
+from lib import ROOT, InputError, io, run
 from lib.alignment import kinds
 from lib.apps.card import making, measures, others, page, random_heads, replies
 from lib.apps.card.making import Card
@@ -350,7 +350,7 @@ def card(found) -> Card:
     pairs = dict.fromkeys(measures.ENDS, table)
     settings = {"hub_id": "<b>model</b>", "revision": "r", "head": "linear", "dtype": "float32", "attention": "sdpa",
                 "read_at": "last", "closing": "rendered", "reply_mode": "text", "bos": "single",
-                "prompts": measures.prompts(), "tokens": 100}  # fmt: skip
+                "prompts": measures.prompts(), "tokens": 100, "versions": {"torch": "<0.1>"}}  # fmt: skip
     band = pd.DataFrame(0.0, found.index.drop("read_as_itself"), random_heads.RANDOM_COLUMNS).assign(random_high=0.1)
     measured, compared = making.placed(found.join(band), Collection("mine"), "x<y>")
     rewards = pd.DataFrame({"good": [2.0, 4.0], "bad": [0.0, 3.0], **dict.fromkeys(replies.SWAPS, [0.0, 4.0])})
@@ -365,8 +365,9 @@ def card(found) -> Card:
 
 def test_the_page_asks_for_nothing_and_no_token_acts(card):
     text = page.as_html(card)
-    for token in [*HOSTILE[:3], "<b>model</b>", "x<y>", "<mine>"]:
+    for token in [*HOSTILE[:3], "<b>model</b>", "x<y>", "<mine>", "<0.1>"]:
         assert token not in text
+    assert f"computed with torch &lt;0.1&gt; instead of {io.versions()['torch']}." in text
     assert "<script" not in text and "http" not in text and "url(" not in text
     assert text.count('<svg class="strip"') == len(card.measured) and 'src="' not in text
     assert "\u202e" not in text and "\x1b" not in text
@@ -447,7 +448,8 @@ def test_a_swap_is_in_units_of_good_less_bad_and_flips_what_it_exceeds():
 FOUR = "word,list\nlove,a\nhope,a\njoy,a\npeace,a\n"
 
 
-@pytest.mark.parametrize("head", [f"{FOUR}love,a\n", "word,list\n", f"{FOUR}war,a\n ,a\n", f"{FOUR}war,a\nlife,\n"])
+@pytest.mark.parametrize("head", [f"{FOUR}love,a\n", "word,list\n", f"{FOUR}war,a\n ,a\n", f"{FOUR}war,a\nlife,\n",
+                                  f"{FOUR}war,a\nWAR,a\n", f"{FOUR}caf\u00e9,a\ncafe\u0301,a\n"])  # fmt: skip
 def test_own_lists_that_cannot_be_measured_are_refused(tmp_path, head):
     (tmp_path / "own.csv").write_text(head)
     with pytest.raises(InputError, match=r"own.csv"):
@@ -457,7 +459,7 @@ def test_own_lists_that_cannot_be_measured_are_refused(tmp_path, head):
 def test_own_lists_that_are_rewarded_more_are_found(monkeypatch, tmp_path):
     asked = measures.words()[:300]
     liked, file = asked[::30], tmp_path / "own.csv"
-    file.write_text("word,list\n" + "".join(f"{word},liked\n" for word in liked) + "zzyzx,liked\n")
+    file.write_text("word,list\n" + "".join(f"{word},liked\n" for word in liked) + "zzyzx,liked\nzzyzx,liked\n")
     noise = np.random.default_rng(0).normal(size=(301, 1))
     rewards = pd.DataFrame(noise[:300], asked)
     rewards.loc[liked] += 3

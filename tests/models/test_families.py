@@ -15,7 +15,7 @@ from conftest import refusal_of
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
-from lib import ROOT, InputError
+from lib import ROOT, InputError, io
 from lib.models import checkpoints, reward_models
 from lib.scoring import engine, implicit
 
@@ -448,11 +448,15 @@ MERGED = {
 
 
 @pytest.mark.parametrize("name", MERGED)
-def test_an_adapter_is_merged_into_its_base(name, tmp_path):
+def test_an_adapter_is_merged_into_its_base(name, tmp_path, monkeypatch):
     base = tiny.make_checkpoint(tmp_path / "base", "linear_llama", shards=2 if name == "lora" else 1)
     expected = make_adapter(tmp_path / "adapter", base, **MERGED[name])
     assert np.abs(expected - rewards(base)).max() > 0.1
     np.testing.assert_allclose(rewards(tmp_path / "adapter"), expected, rtol=0, atol=1e-4)
+    merged = checkpoints.open_files(str(tmp_path / "adapter"), "").folder
+    with monkeypatch.context() as patch:
+        patch.setattr(io, "versions", lambda: {"torch": "0.1"})
+        assert checkpoints.open_files(str(tmp_path / "adapter"), "").folder != merged
     elsewhere = base.rename(tmp_path / "elsewhere")
     refusal_of(lambda: rewards(tmp_path / "adapter"), f"adapter of {base}", "BASE=")
     np.testing.assert_allclose(rewards(tmp_path / "adapter", base=elsewhere), expected, rtol=0, atol=1e-4)

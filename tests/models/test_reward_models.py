@@ -245,12 +245,24 @@ def test_half_precision_backbone_with_a_head_in_full_precision(checkpoint, kind)
 
 
 def test_a_plain_template_from_a_file_takes_the_place_of_the_checkpoints_own(checkpoint, tmp_path):
-    (file := tmp_path / "mine.jinja").write_bytes(b"\xef\xbb\xbf" + tiny.TEMPLATES["llama3"].encode())
+    file, plain = tmp_path / "mine.jinja", tiny.TEMPLATES["llama3"]
     expected = engine.score_replies(cpu(checkpoint("linear_llama", template="llama3")), PROMPT, WORDS)
-    model = load(checkpoint("linear_llama", template="llama31"), device="cpu", template=file)
-    assert_same(engine.score_replies(model, PROMPT, WORDS), expected)
-    for content in (json.dumps("{{ 1 }}").encode(), b"{{ 1 }}\0"):
-        file.write_bytes(content)
+    for start in ("", "{# t: > #}\r\n"):  # of which nothing is written
+        file.write_text(start + plain, encoding="utf-8-sig")
+        model = load(checkpoint("linear_llama", template="llama31"), device="cpu", template=file)
+        assert_same(engine.score_replies(model, PROMPT, WORDS), expected)
+    around = (
+        "```jinja\n{}\n```",
+        "template: |\n  {}",
+        "'{}'",
+        't = """{}"""',
+        "<!DOCTYPE html>{}",
+        "\u200b{}",
+        "{}\\n",
+    )
+    escaped = plain.replace("<", "&lt;"), json.dumps(plain)[1:-1], json.dumps("{{ 1 }}"), "{{ 1 }}\0"
+    for content in (*(text.replace("{}", plain) for text in around), *escaped):
+        file.write_text(content)
         refusal_of(lambda: load(checkpoint("linear_llama"), device="cpu", template=file), "mine.jinja cannot be read")
     refused(checkpoint("linear_llama"), "none.jinja cannot be read", template=str(tmp_path / "none.jinja"))
 

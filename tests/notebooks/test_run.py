@@ -17,7 +17,7 @@ from conftest import recorded
 from nbformat import v4
 from papermill.exceptions import PapermillExecutionError
 
-from lib import ROOT, InputError, run
+from lib import ROOT, InputError, io, run
 from lib.io import lock
 from lib.notebooks import files, listing, pages, runs
 from lib.notebooks.files import KERNEL, cause_of, opening
@@ -210,7 +210,7 @@ def change(path: Path, line: str) -> None:
     path.write_text(f"{path.read_text()}{line}\n")
 
 
-def test_what_is_unchanged_is_not_run_again(project, executed):
+def test_what_is_unchanged_is_not_run_again(project, executed, monkeypatch):
     notebooks, table = project / "notebooks", project / "data/scores/mine/tiny-a.parquet"
 
     def again():
@@ -252,6 +252,8 @@ def test_what_is_unchanged_is_not_run_again(project, executed):
     nbformat.write(notebook, notebooks / "02_compare.ipynb")
     assert again() == ["02_compare"]
     (project / "data/prompts.csv").write_text("prompt,text\n")
+    assert again() == everything
+    monkeypatch.setattr(io, "versions", lambda: {"torch": "0.1"})
     assert again() == everything
     change(project / "lib/tables/scores.py", "# a comment")
     assert again() == []

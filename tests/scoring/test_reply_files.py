@@ -27,6 +27,16 @@ def folder(tmp_path_factory):
     return tiny.make_checkpoint(tmp_path_factory.mktemp("model"), "linear_llama", template="llama3")
 
 
+def test_a_field_that_the_template_reads_is_refused_and_others_are_kept(tmp_path):
+    template = "{{ effort }}" + tiny.TEMPLATES["llama3"]
+    model = load(tiny.make_checkpoint(tmp_path / "model", "linear_llama", template=template), device="cpu")
+    write(tmp_path / "mine.jsonl", [{"prompt": "Why?", "reply": "life", "note": "x", "effort": ""}])
+    assert reply_files.score_file(model, tmp_path / "mine.jsonl")[0] == 1
+    write(tmp_path / "mine.jsonl", [{"prompt": "Why?", "reply": "life", "effort": "high"}])
+    with pytest.raises(InputError, match="row 1 has effort, which chat templates print"):
+        reply_files.score_file(model, tmp_path / "mine.jsonl")
+
+
 def turns(reply: str, earlier=()) -> list[dict]:
     return [*earlier, {"role": "user", "content": PROMPT}, {"role": "assistant", "content": reply}]
 
@@ -105,6 +115,11 @@ REFUSED = {  # content of a file: words of the message
     "torn quotes": ("csv", 'prompt,reply\nWhy?,"life" is\n', "cannot be read"),
     "two columns": ("csv", "prompt,reply,reply\nWhy?,life,death\n", "two columns have one name"),
     "decimal commas": ("csv", "prompt;reply\nWhy?;life\n", "row 1 has no texts"),
+    "blank before a quote": ("csv", 'prompt,reply\nWhy?,life\nHow?, "love"\n', "line 3: a blank before a quote"),
+    "files joined": ("csv", 2 * "prompt,reply\nWhy?,life\n", "line 3 repeats the names"),
+    "no thinking": ("jsonl", json.dumps(ROW | {"enable_thinking": False}), "row 1 has enable_thinking"),
+    "no thinking in a turn": ("jsonl", json.dumps({"messages": [USER, REPLY | {"thinking": False}]}), "'thinking'"),
+    "empty prompt": ("csv", "prompt,reply\n ,life\n", "row 1 has an empty prompt"),
     "two fields": ("jsonl", '{"prompt": "Why?", "reply": "life", "reply": "death"}', "a field occurs twice"),
     "another prompt": ("jsonl", json.dumps({"messages": [USER, REPLY], "prompt": "How?"}), "a prompt beside messages"),
     "a name": ("jsonl", json.dumps({"messages": [USER | {"name": "Ann"}, REPLY]}), "a turn with 'name'"),
@@ -136,6 +151,7 @@ READ = {  # name and content of a file: what reads as one row of ROW
     "upper case": ("A.CSV", b"prompt,reply\nWhy?,life\n"),
     "blank lines": ("a.jsonl", b"\n" + LINES.encode() + b"\r\n"),
     "messages": ("a.jsonl", json.dumps({"messages": [USER, REPLY], "prompt": "Why?"}).encode()),
+    "a quote within": ("a.csv", b'prompt,reply,inches\nWhy?,life, 5" wide\n'),
     "empty fields": ("a.jsonl", json.dumps({"messages": [USER | {"name": None}, REPLY | {"tool_calls": []}]}).encode()),
 }
 
@@ -162,14 +178,21 @@ def test_characters_that_end_lines_elsewhere_and_turns_of_tools_are_kept(tmp_pat
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_columns_of_the_file_are_written_back_as_they_stood(folder, tmp_path, suffix):
-    lines = [f'{{"prompt": "Why?", "reply": "a{i}", "id": 12345678901{i}, "score": {value}, "context": "c", "x": NaN, '
-             f'"mixed": {mixed}}}' for i, (value, mixed) in enumerate([("0.10", "1"), ("1e3", '"x"')])]  # fmt: skip
+    lines = [
+        f'{{"prompt": "Why?", "reply": "a{i}", "id": 12345678901{i}, "score": {value}, "context": "c", "x": NaN, '
+        f'"mixed": {mixed}, "odd": {odd}}}'
+        for i, (value, mixed, odd) in enumerate([("0.10", "1", "9007199254740993"), ("1e3", '"x"', "0.5")])
+    ]
+    lines[0] = lines[0][:-1] + ', "some": 2, "all": {"id": [1.50, true, null, "é"]}}'  # fmt: skip
     (tmp_path / "mine.jsonl").write_text("\n".join(lines))
     model, out = load(folder, device="cpu"), tmp_path / f"out.{suffix}"
     reply_files.score_file(model, tmp_path / "mine.jsonl", str(out))
     table = pd.read_csv(out, dtype=str) if suffix == "csv" else pd.read_parquet(out)
     assert table["id"].astype(str).tolist() == ["123456789010", "123456789011"]
     assert table["score"].tolist() == (["0.10", "1e3"] if suffix == "csv" else [0.1, 1000])
+    odd = ["9007199254740993", "0.5"]  # in 64 bits the first one is ...992
+    assert table["odd"].tolist() == odd and table["all"][0] == '{"id": [1.50, true, null, "é"]}'
+    assert table["some"].isna().tolist() == [False, True] == table["all"].isna().tolist()
     assert table["context_given"].tolist() == ["c", "c"] and table["mixed"].tolist() == ["1", "x"]
     difference = float(table["reward"].astype(float).diff()[1])
     assert table["preferred"].astype(float).tolist() == pytest.approx(

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib import ROOT, InputError
+from lib import ROOT, InputError, io
 from lib.models import conversations, shared_prefix
 from lib.models.reward_models import load
 from lib.scoring import engine, shards, stages, trees
@@ -300,14 +300,14 @@ def test_a_shard_that_was_renamed_is_scored_again_and_the_others_are_not(stopped
 def test_shards_of_other_versions_are_not_taken_up(stopped_run, monkeypatch):
     """Rewards of two versions may differ in the last digits, and a table names one."""
     model, whole, path = stopped_run
-    written, plain, versions = [], shards.write, engine.version
+    written, plain, versions = [], shards.write, io.versions()
     monkeypatch.setattr(shards, "write", lambda file, rewards: (written.append(file), plain(file, rewards)))
-    monkeypatch.setattr(engine, "version", lambda name: "0.1" if name == "torch" else versions(name))
+    monkeypatch.setattr(io, "versions", lambda: versions | {"torch": "0.1"})
     kept = len(list(path.parent.glob("table.*.shards/*.rewards")))
     table = engine.score_vocabulary(model, PROMPTS, path, progress=False)
     pd.testing.assert_frame_equal(table, whole)
     assert len(written) == kept and table.attrs["metadata"]["versions"]["torch"] == "0.1"
-    monkeypatch.setattr(engine, "version", versions)
+    monkeypatch.setattr(io, "versions", lambda: versions)
     about = engine.score_vocabulary(model, PROMPTS | {"more": "Why?"}, path, progress=False).attrs["metadata"]
     [earlier] = about["earlier"]  # the prompts that were kept, and what they were computed with
     assert earlier["versions"] == about["versions"] | {"torch": "0.1"} and earlier["prompts"] == PROMPTS

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from benchmarks.search.exhaustive import Exhausted, all_replies
-from lib import InputError
+from lib import InputError, io
 from lib.models.reward_models import load
 from lib.scoring import engine
 from lib.search import gcg, searches
@@ -417,7 +417,7 @@ def test_any_damage_to_a_row_of_a_trace_is_seen(tmp_path_factory, bit, row):
     assert list(Trace(None, 2, path).value_of.values()) == [value for value in values if value != row]
 
 
-def test_searches_that_differ_keep_traces_of_their_own(models, tmp_path):
+def test_searches_that_differ_keep_traces_of_their_own(models, tmp_path, monkeypatch):
     model, ids = models("linear_gemma2"), alphabet(models("linear_gemma2"), 20)
     settings, start = Settings(budget=20), starts(ids, 1)[0]
     for direction in DIRECTIONS:
@@ -429,7 +429,9 @@ def test_searches_that_differ_keep_traces_of_their_own(models, tmp_path):
     (file := tmp_path / "mine.jinja").write_text(model.tokenizer.chat_template.replace("}}", "}}Be brief. ", 1))
     other = load(model.hub_id, device="cpu", template=file)
     search(OverIds(other, PROMPT, "optimal", ids), start, settings, traces=tmp_path)
-    assert len(list(tmp_path.glob("*.trace"))) == 7
+    monkeypatch.setattr(io, "versions", lambda: {"torch": "0.1"})
+    search(OverIds(model, PROMPT, "optimal", ids), start, settings, traces=tmp_path)
+    assert len(list(tmp_path.glob("*.trace"))) == 8
 
 
 # --- which tokens -------------------------------------------------------------------------------------------------

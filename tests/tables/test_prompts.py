@@ -48,7 +48,7 @@ def test_any_file_is_a_prompt_table_or_refused_in_one_line(file, content):
         ("prompt,text\na,x\na,y\n", "line 3: .*that of an earlier row"),
         ("prompt,text\ntoken,x\n", "line 2: .*a name of its own"),
         ("prompt,text\na, \n", "line 2: .*needs a text"),
-        ("prompt,text\n", "has no prompt"),
+        ("prompt,text\n", "a head and no rows"),
     ],
 )
 def test_a_wrong_row_is_named_by_its_line(file, content, problem):

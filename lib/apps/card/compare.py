@@ -220,7 +220,7 @@ def write(made: Comparison, blur: bool = True) -> Path:
     ]
     page = template("compare", Path(__file__).parent).render(
         title=f"What changed from {first.name} to {last.name}", made=made, first=first, last=last,
-        rows=as_text(changes).to_dict("records"), ranks=rank_correlations(first, last), value=making.value,
+        rows=as_text(changes).to_dict("records"), ranks=rank_correlations(first, last), making=making,
         picture=base64.b64encode(draw_steps(made)._repr_png_()[0]).decode() if len(made.steps) > 2 else "",
         tables=[Markup(table.html) for table in tables], warning=display.content_warning(blur).text,
     )  # fmt: skip

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ... import io
 from ...models.reward_models import RewardModel
 from ...scoring import engine
 from ...scoring.implicit import ImplicitRewardModel
@@ -97,9 +98,17 @@ def of_table(name: str, table: pd.DataFrame, study: Collection) -> Card:
 def settings_of(table: pd.DataFrame, closing: str | None = None) -> dict:
     """Return how the rewards of a score table were computed, and for how many tokens; None for what is unknown."""
     held = table.attrs["metadata"] | {"closing": closing}
-    known = ("revision", "head", "dtype", "attention", "read_at", "closing", "reply_mode", "bos")
-    return {"hub_id": held["model"], **{key: held.get(key) for key in known},
-            "prompts": measures.prompts(), "tokens": len(table)}  # fmt: skip
+    known = ("revision", "head", "dtype", "attention", "read_at", "closing", "reply_mode", "bos", "versions", "earlier")
+    return {"hub_id": held["model"], **{key: held.get(key) for key in known}, "prompts": measures.prompts(),
+            "versions_of_texts": held.get("versions") and io.versions(), "tokens": len(table)}  # fmt: skip
+
+
+def other_versions(*settings: dict) -> str:
+    """Return a sentence if some rewards of score tables were computed with other versions than this run's, else ""."""
+    held = [each.get("versions") or {} for about in settings for each in (about, *(about.get("earlier") or ()))]
+    others = {(name, old) for each in held for name, old in each.items() if old != io.versions().get(name)}
+    told = ", ".join(f"{name} {old} instead of {io.versions().get(name)}" for name, old in sorted(others))
+    return f"Some of these rewards were computed with {told}." if told else ""
 
 
 def what_to_name(model: RewardModel) -> str:

@@ -74,9 +74,11 @@ def read_limits(file: str | Path) -> pd.DataFrame:
     limits = given.fillna({"low": -np.inf, "high": np.inf})
     wrong = (rows["measure"] == "") | rows["measure"].duplicated() | given.isna().all(axis=1)
     wrong |= (given.isna() & (rows[["low", "high"]] != "")).any(axis=1) | (limits["low"] > limits["high"])
-    if wrong.any() or rows.empty:
-        line = f"line {rows.index[wrong][0]}" if len(rows) else "holds no line that"
-        raise InputError(f"{file} {line} is no limit; name each measure once, with a low and a higher number, or one")
+    if wrong.any():
+        raise InputError(
+            f"{file} line {rows.index[wrong][0]} is no limit; name each measure once, with a low and a higher number, "
+            "or one"
+        )
     return limits.set_axis(rows["measure"])
 
 

@@ -3,6 +3,7 @@
 data/real_replies.csv holds twenty questions with a good and a bad answer, and the good one with one thing changed.
 """
 
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -66,14 +67,19 @@ def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
 def read_lists(file: str | Path) -> pd.DataFrame:
     """Return the lists of a csv with columns word and list: words x lists, True where a word is in a list.
 
-    InputError for a file without these columns, for an empty cell, and for a list of fewer than FEWEST different words.
+    InputError for a file without these columns, for an empty cell, for a word that a list holds in two cases, and for a
+    list of fewer than FEWEST different words.
     """
     rows = read_columns(file, "word", "list").map(str.strip)
     if len(empty := rows.index[(rows == "").any(axis=1)]):
         raise InputError(f"{file} line {empty[0]} lacks a word or its list; write both, or take the line out")
+    plain = [unicodedata.normalize("NFKC", word).casefold() for word in rows["word"]]
+    alike = rows.assign(plain=plain).drop_duplicates(["word", "list"]).duplicated(["plain", "list"])
+    if len(twice := alike.index[alike]):
+        raise InputError(f"{file} line {twice[0]} has a word that its list holds in another spelling; keep one")
     lists = pd.crosstab(rows["word"], rows["list"]).astype(bool)
-    if len(short := lists.columns[lists.sum() < FEWEST]) or lists.empty:
-        raise InputError(f"{file}: list {'' if lists.empty else short[0]!r} needs at least {FEWEST} different words")
+    if len(short := lists.columns[lists.sum() < FEWEST]):
+        raise InputError(f"{file}: list {short[0]!r} needs at least {FEWEST} different words")
     return lists
 
 
