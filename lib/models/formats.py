@@ -8,6 +8,7 @@ import re
 import shutil
 import warnings
 from collections.abc import Iterable
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -219,6 +220,9 @@ def _merged(kind: Any, folder: Path, base: Path, stored: dict[str, Tensor], labe
     """Return the base with the adapter merged into it. Any error is one line of `merge`."""
     import peft  # takes seconds
 
+    known = {field.name for field in fields(peft.LoraConfig)}
+    if unknown := [name for name, value in adapter_of(folder).items() if value and name not in known]:
+        raise ValueError(f"peft {peft.__version__} does not know its {unknown[0]}")
     with quiet_transformers(), warnings.catch_warnings(action="ignore"):  # what is warned of is refused below
         plain, report = kind.from_pretrained(
             base, dtype=torch.float32, trust_remote_code=False, output_loading_info=True, ignore_mismatched_sizes=True,

@@ -184,6 +184,8 @@ def test_ends_list_each_input_once_with_the_outermost_first(score_table):
     listed = ends.groupby("end")["text"].apply(list)
     assert listed["optimal"] == ["a", "f"] and listed["pessimal"] == ["c", "d"]
     assert ends["position"].tolist() == [1, 2, 1, 2]
+    with pytest.raises(InputError, match="5 tokens that .* are too few, 20 are needed; score a model with a larger"):
+        making.ends(table)
 
 
 def test_words_to_combine_are_letters_that_are_read_as_one_token(score_table):

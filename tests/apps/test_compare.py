@@ -111,6 +111,10 @@ def test_the_page_and_its_table_are_written(monkeypatch, tmp_path, changed):
     path = compare.write(compare.of_rewards([hostile, made_up("b", 3, 1.2), made_up("c", 4)], 3, Collection("trial")))
     text = path.read_text()
     assert "<script" not in text and "data:image/png" in text and "from a1 to c" in text
+    assert " 49 of the 50 of a1" in text and "computed with" not in text  # t7 has another name there
+    old = replace(hostile, settings=hostile.settings | {"earlier": [{"versions": {"torch": "0.1"}}]})
+    made = compare.of_rewards([old, made_up("b", 3, 1.2)], 2, Collection("trial"))
+    assert "computed with torch 0.1 instead of" in compare.write(made).read_text()
     assert list(pd.read_csv(path.with_suffix(".csv"))["measure"]) == list(changed.measured)
 
 

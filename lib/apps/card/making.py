@@ -156,7 +156,9 @@ def ends(table: pd.DataFrame, n: int = 10) -> pd.DataFrame:
 
     Columns: end, position (1 is the outermost), token_id, text, reward.
     """
-    tokens = rankings.ends(scores.unique_inputs(table), measures.PROMPTS[0], n)
+    inputs = scores.unique_inputs(table)
+    scores.refuse_few(inputs, 2 * n, "tokens that a model reads as different ones")
+    tokens = rankings.ends(inputs, measures.PROMPTS[0], n)
     positions = [*range(1, n + 1), *range(n, 0, -1)]
     tokens = tokens.assign(position=positions, reward=tokens[measures.PROMPTS[0]].astype(float))
     columns = ["end", "position", "token_id", "text", "reward"]
