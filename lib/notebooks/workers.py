@@ -16,6 +16,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
@@ -33,7 +34,8 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXP
 # Read when libraries are imported. A kernel sets the backend of matplotlib itself, but after matplotlib is there.
 ENVIRONMENT = dict.fromkeys(THREADS, "1") | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 HEAVY = [
-    "lib.notebooks",  # first, because it makes nbformat quick
+    "lib.notebooks.ended",  # first
+    "lib.notebooks",  # before nbformat, because it makes it quick
     "ipykernel.kernelapp", "matplotlib.pyplot", "matplotlib_inline.backend_inline", "nbconvert", "papermill",
     "pingouin", "pyarrow.parquet", "scipy.stats", "seaborn", "sklearn.isotonic", "sklearn.manifold",
     "statsmodels.api", "torch", "transformers.modeling_utils", "transformers.models.gemma2.modeling_gemma2",
@@ -206,6 +208,8 @@ def _become_kernel(commands: Connection) -> None:
     code = 1
     try:
         arguments, environment, folder = commands.recv()
+        sys.modules.pop("lib.notebooks.ended", None)  # so that this fork is ended too, which has a session of its own
+        import_module("lib.notebooks.ended")
         os.setsid()
         os.chdir(folder)
         os.environ.clear()

@@ -1,11 +1,17 @@
 """Kernels that are forks: quick to start, and otherwise as kernels of a new interpreter."""
 
+import contextlib
+import subprocess
+import sys
+import time
 from multiprocessing import Pipe
 
 import nbformat
+import psutil
 import pytest
 from conftest import recorded
 
+from lib import ROOT
 from lib.notebooks import files
 from lib.notebooks import workers as kernels
 
@@ -62,3 +68,26 @@ def test_a_fork_that_dies_is_seen_and_one_without_a_kernel_ends_with_its_process
     process.join()
     with pytest.raises(EOFError):  # no fork holds the other end
         answer.recv()
+
+
+KILLED = """
+import os, time
+from multiprocessing import forkserver
+from lib.notebooks import workers
+workers.forking_context()
+print(forkserver._forkserver._forkserver_pid, flush=True)
+time.sleep(1)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_fork_server_ends_with_a_killed_run_in_the_midst_of_its_imports():
+    killed = subprocess.Popen([sys.executable, "-c", KILLED], cwd=ROOT, stdout=subprocess.PIPE)
+    server = psutil.Process(int(killed.stdout.readline()))
+    killed.wait()
+    spent = 0.0
+    with contextlib.suppress(psutil.NoSuchProcess):
+        while server.status() != psutil.STATUS_ZOMBIE:
+            spent = sum(server.cpu_times()[:2])
+            time.sleep(0.05)
+    assert spent < 2  # seconds of the processor; all its imports take about five
