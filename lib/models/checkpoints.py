@@ -43,10 +43,9 @@ POSITIONS = ("embed_positions", "position_embeddings", "wpe")  # modules with a 
 
 
 def open_files(hub_id: str, revision: str, patterns: tuple[str, ...] = READ, base: str | Path | None = None) -> Files:
-    """Return the files of the checkpoint in a folder, or on the hub, from where they are downloaded once.
+    """Return the files of a checkpoint in a folder or on the hub, converted if need be; InputError if it has none.
 
-    `patterns` selects the files to download. The default is every file that a model needs; a checkpoint in another
-    format is then converted. base: see Options. InputError if the checkpoint is not available.
+    patterns: of the files to download; only the default, all that a model needs, is converted. base: see Options.
     """
     folder, commit = fetch(hub_id, revision, patterns)
     if patterns is READ:

@@ -91,7 +91,7 @@ def read_json(path: Path, remedy: str = "download it again") -> dict:
 def open_tensors(path: Path) -> safe_open:
     """Return a safetensors file, open to be read."""
     if not path.is_file():
-        raise FileNotFoundError("there is no such file")
+        raise FileNotFoundError(f"there is no file {path}")
     return safe_open(path, "pt", backend="pread")  # not mapped: one that is cut short in use would end the process
 
 

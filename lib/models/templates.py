@@ -39,8 +39,7 @@ RANDOM = ("random", "lipsum", "pprint")  # of jinja: they draw at random, or sor
 def confine(tokenizer: "PreTrainedTokenizerBase") -> "PreTrainedTokenizerBase":
     """Return the same tokenizer. Its apply_chat_template then renders to text only, on one fixed day and within limits.
 
-    InputError if the template fails, draws at random, writes an object, takes more than SECONDS, or writes more than
-    LONGEST characters around a conversation.
+    InputError if the template fails, draws at random, writes an object, takes too long, or writes too much.
     """
     tokenizer.apply_chat_template = functools.partial(_apply, tokenizer)
     return tokenizer
@@ -66,11 +65,10 @@ def names_read(template: str) -> set[str]:
     """Return the names that a chat template reads beside the conversation. It is parsed, and not run."""
     plain = re.sub(r"\{%-?\s*(end)?generation\s*-?%\}", "", template)
     tree = jinja2.Environment(extensions=["jinja2.ext.loopcontrols"]).parse(plain)
-    names, tests = list(tree.find_all(nodes.Name)), list(tree.find_all(nodes.Test))
-    own = {name.name for name in names if name.ctx != "load"} | {"messages", "loop"}
+    own = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"} | {"messages", "loop"}
     # A name that is set in the template may come from outside too if the template asks whether it is there.
-    asked = {test.node.name for test in tests if isinstance(test.node, nodes.Name) and test.name.endswith("defined")}
-    return {name.name for name in names} - own | asked
+    asked = {getattr(test.node, "name", "") for test in tree.find_all(nodes.Test) if test.name.endswith("defined")}
+    return {name.name for name in tree.find_all(nodes.Name)} - own | asked - {""}
 
 
 def _problem(error: Exception) -> str:

@@ -59,20 +59,14 @@ def score(model: RewardModel, contexts: Sequence[Turns], replies: Sequence[str],
 def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str = "single") -> tuple[int, Path]:
     """Write the rewards of a file's replies as csv or parquet; return how many and the path.
 
-    The output has the columns of the file, and these. A column of the file with such a name gets `_given` behind it.
-    - reward
-    - margin: the reward minus the reward of the best other reply to the same prompt; empty if there is none
-    - preferred: the probability that this reply is preferred to another one to the same prompt (see `preferred`)
-    - percentile: the percentage of the good answers in data/real_replies.csv that have a lower reward;
-      empty for a model that cannot read these answers
-    - read, input: the tokens of the reply, and the whole text, that the model read
+    The output has the columns of the file, and OURS, which docs/own-models.md describes. A column of the file with such
+    a name gets `_given` behind it. Percentiles are empty for a model that cannot read the good answers.
     """
     target = Path(out) if out else file.with_name(f"{file.stem}.{model.nickname}.csv")
     if target.suffix.lower() not in (".csv", ".parquet"):
         raise InputError(f"{target} is no .csv and no .parquet; name a file that ends in one of them: OUT=rewards.csv")
-    has_template = bool(model.tokenizer.chat_template)
-    read = templates.names_read(model.tokenizer.get_chat_template()) if has_template else set()
-    given = read_replies(file, {*NOT_PASSED_ON, *read})
+    template = model.tokenizer.get_chat_template() if model.tokenizer.chat_template else ""
+    given = read_replies(file, {*NOT_PASSED_ON, *templates.names_read(template)})
     if target.exists() and target.samefile(file):
         raise InputError(f"{target} holds the replies and would be overwritten; name another file: OUT=rewards.csv")
     scored = score(model, list(map(json.loads, given["context"])), given["reply"].tolist(), bos)

@@ -39,7 +39,7 @@ def csv_table(text: str) -> pd.DataFrame:
     for line, cells in rows:
         if len(cells) != len(names):
             raise ValueError(f"line {line}: {len(cells)} fields instead of {len(names)}; quote texts with commas")
-        if [cells[0].lstrip("\ufeff"), *cells[1:]] == names:
+        if [cell.lstrip("\ufeff") for cell in cells] == names:
             raise ValueError(f"line {line} repeats the names of the columns; take it out")
     for (line, cells), (_, trimmed) in zip(rows, parsed(trims=True)[1:], strict=False):
         if [cell.lstrip(" ") for cell in cells] != [cell.lstrip(" ") for cell in trimmed]:
