@@ -237,29 +237,39 @@ def format_of(rewards: Array, slack: Array) -> tuple[str, Array]:
 def in_half_precision(search: Search, noise: float, precision: str) -> tuple[list[Fit], str]:
     """Return hypotheses with one cause that fit if the other program computed in half precision, and in which.
 
-    Machines and batches round differently. So a hypothesis fits if rounding here explains the rewards, or if they are
-    as far from those of float32 as rounding moves them here. `precision` is the format of the other program's numbers.
+    What fits float32 within the errors of that precision is computed again with rounded weights. `precision` is the
+    format of the other program's numbers.
     """
     usual, model = places(search.reader, search.every[0])[1][0], search.reader.model  # (n, labels)
     for dtype in ("float16", "bfloat16") if precision == "float32" else (precision,):
-        backbone, fits = copy.deepcopy(model.backbone).to(getattr(torch, dtype)), []
+        backbone = copy.deepcopy(model.backbone).to(getattr(torch, dtype))
         rounded = Reader(replace(model, backbone=backbone, dtype=dtype), search.reader.heads)
-        moved = norm(places(rounded, search.every[0])[1][0] - usual) / np.sqrt(usual.size)
-        is_small = precision == dtype or moved < SMALL * usual.std()
-        fine = {fit.kind: fit for fit in search.run(noise + 1.5 * moved, [], is_coarse=True)}
-        coarse = replace(search, reader=rounded, fits=[])
-        for feed in dict.fromkeys(fit.feed for fit in fine.values()):
-            coarse.consider(rounded, feed, np.arange(len(usual)))
-        for fit in coarse.fits:
-            exact = fine.get(fit.kind, fit).predicted
-            apart, rounding = search.theirs - exact, fit.predicted - exact  # (n,)
-            is_explained = norm(apart - rounding) < 0.9 * norm(apart)
-            is_as_far = 0.5 * norm(rounding) < norm(apart) < 1.6 * norm(rounding)
-            is_as_far &= ks_2samp(np.abs(apart), np.abs(rounding)).pvalue > 0.01
-            fits += [fit] * bool(is_explained or (is_small and is_as_far))
+        error = norm(places(rounded, search.every[0])[1][0] - usual) / np.sqrt(usual.size)
+        is_small = precision == dtype or error < SMALL * usual.std()
+        exact = {fit.kind: fit for fit in search.run(noise + 1.5 * error, [], is_coarse=True)}
+        again = replace(search, reader=rounded, fits=[])
+        for feed in dict.fromkeys(fit.feed for fit in exact.values()):
+            again.consider(rounded, feed, np.arange(len(usual)))
+        fits = []
+        for fit in again.fits:
+            in_float32 = exact.get(fit.kind, fit).predicted  # (n,)
+            if is_rounding(search.theirs - in_float32, fit.predicted - in_float32, is_small):
+                fits.append(fit)
         if fits:
             return sorted(fits, key=lambda fit: fit.error), dtype
     return [], precision
+
+
+def is_rounding(apart: Array, rounding: Array, is_small: bool) -> bool:
+    """Return whether rewards that are so far apart from those of float32 were rounded, as here or elsewhere; (n,) each.
+
+    As here: rounding explains a tenth of the distance. Machines and batches round differently, so where rounding is
+    small (`is_small`) it is enough that both are equally far, in size and in distribution.
+    """
+    if norm(apart - rounding) < 0.9 * norm(apart):
+        return True
+    is_as_far = 0.5 * norm(rounding) < norm(apart) < 1.6 * norm(rounding)
+    return bool(is_small and is_as_far and ks_2samp(np.abs(apart), np.abs(rounding)).pvalue > 0.01)
 
 
 # --- the answer ---------------------------------------------------------------------------------------------------
