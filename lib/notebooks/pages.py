@@ -22,7 +22,7 @@ from ..show.display import ANSWER_TYPE, show_token
 from ..show.pages import TEMPLATES, template
 from ..tables import scores
 from ..tables.collection import Collection
-from .files import opening, pictures_of, read, with_tag
+from .files import INJECTED, opening, pictures_of, read, with_tag
 from .jobs import SCORECARD, Job, Result
 
 FORMULA = re.compile(r"(?<![\\$])(\$\$?)(?! )([^$]+?)(?<![ \\])\1(?!\$)", re.DOTALL)
@@ -43,6 +43,8 @@ def write_page(executed: Path, page: Path, title: str) -> None:
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = FORMULA.sub(_picture, cell.source)
+    for cell in with_tag(notebook, INJECTED):
+        cell.id = INJECTED  # papermill draws another one each time, and a page that is made again is the same
     exporter = nbconvert.HTMLExporter(extra_template_paths=[str(TEMPLATES)], template_file="notebook.html.j2")
     body, _ = exporter.from_notebook_node(notebook, {"metadata": {"name": title}})
     with replacing(page) as part:

@@ -87,3 +87,10 @@ def test_a_page_names_no_folder_of_this_machine(tmp_path):
 def test_only_whole_folders_are_left_out():
     assert without_folders(f"{ROOT}/a {ROOT} {ROOT}2/a {ROOT}") == f"a . {ROOT}2/a ."
     assert without_folders("/x/y/z /x/yz", [Path("/x/y"), Path("/")]) == "z /x/yz"
+
+
+def test_a_page_that_is_made_again_is_the_same(tmp_path):
+    """Where papermill puts the parameters in, it draws an id for their cell."""
+    injected = {"tags": ["injected-parameters"]}
+    drawn = [v4.new_notebook(cells=[v4.new_code_cell("a = 1", metadata=injected)]) for _ in range(2)]
+    assert drawn[0].cells[0].id != drawn[1].cells[0].id and page_of(tmp_path, drawn[0]) == page_of(tmp_path, drawn[1])
