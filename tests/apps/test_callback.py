@@ -17,7 +17,7 @@ from lib.scoring import engine
 from lib.tables import scores
 from lib.tables.collection import Collection
 
-STEPS, STUDY = 5, Collection("trial")
+STEPS, STUDY = 3, Collection("trial")
 
 
 class RewardTrainer(Trainer):
@@ -44,7 +44,7 @@ def fewer(monkeypatch, tmp_path):
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
 
 
-def trainer_of(folder, where, **options) -> Trainer:
+def trainer_of(folder, where) -> Trainer:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder)
     texts = [text for pair in [("I love hope.", "I hate war."), ("peace", "pain")] * 8 for text in pair]
@@ -52,36 +52,27 @@ def trainer_of(folder, where, **options) -> Trainer:
     data = [{"input_ids": row["input_ids"], "attention_mask": row["attention_mask"], "labels": 0} for row in ids]
     arguments = TrainingArguments(
         output_dir=str(where / "run"), max_steps=STEPS, per_device_train_batch_size=4, learning_rate=3e-3, seed=1,
-        logging_steps=2, save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True, **options,
+        logging_steps=1, save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True,
     )  # fmt: skip
     return RewardTrainer(model, arguments, train_dataset=data, processing_class=tokenizer)
 
 
-def train(folder, where, **given) -> Trainer:
-    trainer = trainer_of(folder, where)
-    if given:
-        trainer.add_callback(callback.ValueCardCallback(trainer, **given))
-    trainer.train()
-    return trainer
-
-
-def test_a_training_with_cards_gives_the_same_weights_log_and_random_states(folder, tmp_path):
+def test_a_training_with_cards_stays_the_same_and_its_log_and_tables_hold_the_models_measures(folder, tmp_path, capsys):
     results = []
-    for given in ({}, {"every": 2, "collection": "trial"}):
-        trainer = train(folder, tmp_path, **given)
+    for given in ({}, {"every": 2, "collection": "trial", "name": "mine"}):
+        trainer = trainer_of(folder, tmp_path)
+        if given:
+            trainer.add_callback(callback.ValueCardCallback(trainer, **given))
+        trainer.train()
         log = [row["loss"] for row in trainer.state.log_history if "loss" in row]
         results.append((trainer.model.state_dict(), log, torch.rand(3), np.random.rand(), random.random()))  # noqa: NPY002
         assert trainer.model.training and trainer.model.dtype == torch.float32
     (before, log, *drawn), (after, with_cards, *drawn_after) = results
-    assert all(torch.equal(before[key], after[key]) for key in before) and log == with_cards and len(log) == 2
+    assert all(torch.equal(before[key], after[key]) for key in before) and log == with_cards and len(log) == STEPS
     assert torch.equal(drawn[0], drawn_after[0]) and drawn[1:] == drawn_after[1:]
-    assert scores.path_of(STUDY, f"run-step-{STEPS:06d}").is_file()  # the name of the output folder
 
-
-def test_measures_are_logged_steps_are_compared_and_tables_hold_the_rewards_of_the_model(folder, tmp_path, capsys):
-    trainer = train(folder, tmp_path, every=2, collection="trial", name="mine")
     logged = {row["step"]: row for row in trainer.state.log_history if callback.LOGGED + "framing" in row}
-    assert list(logged) == [0, 2, 4, STEPS]
+    assert list(logged) == [0, 2, STEPS]
     names = [f"mine-step-{step:06d}" for step in logged]
     made = compare.of_models(names, "trial")  # of the tables, as `make compare` reads them
     assert set(made.measured) <= {key.removeprefix(callback.LOGGED) for key in logged[2]}
@@ -132,6 +123,7 @@ def test_the_trainer_of_trl_logs_cards_beside_its_own_averages(folder, tmp_path)
     log = trainer.state.log_history
     assert [row["step"] for row in log if callback.LOGGED + "framing" in row] == [0, 2]
     assert [row["step"] for row in log if "accuracy" in row] == [2]
+    assert scores.path_of(STUDY, "run-step-000002").is_file()  # the name of the output folder
 
 
 def test_what_cannot_be_scored_is_refused_before_the_first_step(folder, tmp_path):

@@ -5,6 +5,8 @@ with tokenizer_config.json and tokenizer.json, which may be packed with xz. None
 """
 
 import csv
+import functools
+import itertools
 import json
 import lzma
 import os
@@ -17,7 +19,7 @@ import pandas as pd
 import pytest
 import tiny
 import torch
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from benchmarks import tokenizers
 from lib import ROOT
@@ -33,7 +35,9 @@ PROMPT = "What, in one word, is the greatest thing ever?"
 UNDER = {"gemma-2": ("linear_gemma2", {}), "llama-3": ("linear_llama", {}), "llama-3.1": ("qrm_llama", {}),
          "llama-3.2": ("urm", {}), "qwen-3": ("linear_qwen3", {})}  # fmt: skip
 BASES = {"gemma-2": "Gemma 2", "llama-3": "Llama 3", "llama-3.1": "Llama 3.1", "llama-3.2": "Llama 3.2"}
-SOME = 300  # tokens that are drawn beside the awkward ones
+SOME = 300  # tokens at equal distances that are scored beside the awkward ones
+nightly = pytest.mark.nightly
+QUICKEST = ("llama-3.1", "ids")  # a whole vocabulary that make test scores; make nightly scores all ten
 
 
 @pytest.fixture(scope="module")
@@ -51,64 +55,76 @@ def unpacked(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def opened(unpacked):
+    """Opens a tokenizer once, and gives it with its tokens."""
+
+    @functools.cache
+    def open_one(name: str) -> tuple[PreTrainedTokenizerBase, pd.DataFrame]:
+        tokenizer = AutoTokenizer.from_pretrained(unpacked / name)
+        return tokenizer, conversations.vocabulary(tokenizer)
+
+    return open_one
+
+
 @pytest.fixture(scope="module", params=UNDER)
-def under(request, unpacked):
-    """The name of a tokenizer, and its folder, which now also holds a tiny random model."""
+def under(request, unpacked, opened):
+    """The name of a tokenizer, its folder, which now also holds a tiny random model, and this model loaded."""
     name = request.param
-    folder, (kind, _) = unpacked / name, UNDER[name]
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    folder, (kind, options), tokenizer = unpacked / name, UNDER[name], opened(name)[0]
     config = tiny.KINDS[kind][2] | {"vocab_size": len(tokenizer), "num_hidden_layers": 2, "torch_dtype": "float32"}
     config |= {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": None}
     (folder / "config.json").write_text(json.dumps(config))
     backbone = tiny._backbone_tensors(tiny._loadable(config), torch.Generator().manual_seed(0))
     tensors = {f"model.{key}": tensor for key, tensor in backbone.items()} | tiny.head_tensors(kind, config)
     tiny.write_weights(folder, tensors)
-    return name, folder
+    return name, folder, reward_models.load(folder, device="cpu", **options)
 
 
-@pytest.fixture(scope="module")
-def as_fed(unpacked):
-    """What each token of a tokenizer is fed as, counted once."""
-    made: dict = {}
-
-    def count(name: str) -> pd.DataFrame:
-        if name not in made:
-            tokenizer, _ = tokenizers.open_tokenizer(BASES[name], unpacked)
-            made[name] = tokenizers.as_fed(tokenizer)
-        return made[name]
-
-    return count
-
-
-def awkward(tokens: pd.DataFrame, tokenizer) -> set[int]:
-    """Every special, blank, byte and combining token."""
-    added = set(tokenizer.get_added_vocab().values())
-    odd = {row.token_id for row in tokens.itertuples() if not row.text.strip() or "\ufffd" in row.text
-           or row.token.startswith("<0x") or any(unicodedata.combining(c) for c in row.text)}  # fmt: skip
-    return (added & set(tokens["token_id"])) | odd
+def awkward(tokenizer, tokens: pd.DataFrame) -> pd.Series:
+    """Whether each token is a special, blank, byte or combining one."""
+    odd = ~tokens["text"].str.strip().astype(bool) | tokens["text"].str.contains("\ufffd")
+    combining = tokens["text"].map(lambda text: not text.isascii() and any(map(unicodedata.combining, text)))
+    added = tokens["token_id"].isin(tokenizer.get_added_vocab().values())
+    return added | odd | tokens["token"].str.startswith("<0x") | combining
 
 
 # --- rewards ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reply_mode", ["text", "ids"])
-def test_a_whole_vocabulary_is_scored_as_the_oracle_scores_every_awkward_token(under, reply_mode, tmp_path):
-    name, folder = under
-    model = reward_models.load(folder, device="cpu", **UNDER[name][1])
-    path = tmp_path / "table.parquet"
-    table = engine.score_vocabulary(model, {"greatest": PROMPT}, path, reply_mode=reply_mode, progress=False)
-    assert len(table) == len(model.tokenizer.get_vocab()) >= 128_256
-    drawn = np.random.default_rng(0).choice(table["token_id"], SOME, replace=False).tolist()
-    rows = table[table["token_id"].isin(awkward(table, model.tokenizer) | set(drawn))]
+def test_every_awkward_token_and_some_others_are_scored_as_the_oracle_scores_them(under, opened, reply_mode, tmp_path):
+    tokenizer, tokens = opened(under[0])
+    chosen = awkward(tokenizer, tokens) | (tokens.index % (len(tokens) // SOME) == 0)
+    score(under, reply_mode, tmp_path, tokens["token_id"][chosen].tolist(), tokens["token_id"][chosen])
+
+
+@pytest.mark.parametrize(
+    "under, reply_mode",
+    [pytest.param(*of, marks=() if of == QUICKEST else nightly) for of in itertools.product(UNDER, ("text", "ids"))],
+    indirect=["under"],
+)
+def test_a_whole_vocabulary_is_scored_as_the_oracle_scores_some(under, opened, reply_mode, tmp_path):
+    assert len(opened(under[0])[1]) == len(under[2].tokenizer.get_vocab()) >= 128_256
+    score(under, reply_mode, tmp_path, None, np.random.default_rng(0).choice(128_256, SOME, replace=False))
+
+
+def score(under, reply_mode: str, folder: Path, token_ids: list[int] | None, compared) -> None:
+    """Score these tokens, None for all; hold the rewards of those that are compared against the oracle."""
+    path = folder / "table.parquet"
+    asked = {"reply_mode": reply_mode, "progress": False, "token_ids": token_ids}
+    table = engine.score_vocabulary(under[2], {"greatest": PROMPT}, path, **asked)
+    rows = table[table["token_id"].isin(compared)]
+    assert len(table) == len(token_ids or under[2].tokenizer.get_vocab()) and len(rows) == len(compared)
     replies = rows["text"].tolist() if reply_mode == "text" else [[i] for i in rows["token_id"]]
-    expected = oracle.rewards(folder, PROMPT, replies, reply_mode=reply_mode)
+    expected = oracle.rewards(under[1], PROMPT, replies, reply_mode=reply_mode)
     np.testing.assert_allclose(rows["greatest"], expected, atol=2e-5 * max(1, np.abs(expected).max()), rtol=0)
     assert rows["greatest"].nunique() > SOME / 2  # rewards do vary
     path.unlink()
 
 
 def test_the_check_knows_these_templates(under):
-    name, folder = under
+    name, folder, _ = under
     rows = {row.name: row for row in check(str(folder), device="cpu").rows}
     opens, system = name == "llama-3", name == "llama-3.2"
     assert rows["template"].status == ("note" if opens else "ok")
@@ -125,23 +141,21 @@ def test_the_check_knows_these_templates(under):
 # --- counts -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["gemma-2", "llama-3"])
-def test_the_kept_counts_are_those_of_the_tokenizer(as_fed, name):
-    kept = tokenizers.kept_counts().set_index("base").loc[[BASES[name]]].iloc[0]
-    counts = scores.what_was_fed(as_fed(name))
+@pytest.mark.parametrize("name", [pytest.param("gemma-2", marks=nightly), "llama-3"])
+def test_the_kept_counts_and_printed_tokens_are_those_of_the_tokenizer(unpacked, name):
+    tokenizer, _ = tokenizers.open_tokenizer(BASES[name], unpacked)
+    fed = tokenizers.as_fed(tokenizer)
+    kept = tokenizers.kept_counts().query("base == @BASES[@name]").iloc[0]
+    counts = scores.what_was_fed(fed)
     assert kept[list(counts.index)].astype(int).to_dict() == counts.to_dict()
-    kinds = tokenizers.read_as(as_fed(name)).value_counts()
+    kinds = tokenizers.read_as(fed).value_counts()
     assert kinds.to_dict() == counts[["itself", "another id", "several ids", "nothing"]].to_dict()
 
-
-@pytest.mark.parametrize("name", ["gemma-2", "llama-3"])
-def test_the_kept_printed_tokens_are_read_as_is_said(as_fed, unpacked, name):
-    tokenizer, _ = tokenizers.open_tokenizer(BASES[name], unpacked)
-    printed = tokenizers.printed_tokens()
-    printed = printed[printed["nickname"].isin(tokenizers.bases()[BASES[name]])]
-    again = tokenizers.printed_as_fed(printed, as_fed(name), tokenizer)
-    kept = tokenizers.kept_printed_tokens()
-    kept = kept[kept["nickname"].isin(printed["nickname"])]
+    printed, kept = (
+        tokens[tokens["nickname"].isin(tokenizers.bases()[BASES[name]])]
+        for tokens in (tokenizers.printed_tokens(), tokenizers.kept_printed_tokens())
+    )
+    again = tokenizers.printed_as_fed(printed, fed, tokenizer)
     keys = ["table", "nickname", "end", "position"]
     pd.testing.assert_frame_equal(*(t.sort_values(keys, ignore_index=True) for t in (again, kept)), check_dtype=False)
 
@@ -159,12 +173,6 @@ def cleaned(text: str) -> str:
     return text
 
 
-@pytest.fixture(scope="module")
-def vocabularies(unpacked) -> dict[str, pd.DataFrame]:
-    """The tokens of the four bases."""
-    return {name: conversations.vocabulary(AutoTokenizer.from_pretrained(unpacked / name)) for name in BASES}
-
-
 def shared(vocabularies, duplicates: str, change=lambda text: text) -> set[str]:
     """The texts that shared_vocabulary gives for the four bases. change: what becomes of Llama's texts."""
     tables = {}
@@ -175,7 +183,8 @@ def shared(vocabularies, duplicates: str, change=lambda text: text) -> set[str]:
 
 
 @pytest.mark.skipif(not os.environ.get(downloads.MIRROR), reason="needs the published files: DATA_MIRROR")
-def test_the_published_list_of_shared_texts_differs_in_the_clean_up_and_in_nothing_else(vocabularies):
+def test_the_published_list_of_shared_texts_differs_in_the_clean_up_and_in_nothing_else(opened):
+    vocabularies = {name: opened(name)[1] for name in BASES}
     path = downloads.fetch(score_files.FOLLOW_UP, "data/corpora/token_intersection.csv")
     with path.open(encoding="utf-8", newline="") as file:
         published = {row["token_decoded"] for row in csv.DictReader(file)}

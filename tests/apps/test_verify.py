@@ -25,16 +25,14 @@ AUTHORS = {"bos": "double", "capped": False}  # how the paper's code ran Gemma-2
 def checkpoints(tmp_path_factory):
     """Nickname -> the folder that stands in for that model of the paper."""
     folder = tmp_path_factory.mktemp("checkpoints")
-    made = {"R-Gem-2B": {"kind": "linear_gemma2"}, "L-Lla-8B": {"kind": "urm"}}
-    made |= {"R-Lla-3B": {"kind": "linear_llama"}, "S-Gem-27B": {"kind": "linear_gemma2", "template": "gemma_no_bos"}}
-    return {name: tiny.make_checkpoint(folder / name, **given) for name, given in made.items()}
+    kinds = {"R-Gem-2B": "linear_gemma2", "L-Lla-8B": "urm", "R-Lla-3B": "linear_llama"}
+    return {name: tiny.make_checkpoint(folder / name, kind) for name, kind in kinds.items()}
 
 
 @pytest.fixture(scope="module")
 def authors(checkpoints):
     """The oracle's rewards of all items, by model and prompt, in the settings that each is to be found with."""
-    settings = {"R-Gem-2B": AUTHORS, "S-Gem-27B": {"capped": False}, "R-Lla-3B": {"bos": "single"},
-                "L-Lla-8B": {"bos": "double", "head": "urm_helpfulness"}}  # fmt: skip
+    settings = {"R-Gem-2B": AUTHORS, "R-Lla-3B": {}, "L-Lla-8B": {"bos": "double", "head": "urm_helpfulness"}}
     return {
         name: {prompt: oracle.rewards(checkpoints[name], text, ITEMS, **given) for prompt, text in PROMPTS.items()}
         for name, given in settings.items()
@@ -57,7 +55,8 @@ def publish(checkpoints, tmp_path, monkeypatch, score_table):
     monkeypatch.setattr(downloads, "fetch", fetch)
 
     def write(name: str, rewards: dict[str, np.ndarray]) -> None:
-        scores.write(score_table(ITEMS, **rewards), scores.path_of(collection.ITEMS, name), {"prompts": PROMPTS})
+        asked = {"prompts": {prompt: PROMPTS[prompt] for prompt in rewards}}
+        scores.write(score_table(ITEMS, **rewards), scores.path_of(collection.ITEMS, name), asked)
 
     return write
 
@@ -65,20 +64,13 @@ def publish(checkpoints, tmp_path, monkeypatch, score_table):
 # --- why they differ ----------------------------------------------------------------------------------------------
 
 
-def causes(answers) -> dict[str, list[str]]:
-    return {source: [cause.text for cause in answer.causes] for source, answer in answers.items()}
-
-
 def test_how_the_authors_ran_a_model_is_named(publish, authors):
-    publish("R-Gem-2B", authors["R-Gem-2B"])
-    both = ["dropped the soft-capping of attention", "fed two beginning-of-sequence tokens"]
-    answers = verify.verify("R-Gem-2B", sample=12, device="cpu")
-    assert causes(answers) == {"items, GE": both, "items, GW": both}
-    publish("L-Lla-8B", authors["L-Lla-8B"])
-    found = causes(verify.verify("L-Lla-8B", sample=12, device="cpu"))["items, GE"]
-    assert found == ["read helpfulness in place of the reward", "fed two beginning-of-sequence tokens"]
-    publish("R-Lla-3B", authors["R-Lla-3B"])
-    assert causes(verify.verify("R-Lla-3B", sample=12, device="cpu"))["items, GW"] == []  # equal
+    for name, prompt, also in [("R-Gem-2B", "GW", "dropped the soft-capping of attention"),
+                               ("L-Lla-8B", "GE", "read helpfulness in place of the reward")]:  # fmt: skip
+        publish(name, {prompt: authors[name][prompt]})
+        [(source, answer)] = verify.verify(name, sample=12, device="cpu").items()
+        assert source == f"items, {prompt}"
+        assert [cause.text for cause in answer.causes] == [also, "fed two beginning-of-sequence tokens"]
 
 
 def test_other_scores_are_explained_by_nothing_and_other_models_refused(publish, authors, capsys):
