@@ -11,6 +11,7 @@ import lib.notebooks  # noqa: F401  # before nbformat is imported, which it make
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before huggingface_hub is imported, which reads it once
 os.environ.pop("MAKELEVEL", None)  # else messages name options as make does, where make runs the tests
+os.environ.pop("MAKEFLAGS", None)  # else what tests make takes part in its jobs
 
 from collections.abc import Callable
 from pathlib import Path
@@ -43,14 +44,14 @@ def pytest_collection_modifyitems(items):
     """
     import times
 
-    slow, elsewhere = times.listed(), {"cluster", "without_ray"}
+    slow = times.listed()
     for item in items:
-        of_machines = item.path.parent.name == "browser" or item.path.stem.removeprefix("test_") in elsewhere
         if item.path.stem == "test_cluster" and {"project", "models"} & {*item.fixturenames}:
             item.add_marker("nightly")  # nodes of Ray are started, and killed
+        of_machines = item.path.parent.name == "browser" or item.path.stem == "test_cluster"
         if of_machines or "kernels" in item.fixturenames or times.name_of(item) in slow:
             item.add_marker("slow")
-    first = ("cluster", "true_tokenizers", "notebooks", "gcg", "reward_models", "run", "scoring")
+    first = ("access", "notebooks", "true_tokenizers", "cluster", "gcg", "why", "run", "card", "scoring")
     items.sort(key=lambda item: first.index(name) if (name := item.path.stem.removeprefix("test_")) in first else 9)
 
 
@@ -165,7 +166,10 @@ def kernels() -> None:
 @pytest.fixture
 def executing_in_forks(monkeypatch, tmp_path) -> Callable[[], list[str]]:
     """Jobs run the cells of their notebooks without kernels; says which did since it was last asked."""
+    import matplotlib.pyplot  # noqa: F401  # here once, and not in every fork
+
     from lib.io import replacing
+    from lib.show import figures  # noqa: F401
 
     log = tmp_path / "executed.txt"
 

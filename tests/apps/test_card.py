@@ -527,14 +527,14 @@ def test_the_card_of_a_small_model_is_made_from_nothing(monkeypatch, tmp_path, c
     """Without a network and without the published files; its numbers are those that other cards show of it."""
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
     monkeypatch.setattr(downloads, "fetch", unreachable)
-    page.card("A-Gem-96", "trial", device="cpu")
-    written = Collection("trial").figures / "card-A-Gem-96.html"
+    page.card("C-Lla-64", "trial", device="cpu")
+    written = Collection("trial").figures / "card-C-Lla-64.html"
     again = json.loads(written.with_suffix(".json").read_text())
     assert again["settings"]["tokens"] == 16384
     assert [one["key"] for one in again["measures"]] == list(measures.MEASURES.index)
     assert again["failed"] == [] and len({row["text"] for row in again["spam"]}) == 22
-    assert "What A-Gem-96 values:" in capsys.readouterr().out
-    agree = others.read("planted")["A-Gem-96"]
+    assert "What C-Lla-64 values:" in capsys.readouterr().out
+    agree = others.read("planted")["C-Lla-64"]
     for one in again["measures"]:
         assert one["direction"] != "random" or one["random_low"] <= one["estimate"] <= one["random_high"]
         assert one["estimate"] == pytest.approx(agree[one["key"]], abs=0.15)  # models trained elsewhere differ a little

@@ -150,15 +150,11 @@ def test_own_replies_and_a_check_equal_those_of_the_folder(serve, folder, tmp_pa
     assert served["own class"].found.endswith("has them") and served["token ids"].status == "note"
 
 
-@pytest.mark.parametrize(("bos", "squashed", "line"), [
-    ("single", False, "Equal: "),
-    ("double", True, "It fed two beginning-of-sequence tokens, and it applied the sigmoid."),
-])  # fmt: skip
-def test_why_asks_the_server(serve, folder, tmp_path, bos, squashed, line):
+@pytest.mark.parametrize(("bos", "line"), [("single", "Equal: "), ("double", "It fed two beginning-of-sequence tok")])
+def test_why_asks_the_server(serve, folder, tmp_path, bos, line):
     url, fake = serve(folder)
     asked = [(f"Why {word}?", f"{word} is {word}. " * n) for n in (1, 2, 5) for word in ("love", "war", "hope", "pain")]
     rewards = [plain_rewards(fake, prompt, [reply], bos)[0] for prompt, reply in asked]
-    rewards = 1 / (1 + np.exp(-np.array(rewards))) if squashed else rewards
     file = tmp_path / "rewards.csv"
     pd.DataFrame([(*texts, reward) for texts, reward in zip(asked, rewards, strict=True)],
                  columns=["prompt", "reply", "reward"]).to_csv(file, index=False)  # fmt: skip

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -333,11 +332,10 @@ list(each(wait, [ROOT / "first", ROOT / "second"], 2))
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed outright", "terminated"])
-def test_a_run_that_ends_leaves_no_process_behind(project, write_notebook, kernels, how):
+def test_a_run_that_is_terminated_leaves_no_process_behind(project, write_notebook, kernels):
     """The kernel, the processes that train in it, and whatever starts processes; what is done is kept.
 
-    Through the command line, as `make reproduce` is stopped: SIGTERM is what Ctrl-C does too.
+    Through the command line, as `make reproduce` is stopped: SIGTERM is what Ctrl-C does too. See also the drills.
     """
     (project / "waiting.py").write_text(WAIT)
     write_notebook(project / "notebooks" / "02_compare.ipynb", IN_TWO_PROCESSES)
@@ -347,7 +345,7 @@ def test_a_run_that_ends_leaves_no_process_behind(project, write_notebook, kerne
     assert eventually(lambda: all(path.is_file() for path in both) or process.poll() is not None)
     started = psutil.Process(process.pid).children(recursive=True)
     assert len(started) >= 5  # the server of processes, the notebook's, its kernel, and two that the kernel started
-    process.send_signal(how)
+    process.terminate()
     told = process.communicate(timeout=30)[1]
     _, left = psutil.wait_procs(started, timeout=30)
     for one in left:
@@ -355,9 +353,8 @@ def test_a_run_that_ends_leaves_no_process_behind(project, write_notebook, kerne
     assert left == []
     record = json.loads((project / "data/cache/runs/mine/state.json").read_text())
     assert list(record) == ["01_score-tiny-a"]
-    if how == signal.SIGTERM:
-        assert process.returncode == 130
-        assert told.endswith("\ninterrupted; the same command goes on from here\n")  # a kernel may say its own before
+    assert process.returncode == 130
+    assert told.endswith("\ninterrupted; the same command goes on from here\n")  # a kernel may say its own before
 
 
 def eventually(condition, seconds: float = 300):
@@ -470,14 +467,23 @@ def test_causes_are_one_line():
     assert cause_of(RuntimeError()) == "RuntimeError: no message"
 
 
-def test_a_command_loads_only_what_it_needs():
-    code = "import sys, lib.run\ntry:\n    lib.run.main(['score', '--help'])\nexcept SystemExit:\n    pass\n"
-    code += "from lib.notebooks import runs\nimport lib.scoring.engine\n"
-    code += "import lib.models.language_models\nprint(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert {"lib.scoring.engine", "torch"} <= set(loaded.split())  # they were really imported
-    for module in ("seaborn", "matplotlib", "statsmodels", "sklearn", "pingouin", "papermill", "nbconvert"):
-        assert f" {module} " not in loaded, module
+def test_a_command_loads_only_what_it_needs(checkpoint):
+    code = f"import sys, lib.run\nlib.run.main(['check', {str(checkpoint('linear_llama'))!r}])\n"
+    code += "from lib.notebooks import runs\nimport lib.models.language_models\nprint(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    loaded = set(told.splitlines()[-1].split())
+    assert {"lib.scoring.engine", "torch"} <= loaded  # they were really imported
+    assert not loaded & {"matplotlib", "seaborn", "statsmodels", "sklearn", "pingouin", "papermill", "nbconvert", "ray"}
+
+
+@pytest.mark.parametrize("command", [("score", "A-Gem-96"), ("reproduce",)])
+def test_where_ray_is_not_installed_one_line_names_the_extra(monkeypatch, capsys, command):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    for name in [name for name in sys.modules if name.startswith("lib.apps.cluster")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert run.main([*command, "--on", "auto"]) == 2
+    [told] = capsys.readouterr().err.splitlines()
+    assert told.startswith("error: ON= needs Ray, which is not installed; run: ") and "'.[cluster]'" in told
 
 
 def test_a_figure_of_the_paper_is_found_by_its_number_alone(capsys):

@@ -183,8 +183,8 @@ def lexicon(name):
     return lexicons.Lexicon(name, "sentiment", nothing, nothing)
 
 
-def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirror, project, capsys):
-    put_words(mirror)
+def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirror, project, write_notebook, capsys):
+    files, notebooks = put_words(mirror), mirror.project / "notebooks"
     put_items(mirror)
     vocabulary = score_files.vocabulary_file("nicolinho/QRM-Gemma-2-27B")
     for hub_id in score_files.papers_models().values():
@@ -193,7 +193,7 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
     def measure():
         raise InputError("no words")
 
-    assert reproduce_published(mirror.project / "notebooks", measure=measure) == 0
+    assert reproduce_published(notebooks, measure=measure) == 0
     assert project() == ["03_words", "06_items", "11_scorecard"]
     figures_made = mirror.project / "figures" / "published"
     made = {path.relative_to(figures_made).as_posix() for path in figures_made.rglob("*") if path.suffix != ".html"}
@@ -207,22 +207,15 @@ def test_make_published_runs_each_notebook_on_the_collections_that_it_names(mirr
     assert "not to be had: the published values of cards: " in told
     assert f"{vocabulary} of {score_files.PAPER} cannot be had" in missing
     assert "not to be had, so wordfreq instead: bnc.txt cannot be had; download it\n" in told
-    assert reproduce_published(mirror.project / "notebooks") == 0
+    assert reproduce_published(notebooks) == 0
     assert project() == []  # nothing has changed
     claims.state(ITEMS, "07", [OF_TOPS])
-    reproduce_published(mirror.project / "notebooks")
+    reproduce_published(notebooks)
     assert project() == ["11_scorecard"]
 
-
-def test_the_published_scorecard_stays_as_it_was_when_claims_are_missing(mirror, project, write_notebook, capsys):
-    files, notebooks = put_words(mirror), mirror.project / "notebooks"
-    put_items(mirror)
-    for hub_id in score_files.papers_models().values():
-        mirror.pin(score_files.PAPER, score_files.vocabulary_file(hub_id), b"not here")
-    assert reproduce_published(notebooks) == 0
+    # The scorecard stays as it was where claims are missing.
     card = mirror.project / "figures" / "published" / "claims.csv"
     before, stated = card.read_bytes(), (notebooks / "03_words.ipynb").read_bytes()
-    assert project() == ["03_words", "06_items", "11_scorecard"]
     words = 'collections = "published-words"\ncollection = "published-words"'
     write_notebook(notebooks / "03_words.ipynb", "1 / 0", parameters=words)
     capsys.readouterr()
