@@ -103,7 +103,7 @@ def test_a_wheel_holds_one_package_that_works_from_another_folder_as_the_readme_
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    run("-m", "pip", "wheel", ROOT, "--no-deps", "--no-build-isolation", "--quiet", "-w", tmp_path / "wheels")
+    run("-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path / "wheels", cwd=ROOT)
     (wheel,) = (tmp_path / "wheels").glob("*.whl")
     run("-m", "zipfile", "-e", wheel, tmp_path / "site")
     assert {path.name.partition("-")[0] for path in (tmp_path / "site").iterdir()} == {"reward_model_values"}
