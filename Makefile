@@ -14,7 +14,7 @@ export MALLOC_MMAP_THRESHOLD_ ?= 134217728
 export MALLOC_TRIM_THRESHOLD_ ?= 536870912
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce published score check why card compare lab quick test lint same times nightly gate
+.PHONY: help install reproduce published score check why card compare lab quick quick_tests test lint same times nightly gate
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -32,7 +32,10 @@ reproduce: $(INSTALLED) ## score and analyse: make reproduce [MODELS="R-Gem-2B R
 published: $(INSTALLED) ## the notebooks on the scores that the authors published: make published [DATA_MIRROR=folder]
 	@$(if $(DATA_MIRROR),DATA_MIRROR="$(DATA_MIRROR)") $(PY) -m lib.run published
 
-quick: lint ## check style and types, and run the tests that load no notebook and train nothing (about a minute)
+quick: $(INSTALLED) ## check style and types, and run the tests that load no notebook and train nothing (about a minute)
+	@$(MAKE) --no-print-directory -j 2 lint quick_tests
+
+quick_tests: $(INSTALLED)
 	@$(TESTS) -m "not slow and not nightly"
 
 test: $(INSTALLED) ## run all tests but those of make nightly

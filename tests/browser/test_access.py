@@ -6,13 +6,14 @@ from lib.apps.site.gathering import SITE
 from lib.notebooks.jobs import CARD_OF
 from lib.tables.collection import EMBEDDED
 
-# Words of code that have one colour in one block of a kind: one of each stays, for the time of axe grows with them.
+# Of the words of code that one kind of block shows in one colour, one stays: the time of axe grows with their number.
 ONE_OF_EACH = """() => {
-  const seen = new Set();
-  for (const word of document.querySelectorAll("pre span:not(:has(*))")) {
+  const words = [...document.querySelectorAll("pre span:not(:has(*))")], seen = new Set();
+  const shown = words.map((word) => word.checkVisibility());
+  words.forEach((word, i) => {
     const kind = [word, word.closest("pre").parentElement.parentElement].map((one) => one.className).join(" in ");
-    seen.has(kind) ? word.replaceWith(word.textContent) : seen.add(kind);
-  }
+    shown[i] && !seen.has(kind) ? seen.add(kind) : word.replaceWith(word.textContent);
+  });
 }"""
 OPTIONS = {
     "preload": False,  # it would ask for style sheets again

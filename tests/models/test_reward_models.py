@@ -438,8 +438,6 @@ UNFIT = {  # templates of Llama that cannot be used
     "ignores the reply": tiny.TEMPLATES["ignores_reply"],
     "upper case": tiny.TEMPLATES["upper_case"],
     "repeats the reply": tiny.TEMPLATES["repeats_reply"],
-    "raises": "{{ raise_exception('only\\ntools') }}",
-    "torn": "{{ messages[0]['content'] }",
     "cuts": LLAMA.replace("message['content'] | trim", "(message['content'] | trim)[:3]"),
     "drops the prompt": LLAMA.replace("for message in messages", "for message in messages[1:]"),
     "a turn of the system": LLAMA + "<|start_header_id|>system<|end_header_id|>\n\nBe good.<|eot_id|>",

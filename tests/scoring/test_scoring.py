@@ -210,9 +210,7 @@ def test_a_table_of_other_settings_is_refused_unless_overwritten(checkpoint, tmp
     ids = engine.score_vocabulary(model, PROMPTS, path, reply_mode="ids", overwrite=True, progress=False)
     assert [list(r) for r in ids["reply_ids"]] == [[i] for i in ids["token_id"]]
 
-
-def test_a_table_of_a_model_with_another_setting_is_refused(checkpoint, tmp_path):
-    model, given = loaded(checkpoint("linear_llama")), ({"greatest": "Why?"}, tmp_path / "t.parquet")
+    given = ({"greatest": "Why?"}, tmp_path / "t.parquet")
     engine.score_vocabulary(model, *given, token_ids=[5, 6, 7], progress=False)
     for field in ("revision", "head_name", "dtype", "attention", "read_at"):
         other = dataclasses.replace(model, **{field: "other"})
@@ -363,23 +361,17 @@ def test_shards_of_prompts_that_are_not_in_the_table_yet_are_kept(stopped_run):
     assert left and left == {shards.path_of(folder, PROMPTS["worst"], number) for number in range(len(left))}
 
 
-@pytest.mark.parametrize("metadata", [{}, {"prompts": {"greatest": 3}}])
-def test_a_table_whose_metadata_names_no_settings_is_refused_or_scored_anew(checkpoint, tmp_path, metadata):
+def test_a_table_that_is_damaged_or_names_no_settings_is_refused_or_scored_anew(checkpoint, tmp_path, capsys):
     model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
     whole = engine.score_vocabulary(model, PROMPTS, path, progress=False)
-    scores.write(whole, path, metadata)
-    with pytest.raises(InputError, match="holds scores of other settings .model, revision, .*or delete it"):
-        engine.score_vocabulary(model, PROMPTS, path, progress=False)
-    again = engine.score_vocabulary(model, PROMPTS, path, overwrite=True, progress=False)
-    pd.testing.assert_frame_equal(again, whole)
-
-
-def test_a_damaged_table_that_may_be_overwritten_is_scored_again(checkpoint, tmp_path, capsys):
-    model, path = loaded(checkpoint("linear_llama")), tmp_path / "table.parquet"
-    whole = engine.score_vocabulary(model, PROMPTS, path, progress=False)
+    for metadata in ({}, {"prompts": {"greatest": 3}}):
+        scores.write(whole, path, metadata)
+        with pytest.raises(InputError, match="holds scores of other settings .model, revision, .*or delete it"):
+            engine.score_vocabulary(model, PROMPTS, path, progress=False)
+        again = engine.score_vocabulary(model, PROMPTS, path, overwrite=True, progress=False)
+        pd.testing.assert_frame_equal(again, whole)
     path.write_bytes(path.read_bytes()[:-100])
-    again = engine.score_vocabulary(model, PROMPTS, path, overwrite=True, progress=False)
-    pd.testing.assert_frame_equal(again, whole)
+    pd.testing.assert_frame_equal(engine.score_vocabulary(model, PROMPTS, path, overwrite=True, progress=False), whole)
     assert "scored again, because" in capsys.readouterr().out
 
 
