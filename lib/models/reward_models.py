@@ -136,9 +136,7 @@ class RewardModel:
         if self.gated and any(turn["role"] != "system" for turns in contexts for turn in turns[:-1]):
             raise InputError(f"the gate of {self.name} reads where the user's one turn ends; give the last turn alone")
         if not self.tokenizer.chat_template and any(len(turns) > 1 for turns in contexts):
-            raise InputError(
-                f"{self.name} reads pairs of a prompt and a reply; give no system turn and no earlier turns"
-            )
+            raise InputError(f"{self.name} reads pairs of a prompt and a reply; give no system or earlier turns")
         found = conversations.inputs_for_rows(self.tokenizer, contexts, replies, bos, gated=self.gated)
         return list(map(self._completed, found))
 
@@ -333,9 +331,7 @@ def tokenizer_for(
     if name := LAYOUTS[head_name].adds:
         token = getattr(tokenizer, name)
         if token is None:
-            raise InputError(
-                f"{folder}: the tokenizer names no {name}, at which rewards are read; save the model's own"
-            )
+            raise InputError(f"{folder}: the tokenizer names no {name}, where rewards are read; save the model's own")
         conversations.change_rendered(tokenizer, lambda text: text + token)
     return tokenizer, opened
 

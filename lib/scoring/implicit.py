@@ -110,9 +110,7 @@ def load(
         )
     pairs = zip(policy.model.parameters(), before.model.parameters(), strict=False)
     if not untrained and all(torch.equal(first, second) for first, second in pairs):
-        raise InputError(
-            f"{name} and {reference} have the same weights, so all rewards are 0; name the model before training"
-        )
+        raise InputError(f"{name} and {reference} have equal weights, so rewards are 0; name the model before training")
     model = ImplicitRewardModel(
         name=policy.name, nickname=policy.nickname, hub_id=policy.hub_id,
         revision=f"{policy.revision} over {before.revision}",

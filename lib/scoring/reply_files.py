@@ -140,9 +140,7 @@ def read_replies(file: Path, unread: Collection[str] = NOT_PASSED_ON) -> pd.Data
         rows: list[Any] = csv_table(text).to_dict("records") if is_csv else list(_jsonl_rows(text))
     except (OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise InputError(
-            f"{file} cannot be read ({reason}); give a csv with columns prompt,reply or a jsonl"
-        ) from error
+        raise InputError(f"{file} cannot be read ({reason}); give a csv with columns prompt,reply or jsonl") from error
     if not rows:
         raise InputError(f"{file} holds no rows; give a csv with columns prompt,reply or a jsonl with messages")
     table = []

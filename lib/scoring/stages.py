@@ -131,9 +131,7 @@ class Scorer:
         """Return rewards, (n,). The suffixes are ids, (n, length), or embeddings, (n, length, d), of these ids."""
         ids, whole_length = suffixes if ids is None else ids, self.length + suffixes.shape[1]
         if self.model.layers:
-            raise InputError(
-                f"{self.model.nickname} is read layer by layer, once for all replies; load it with STREAM=0"
-            )
+            raise InputError(f"{self.model.nickname} is read layer by layer, once for all replies; load with STREAM=0")
         if not self.model.causal:
             given = self._with_prefix(suffixes)
             given["attention_mask"] = torch.ones(len(suffixes), whole_length, dtype=torch.long, device=ids.device)

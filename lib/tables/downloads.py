@@ -43,9 +43,7 @@ def _verified(path: Path, blob_id: str, remedy: str) -> Path:
     """Return the path if the file has this git blob id; InputError if it has another."""
     actual_id = git_blob_id(path.read_bytes())
     if actual_id != blob_id:
-        raise InputError(
-            f"{path} is corrupt: its git blob id is {actual_id[:12]}, the pinned one is {blob_id[:12]}; {remedy}"
-        )
+        raise InputError(f"{path} is corrupt: its git blob id is {actual_id[:12]}, not {blob_id[:12]}; {remedy}")
     return path
 
 
@@ -64,9 +62,7 @@ def fetch(repository: str, path: str, *, download: bool = True) -> Path:
     if named := os.environ.get(MIRROR):
         mirror = ROOT / named  # an absolute folder stays as it is; notebooks run in a folder of their own
         if not mirror.is_dir():
-            raise InputError(
-                f"{MIRROR}={named} is not a folder; name one that holds <owner>/<repository>/<commit>/<path>"
-            )
+            raise InputError(f"{MIRROR}={named} is no folder; name one that holds <owner>/<repository>/<commit>/<path>")
         if (mirror / place).is_file():
             return _verified(mirror / place, pin["git_blob_id"], f"copy it again, or unset {MIRROR}")
     cached = ROOT / "data" / "cache" / "downloads" / place

@@ -54,7 +54,7 @@ def test_rewards_are_the_log_ratio_of_whole_conversations(pair, end):
 
 
 def test_a_model_is_no_better_than_itself(pair):
-    with pytest.raises(InputError, match="have the same weights, so all rewards are 0"):
+    with pytest.raises(InputError, match="have equal weights, so rewards are 0"):
         implicit.load(str(pair[0]), str(pair[0]))
     model = implicit.load(str(pair[0]), str(pair[0]), untrained=True)
     assert engine.score_replies(model, PROMPT, REPLIES) == pytest.approx(0, abs=1e-5)

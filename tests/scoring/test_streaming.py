@@ -250,7 +250,7 @@ def test_what_cannot_be_read_layer_by_layer_is_one_line(tmp_path, checkpoint):
     model = load(str(checkpoint("linear_llama")), device="cpu", stream=True)
     scorer = stages.Scorer(model, model.inputs_for(PROMPT, ["love"]))
     for work in (lambda: scorer([[5, 6]]), lambda: scorer.gradient([5, 6])):
-        with pytest.raises(InputError, match="is read layer by layer, once for all replies; load it with STREAM=0"):
+        with pytest.raises(InputError, match="is read layer by layer, once for all replies; load with STREAM=0"):
             work()
 
 

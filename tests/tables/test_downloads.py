@@ -139,7 +139,7 @@ def test_what_cannot_be_had_is_one_line_that_says_how_to_get_it(mirror, monkeypa
     with pytest.raises(InputError, match="other.csv of owner/name is not pinned; add its commit"):
         downloads.fetch(REPOSITORY, "other.csv")
     monkeypatch.setenv(downloads.MIRROR, "nowhere")
-    with pytest.raises(InputError, match="DATA_MIRROR=nowhere is not a folder"):
+    with pytest.raises(InputError, match="DATA_MIRROR=nowhere is no folder"):
         downloads.fetch(REPOSITORY, PATH)
 
 

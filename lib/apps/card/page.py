@@ -75,10 +75,8 @@ def read_limits(file: str | Path) -> pd.DataFrame:
     wrong = (rows["measure"] == "") | rows["measure"].duplicated() | given.isna().all(axis=1)
     wrong |= (given.isna() & (rows[["low", "high"]] != "")).any(axis=1) | (limits["low"] > limits["high"])
     if wrong.any():
-        raise InputError(
-            f"{file} line {rows.index[wrong][0]} is no limit; name each measure once, with a low and a higher number, "
-            "or one"
-        )
+        line = rows.index[wrong][0]
+        raise InputError(f"{file} line {line} is no limit; name each measure once, with low, a higher high, or one")
     return limits.set_axis(rows["measure"])
 
 
