@@ -1,5 +1,6 @@
 """What several tests need: small score tables and small notebooks. No test uses the network."""
 
+import functools
 import gc
 import json
 import os
@@ -112,6 +113,20 @@ def checkpoint(tmp_path_factory) -> Callable[..., Path]:
         return made[key]
 
     return folder_of
+
+
+@pytest.fixture(scope="session")
+def folder(checkpoint) -> Path:
+    """The folder of a tiny Llama with a linear head; not to be changed."""
+    return checkpoint("linear_llama")
+
+
+@pytest.fixture(scope="session")
+def model_of(checkpoint) -> Callable:
+    """Loads a tiny checkpoint of a kind, once; not to be changed."""
+    from lib.models.reward_models import load
+
+    return functools.cache(lambda kind: load(str(checkpoint(kind)), device="cpu"))
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import jedi
 import numpy as np
 import pandas as pd
 import pytest
-from tiny import make_checkpoint
 
 import lib
 from lib import ROOT, InputError, api
@@ -19,11 +18,6 @@ from lib.scoring import engine
 PROMPT = "What, in one word, is the greatest thing ever?"
 SHOWN = re.search(r"```python\n(import reward_model_values.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 AFTER = "import sys; assert 'lib' not in sys.modules; print(*_['reward'])"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return make_checkpoint(tmp_path_factory.mktemp("model") / "tiny", "linear_llama")
 
 
 def test_replies_come_back_with_their_reward_and_what_was_read(folder):

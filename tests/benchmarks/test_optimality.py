@@ -23,11 +23,6 @@ BUDGETS = (1, 5, 17, 29)  # ends of batches
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tiny.make_checkpoint(tmp_path_factory.mktemp("reward") / "linear_llama", "linear_llama")
-
-
-@pytest.fixture(scope="module")
 def model(folder):
     return load(str(folder), device="cpu")
 

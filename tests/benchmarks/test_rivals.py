@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 import tiny
 import torch
-from safetensors.torch import load_file
 from scipy.optimize import minimize
 
 from benchmarks.search import cost, standings
@@ -24,13 +23,7 @@ RIVALS = {"ADC": adc, "PGD": pgd, "beam": beam}
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A tiny Gemma-2 whose embeddings lie so close together that the first order all but tells the reward."""
-    folder = tiny.make_checkpoint(tmp_path_factory.mktemp("rivals") / "smooth", "linear_gemma2")
-    tensors = load_file(folder / "model.safetensors")
-    table = tensors["model.embed_tokens.weight"]
-    tensors["model.embed_tokens.weight"] = table[:1] + 0.1 * (table - table[:1])
-    tiny.write_weights(folder, tensors)
-    return load(str(folder), device="cpu")
+    return load(str(tiny.smooth_checkpoint(tmp_path_factory.mktemp("rivals"))), device="cpu")
 
 
 def objective_of(model, size=16, direction="optimal", reply_mode="ids"):

@@ -16,11 +16,6 @@ accelerate = pytest.importorskip("accelerate")
 PROMPT = "What, in one word, is the greatest thing ever?"
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tiny.make_checkpoint(tmp_path_factory.mktemp("model"), "linear_llama")
-
-
 def bytes_of(folder):
     return sum(tensor.nbytes for tensor in reward_models.load(folder, device="cpu").backbone.parameters())
 

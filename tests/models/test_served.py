@@ -93,11 +93,6 @@ def serve():
         server.shutdown()
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tiny.make_checkpoint(tmp_path_factory.mktemp("served"), "linear_llama")
-
-
 def plain_rewards(fake, prompt, replies, bos="single") -> np.ndarray:
     """The rewards of replies as transformers' own class gives them."""
     return np.array([fake.reward(ids, False)[0] for ids in oracle.input_ids(fake.tokenizer, prompt, replies, bos=bos)])

@@ -2,26 +2,12 @@
 
 import numpy as np
 import pytest
-import tiny
 
 from lib.models import conversations
-from lib.models.reward_models import load
 from lib.scoring import engine
 
 PROMPTS = ["What is best?", " What, in one word, is the worst thing?\n", "a", "Émile said: <b>why</b>, love"]
 KINDS = ["linear_llama", "linear_gemma2", "armorm", "deberta"]
-
-
-@pytest.fixture(scope="module")
-def model_of(tmp_path_factory):
-    made = {}
-
-    def model(kind):
-        if kind not in made:
-            made[kind] = load(str(tiny.make_checkpoint(tmp_path_factory.mktemp(kind), kind)), device="cpu")
-        return made[kind]
-
-    return model
 
 
 @pytest.fixture

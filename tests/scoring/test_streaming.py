@@ -33,25 +33,23 @@ OTHERS = {  # architecture: (kind with its tokenizer, fields of its config.json)
 }
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    made = {}
+@pytest.fixture
+def in_parts(checkpoint):
+    """The folder of a tiny checkpoint whose weights are in three files."""
 
-    def folder_of(kind):
-        if kind not in made:
-            base, fields = OTHERS.get(kind, (kind, {}))
-            made[kind] = tiny.make_checkpoint(tmp_path_factory.mktemp("checkpoint"), base, shards=3, **fields)
-        return made[kind]
+    def folder_of(kind="linear_llama"):
+        base, fields = OTHERS.get(kind, (kind, {}))
+        return checkpoint(base, shards=3, **fields)
 
     return folder_of
 
 
 @pytest.fixture
-def both(checkpoint):
+def both(in_parts):
     """A kind's model, its weights in memory and streamed."""
 
     def loaded(kind="linear_llama", **options):
-        folder = str(checkpoint(kind))
+        folder = str(in_parts(kind))
         return [load(folder, device="cpu", stream=stream, **options) for stream in (False, True)]
 
     return loaded
@@ -69,7 +67,7 @@ def replies_of(model, reply_mode):
     ("linear_llama", "text"), ("armorm", "ids"), ("qrm_gemma", "text"), ("gemma2 of four layers", "ids"),
     ("mistral", "ids"),
 ])  # fmt: skip
-def test_rewards_are_those_of_weights_in_memory_and_of_the_oracle(checkpoint, both, kind, reply_mode):
+def test_rewards_are_those_of_weights_in_memory_and_of_the_oracle(in_parts, both, kind, reply_mode):
     held, streamed = both(kind)
     assert held.layers is None and streamed.layers is not None and held.attention == streamed.attention
     replies = replies_of(held, reply_mode)
@@ -78,7 +76,7 @@ def test_rewards_are_those_of_weights_in_memory_and_of_the_oracle(checkpoint, bo
     assert expected.std() > 0.1  # otherwise 1e-5 would say nothing
     np.testing.assert_allclose(rewards, expected, atol=1e-5 * max(1, np.abs(expected).max()), rtol=0)
     some = replies[::17]
-    plain = oracle.rewards(checkpoint(kind), PROMPT, some, reply_mode=reply_mode)
+    plain = oracle.rewards(in_parts(kind), PROMPT, some, reply_mode=reply_mode)
     np.testing.assert_allclose(rewards[::17], plain, atol=1e-5 * max(1, np.abs(plain).max()), rtol=0)
 
 
@@ -202,11 +200,11 @@ engine.score_vocabulary(model, {"greatest": sys.argv[2]}, sys.argv[3], progress=
 
 
 def test_a_killed_run_goes_on_after_the_last_pass_and_ends_with_the_same_table(
-    checkpoint, both, tmp_path, monkeypatch, small_passes
+    in_parts, both, tmp_path, monkeypatch, small_passes
 ):
     held, streamed = both()
     path, one = tmp_path / "table.parquet", {"greatest": PROMPT}
-    arguments = [str(checkpoint("linear_llama")), PROMPT, str(path)]
+    arguments = [str(in_parts("linear_llama")), PROMPT, str(path)]
     process = subprocess.Popen([sys.executable, "-c", HALF_A_RUN, *arguments], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "two passes\n"
     os.kill(process.pid, signal.SIGKILL)
@@ -226,8 +224,8 @@ def test_a_killed_run_goes_on_after_the_last_pass_and_ends_with_the_same_table(
 # --- which way ----------------------------------------------------------------------------------------------------
 
 
-def test_layers_are_read_one_by_one_where_weights_do_not_fit(checkpoint, monkeypatch, capsys):
-    folder = str(checkpoint("linear_llama"))
+def test_layers_are_read_one_by_one_where_weights_do_not_fit(in_parts, monkeypatch, capsys):
+    folder = str(in_parts("linear_llama"))
     assert load(folder, device="cpu").layers is None
     monkeypatch.setattr(layers, "WORKING_MEMORY", 10_000)
     needed = sum(p.nbytes for p in load(folder, device="cpu", stream=False).backbone.parameters())
@@ -238,7 +236,7 @@ def test_layers_are_read_one_by_one_where_weights_do_not_fit(checkpoint, monkeyp
     assert load(folder, device="cpu", stream=False).layers is None
 
 
-def test_what_cannot_be_read_layer_by_layer_is_one_line(tmp_path, checkpoint):
+def test_what_cannot_be_read_layer_by_layer_is_one_line(tmp_path, in_parts):
     encoder = tiny.make_checkpoint(tmp_path / "encoder", "deberta")
     with pytest.raises(InputError, match="the layers of deberta-v2 models are not read one by one here .*leave stream"):
         load(str(encoder), device="cpu", stream=True)
@@ -247,7 +245,7 @@ def test_what_cannot_be_read_layer_by_layer_is_one_line(tmp_path, checkpoint):
     )
     with pytest.raises(InputError, match="looks back over fewer tokens than .* shorten the prompt, or .*STREAM=0"):
         engine.score_replies(window, PROMPT, ["love"])
-    model = load(str(checkpoint("linear_llama")), device="cpu", stream=True)
+    model = load(str(in_parts("linear_llama")), device="cpu", stream=True)
     scorer = stages.Scorer(model, model.inputs_for(PROMPT, ["love"]))
     for work in (lambda: scorer([[5, 6]]), lambda: scorer.gradient([5, 6])):
         with pytest.raises(InputError, match="is read layer by layer, once for all replies; load with STREAM=0"):

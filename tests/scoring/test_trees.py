@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-import tiny
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.models.reward_models import load
 from lib.scoring import stages, trees
 
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -15,8 +13,8 @@ REPLIES = st.lists(st.lists(st.integers(3, 6), min_size=1, max_size=5).map(tuple
 
 
 @pytest.fixture(scope="module", params=["linear_llama", "linear_gemma2", "linear_qwen3", "qrm_llama"])
-def model(request, tmp_path_factory):
-    return load(str(tiny.make_checkpoint(tmp_path_factory.mktemp(request.param), request.param)), device="cpu")
+def model(request, model_of):
+    return model_of(request.param)
 
 
 def pieces_of(replies):

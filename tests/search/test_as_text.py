@@ -1,11 +1,8 @@
 """What survives as text, by a second count over the whole conversation; and what is learned of neighbours."""
 
-from functools import cache
-
 import numpy as np
 import oracle
 import pytest
-import tiny
 
 from lib.models.reward_models import load
 from lib.search import searches
@@ -18,14 +15,9 @@ PROMPT = "What, in one word, is the greatest thing ever?"
 KINDS = ["linear_llama", "linear_gemma2", "linear_qwen3", "deberta"]
 
 
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    return cache(lambda kind: load(str(tiny.make_checkpoint(tmp_path_factory.mktemp(kind), kind)), device="cpu"))
-
-
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_survives_is_what_comes_back_within_the_whole_conversation(models, kind):
-    model, round_trip = models(kind), RoundTrip(models(kind), PROMPT)
+def test_what_survives_is_what_comes_back_within_the_whole_conversation(model_of, kind):
+    model, round_trip = model_of(kind), RoundTrip(model_of(kind), PROMPT)
     for n in (1, 2, 3):
         replies = np.random.default_rng(n).choice(allowed_ids(model), size=(150, n))
         expected = [oracle.comes_back(model.tokenizer, PROMPT, reply) for reply in replies.tolist()]
@@ -35,24 +27,24 @@ def test_what_survives_is_what_comes_back_within_the_whole_conversation(models, 
 
 
 @pytest.mark.parametrize("kind", KINDS[:3])
-def test_neighbours_tell_all_but_always_what_survives(models, kind):
-    round_trip = RoundTrip(models(kind), PROMPT)
-    replies = np.random.default_rng(5).choice(allowed_ids(models(kind)), size=(400, 3))
+def test_neighbours_tell_all_but_always_what_survives(model_of, kind):
+    round_trip = RoundTrip(model_of(kind), PROMPT)
+    replies = np.random.default_rng(5).choice(allowed_ids(model_of(kind)), size=(400, 3))
     told, survives = round_trip.neighbours(replies), round_trip(replies)
     assert survives.sum() > 5
     assert (told != survives).sum() <= 4
 
 
-def test_a_token_that_the_template_trims_cannot_stand_first_but_behind_another(models):
-    model = models("linear_llama")
+def test_a_token_that_the_template_trims_cannot_stand_first_but_behind_another(model_of):
+    model = model_of("linear_llama")
     love, is_ = (model.tokenizer.get_vocab()[token] for token in ("love", "\u0120is"))
     round_trip = RoundTrip(model, PROMPT)
     assert round_trip.neighbours(np.array([[love, is_], [is_, love]])).tolist() == [True, False]
     assert (round_trip.known[FIRST, is_], round_trip.known[love, is_]) == (False, True)
 
 
-def test_what_one_template_does_is_not_taken_for_what_another_does(models, tmp_path):
-    trims, file = models("linear_llama"), tmp_path / "keeps.jinja"
+def test_what_one_template_does_is_not_taken_for_what_another_does(model_of, tmp_path):
+    trims, file = model_of("linear_llama"), tmp_path / "keeps.jinja"
     file.write_text(trims.tokenizer.chat_template.replace("| trim", ""))
     keeps = load(trims.hub_id, device="cpu", template=file)  # blanks and all
     is_ = np.array([[trims.tokenizer.get_vocab()["\u0120is"]]])
@@ -60,8 +52,8 @@ def test_what_one_template_does_is_not_taken_for_what_another_does(models, tmp_p
 
 
 @pytest.mark.parametrize(("kind", "n"), [("linear_llama", 20), ("linear_gemma2", 2), ("linear_qwen3", 5)])
-def test_a_start_as_text_always_exists_and_text_is_the_default(models, kind, n):
-    model = models(kind)
+def test_a_start_as_text_always_exists_and_text_is_the_default(model_of, kind, n):
+    model = model_of(kind)
     objective = Objective(model, PROMPT, "optimal", allowed_ids(model))
     assert objective.reply_mode == "text"
     best_first = objective.allowed[::-1]
@@ -73,8 +65,8 @@ def test_a_start_as_text_always_exists_and_text_is_the_default(models, kind, n):
     assert len(set(found["winners"])) == n  # none is used twice while others are left
 
 
-def test_a_search_as_text_scores_only_what_a_person_could_type(models):
-    model, scored = models("linear_llama"), []
+def test_a_search_as_text_scores_only_what_a_person_could_type(model_of):
+    model, scored = model_of("linear_llama"), []
 
     class Recorded(Objective):
         def values(self, replies):

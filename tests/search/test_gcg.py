@@ -33,19 +33,9 @@ UNREPEATED = ["round robin", "Faster-GCG", "random"]  # methods that score no re
 def folders(tmp_path_factory):
     def folder_of(kind):
         folder = tmp_path_factory.mktemp(kind)
-        return tiny.make_checkpoint(folder, kind) if kind in tiny.KINDS else smooth_checkpoint(folder)
+        return tiny.make_checkpoint(folder, kind) if kind in tiny.KINDS else tiny.smooth_checkpoint(folder)
 
     return cache(folder_of)
-
-
-def smooth_checkpoint(folder):
-    """A tiny Gemma-2 whose embeddings lie so close together that the first order all but tells the reward."""
-    tiny.make_checkpoint(folder, "linear_gemma2")
-    tensors = load_file(folder / "model.safetensors")
-    table = tensors["model.embed_tokens.weight"]
-    tensors["model.embed_tokens.weight"] = table[:1] + 0.1 * (table - table[:1])
-    tiny.write_weights(folder, tensors)
-    return folder
 
 
 @pytest.fixture(scope="module")
