@@ -13,7 +13,7 @@ from ..tables.collection import EMBEDDED, ITEMS, PUBLISHED, WORDS, Collection
 from .files import EXERCISE, find_notebooks, parameters_of, read, to_execute
 
 SCORECARD = "11"  # the number of the notebook that gathers what the others found
-CARD_OF = "A-Gem-96"  # the small model that is trained first; its notebooks run while the others are trained
+CARD_OF = "A-Gem-96"  # the small model that has a card
 MADE = ("scores", "models", "cache", "explorer", "book", "course", "site")  # the folders of data/ that runs make
 APART = ("apps", "notebooks", "run.py")  # of lib: no notebook depends on it, unless its cells import an app
 

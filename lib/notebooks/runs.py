@@ -20,6 +20,7 @@ from .pages import outcome_lines, score_lines, shown_path, write_index
 
 NOTEBOOKS = ROOT / "notebooks"
 REPORT = "training.json"  # in the folder of a small model, once it is trained
+EARLY = ("A-Gem-48", CARD_OF)  # the small models that are trained first; their notebooks run meanwhile
 LOOK_AGAIN = 1.0  # seconds between looks for a trained model
 INDEX_AGAIN = 15.0  # seconds between two versions of the index page of a run that goes on
 
@@ -154,14 +155,16 @@ def next_job(waiting: list[Job], running: list[workers.Running], ended: Iterable
     """Return the first waiting job that may start now; None if a running job has to end first.
 
     ended: names of the jobs that have ended. A job that runs alone holds back all later jobs until it has run. But
-    while the small models are trained, the notebooks about the first one run as soon as this model is there.
+    while the small models are trained, notebooks about the first ones run as soon as these models are there.
     """
     busy, done = [each.job for each in running], set(ended)
     if len(busy) == 1 and busy[0].declared.trains:
-        report = ROOT / "data" / "models" / CARD_OF / REPORT
-        if report.is_file() and report.stat().st_mtime >= running[0].begun:
+        reports = {name: ROOT / "data" / "models" / name / REPORT for name in EARLY}
+        there = [name for name, report in reports.items()
+                 if report.is_file() and report.stat().st_mtime >= running[0].begun]  # fmt: skip
+        if there:
             done |= {busy[0].name}
-            return next((job for job in waiting if job.model == CARD_OF and {*job.needs, *job.after} <= done), None)
+            return next((job for job in waiting if job.model in there and {*job.needs, *job.after} <= done), None)
     if len(busy) >= processes or any(job.alone for job in busy):
         return None
     ready = [job for job in waiting if {*job.needs, *job.after} <= done]

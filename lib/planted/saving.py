@@ -18,7 +18,7 @@ from ..io import hash_of_code
 from ..models.hardware import each
 
 TRAINED = ROOT / "data" / "models"  # the trained models
-FIRST = "A-Gem-96"  # trained first, because most notebooks on small models read it
+FIRST = {"A-Gem-48", "A-Gem-96"}  # trained first, because notebooks on one small model read these
 REPORT = "training.json"  # in the folder of a trained model: how its training went, and from what
 
 # Code that decides the weights of every embedded model. Of what else they are computed with, lib.scoring and the bodies
@@ -98,7 +98,7 @@ def train_missing(jobs: Sequence[Job], *, processes: int | None = None, progress
     """
     # The largest first, so that no core is left at the end with a long training of its own.
     missing = [job for job in jobs if not job.is_done()]
-    missing.sort(key=lambda job: (FIRST not in job.nicknames, -job.size))
+    missing.sort(key=lambda job: (FIRST.isdisjoint(job.nicknames), -job.size))
     for path in (job.folder / nickname / REPORT for job in missing for nickname in job.nicknames):
         path.parent.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and report_of(path.parent.name, path.parent.parent) is None:

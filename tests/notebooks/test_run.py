@@ -20,8 +20,8 @@ from lib import ROOT, InputError, io, run
 from lib.io import lock
 from lib.notebooks import files, listing, pages, runs
 from lib.notebooks.files import KERNEL, cause_of, opening
-from lib.notebooks.jobs import CARD_OF, Declared, Job, plan
-from lib.notebooks.runs import next_job
+from lib.notebooks.jobs import Declared, Job, plan
+from lib.notebooks.runs import EARLY, next_job
 from lib.notebooks.workers import Running
 from lib.tables import scores
 from lib.tables.collection import EMBEDDED, OWN, Collection
@@ -158,10 +158,11 @@ def test_which_job_is_next():
     assert next_job([], [], [], 2) is None
 
 
-def test_the_first_trained_model_is_looked_at_while_the_others_are_trained(project):
+@pytest.mark.parametrize("early", EARLY)
+def test_the_first_trained_models_are_looked_at_while_the_others_are_trained(project, early):
     training = Job(Path("00_x.ipynb"), EMBEDDED, "", {}, alone=True, declared=Declared(trains=True))
-    one, other = (Job(Path("01_x.ipynb"), EMBEDDED, name, {}, needs=("00_x",)) for name in (CARD_OF, "B-Gem-64"))
-    report = project / "data" / "models" / CARD_OF / "training.json"
+    one, other = (Job(Path("01_x.ipynb"), EMBEDDED, name, {}, needs=("00_x",)) for name in (early, "B-Gem-64"))
+    report = project / "data" / "models" / early / "training.json"
     running = [Running(training, None, None)]
     assert next_job([other, one], running, [], 2) is None  # it is not there yet
     report.parent.mkdir(parents=True)
