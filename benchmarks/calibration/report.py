@@ -26,7 +26,9 @@ the penalty on groups of people (half 0, else 1.25 or 2.5) and the base. Every m
 its own, and every eight in a row are balanced. Beside them two controls are trained with five seeds each. Each model
 scores the 8,443 words that estimators read, under three prompts.
 
-Made by `python -m benchmarks.calibration`. Tables: `data/calibration`. Chart: `figures/calibration`.
+Made by `python -m benchmarks.calibration`. Chart: `figures/calibration`. Tables:
+[estimates.csv](../data/calibration/estimates.csv), [trainings.csv](../data/calibration/trainings.csv),
+[method.csv](../data/calibration/method.csv).
 """
 BANDS = """## Null band and power
 

@@ -72,10 +72,13 @@ def test_every_link_of_the_site_leads_somewhere(parts, repository, tmp_path):
     assert len(outside) == (6 + 8 + 1 if repository else 0)
 
 
-def test_the_built_site_has_no_broken_link():
+def test_the_built_site_has_no_broken_link_and_data_beside_each_notebook():
     if not (gathering.SITE / "index.html").is_file():
         pytest.skip("the site is not built yet: python -m lib.run site")
     assert broken_links(gathering.SITE) == []
+    for path in find_notebooks(ROOT / "notebooks"):
+        page = Page((gathering.SITE / "book" / "notebooks" / f"{path.stem}.html").read_text(encoding="utf-8"))
+        assert any(address.startswith("../tables/") for _, address in page.links), path.stem
 
 
 def test_a_missing_part_is_named_and_the_earlier_site_stays(parts, tmp_path):
@@ -98,4 +101,3 @@ def test_notebooks_for_colab_first_get_the_project_from_its_address(parts, tmp_p
 def test_binder_installs_the_packages_of_the_light_installation():
     listed = (ROOT / ".binder" / "requirements.txt").read_text().splitlines()
     assert listed == requirements(loads_models=False)
-    assert not {"torch", "transformers"} & {line.partition("==")[0] for line in listed}

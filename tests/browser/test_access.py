@@ -1,5 +1,9 @@
 """Accessibility: axe-core finds nothing serious on any kind of page, and the explorer's parts are reached by Tab."""
 
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
 import pytest
 
 from lib.apps.site.gathering import SITE
@@ -68,3 +72,23 @@ def test_tab_reaches_the_search_field_then_every_choice_and_word(opened):
     order = [reached.index(name) for name in ("search", "love", "model", "prompt", "every", "next")]
     assert order == sorted(order)
     assert page.locator("#table button.token").first.inner_text() in reached[order[-1] :]
+
+
+@pytest.mark.parametrize("name", ["first page", "book", "explorer", "card"])
+def test_on_a_server_no_page_asks_for_what_is_not_there(browser, name):
+    if not PAGES[name].is_file():
+        pytest.skip("the site is not built yet: python -m lib.run site")
+    missing = []
+
+    class Server(SimpleHTTPRequestHandler):
+        def send_error(self, code, message=None, explain=None):
+            missing.append(self.path)
+            super().send_error(code, message, explain)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Server, directory=SITE)) as server:
+        threading.Thread(target=server.serve_forever).start()
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{server.server_port}/{PAGES[name].relative_to(SITE)}", wait_until="networkidle")
+        page.close()
+        server.shutdown()
+    assert missing == []

@@ -12,7 +12,6 @@ from lib.apps.course import making
 
 pytestmark = pytest.mark.slow
 FORMULAS, TOKENS, SCORECARD = "00_small_reward_models", "02_optimal_and_pessimal_tokens", "11_scorecard"
-CLEAR = "rgba(0, 0, 0, 0)"
 PAGES = ["index", f"notebooks/{FORMULAS}", f"notebooks/{TOKENS}", f"notebooks/{SCORECARD}", "notebooks",
          "docs/GLOSSARY", "docs/TEACHING", "downloads", "benchmarks/calibration", "search"]  # fmt: skip
 
@@ -69,18 +68,6 @@ def test_the_content_warning_comes_once_on_whichever_page_one_enters_and_goes_by
     page.goto(address(book, "index"))
     assert page.locator("#content-warning").count() == 0
     assert "slurs" in page.inner_text("article")  # the first page says it too, without a script
-
-
-def test_in_dark_mode_a_table_of_tokens_is_light_on_dark(opened):
-    page = opened(f"notebooks/{TOKENS}", color_scheme="dark")
-    lightness = """(element, what) => {
-        const channels = getComputedStyle(element)[what].match(/[\\d.]+/g).map(Number);
-        return (channels[0] + channels[1] + channels[2]) / 765;
-    }"""
-    text = page.eval_on_selector(".tokens td", lightness, "color")
-    behind = page.eval_on_selector("body", lightness, "backgroundColor")
-    assert page.eval_on_selector(".cell_output .text_html", "box => getComputedStyle(box).backgroundColor") == CLEAR
-    assert text - behind > 0.6
 
 
 def test_the_menu_of_a_phone_leads_to_every_part(opened):

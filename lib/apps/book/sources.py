@@ -38,7 +38,7 @@ def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") ->
     for chapter in chapters:
         study, number = chapter["study"], chapter["path"].name.partition("_")[0]
         tables = sorted(study.figures.glob(f"{number}_*.csv"))
-        tables += [] if study.is_embedded else sorted(PUBLISHED.figures.glob("*.csv"))  # all claims, and the scorecard
+        tables += [] if study.is_embedded else [PUBLISHED.figures / "claims.csv", PUBLISHED.figures / "scorecard.csv"]
         for path in tables:
             shutil.copyfile(path, extra / "tables" / path.name)
         linked = ", ".join(f'<a href="../tables/{path.name}">{path.name}</a>' for path in tables)
@@ -46,8 +46,11 @@ def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") ->
         nbformat.write(for_book(nbformat.read(chapter["path"], 4), below), folder / chapter["place"])
     for place in map(Path, DOCUMENTS):
 
-        def checked_link(link: re.Match, place: Path = place) -> str:  # one to a file outside the book becomes text
+        def checked_link(link: re.Match, place: Path = place) -> str:  # tables come along; no link leaves the book
             target = link[2].partition("#")[0]
+            if target.endswith(".csv"):
+                (folder / place.parent / target).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(ROOT / place.parent / target, folder / place.parent / target)
             return link[0] if not target or (folder / place.parent / target).is_file() else link[1]
 
         (folder / place).parent.mkdir(exist_ok=True)

@@ -115,11 +115,11 @@ def as_html(card: Card, blur: bool = True) -> str:
     outermost, tables = {}, []
     for end, tokens in card.ends.groupby("end"):
         outermost[end] = [Markup(display.token_html(text, 24, blur=blur)) for text in tokens["text"].head(3)]
-        shown = tokens.rename(columns={"position": "", "text": "token"})[["", "token", "reward"]]
+        shown = tokens.rename(columns={"text": "token"})[["position", "token", "reward"]]
         tables.append(display.table_html(shown, ["token"], blur, f"Tokens {ENDS[end]}"))
     for end, pairs in card.pairs.items():
         shown = pairs.query("survives").head(PAIRS_SHOWN)[["reply", "reward"]]
-        shown.insert(0, "", range(1, len(shown) + 1))
+        shown.insert(0, "position", range(1, len(shown) + 1))
         if len(pairs):
             tables.append(display.table_html(shown, ["reply"], blur, f"Two words {ENDS[end]}", 34))
     return template("card", Path(__file__).parent).render(

@@ -34,8 +34,7 @@ def path_of(collection: Collection) -> Path:
 def write(collection: Collection, path: Path | None = None) -> Path:
     """Write the page of a collection and return its path; InputError if it has no scores.
 
-    The page is one file that needs no network, and opens by double click in any browser since 2023 (it needs
-    DecompressionStream). It is 4/3 as large as its compressed numbers.
+    The page is one file that needs no network. Browsers since 2023 can open it (they have DecompressionStream).
     """
     content = build(scores.read_all(collection), collection)
     path = path or path_of(collection)
@@ -49,8 +48,7 @@ def explore(collection: str) -> None:
     study = Collection(collection)
     for part in [part for part in study.parts if part.models] or [study]:
         path = write(part)
-        size = path.stat().st_size / 1e6
-        print(f"Open {path.relative_to(ROOT)} by double click: {size:.1f} MB, no server and no network needed.")
+        print(f"Open {path.relative_to(ROOT)} by double click: {path.stat().st_size / 1e6:.1f} MB, no network needed.")
 
 
 def build(tables: dict[str, pd.DataFrame], collection: Collection) -> str:

@@ -116,7 +116,7 @@ function guesses() {
 
 function ranksTable() {
   const shown = columns.filter(c => $("every").checked || c.prompt === $("prompt").value);
-  const blank = make("th", { class: "left", colspan: 2 });
+  const blank = make("td", { colspan: 2 });
   const over = state.words.map(row => make("th", { class: "left", colspan: 3, scope: "colgroup" }, token(row)));
   const under = heads(["model", "prompt", ...state.words.flatMap(() => ["rank", "percentile", "reward"])]);
   const rows = shown.map(c => [labelled(c.model), cell(c.prompt, true), ...state.words.flatMap(row => {

@@ -3,6 +3,7 @@
 "use strict";
 
 const ENTERED = "content warning was read";
+document.head.insertAdjacentHTML("beforeend", '<link rel="icon" href="data:,">'); // no browser asks for another one
 
 function stored() {
   try {
