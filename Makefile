@@ -21,7 +21,7 @@ help: ## show this list
 	@echo "See what reward models value. Targets:"
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "Every target installs what it needs into .venv first. Another Python: make PYTHON=python3.12 install"
-	@echo "Other commands (explore, book, course, site, verify, ls, notebooks): $(PY) -m lib.run --help"
+	@echo "Other commands (explore, book, course, site, verify, notebooks): $(PY) -m lib.run --help"
 
 install: $(INSTALLED) ## make .venv with the pinned versions (about 2 minutes, 2 GB)
 

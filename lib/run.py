@@ -31,7 +31,6 @@ EXAMPLES = """examples:
   python -m lib.run verify R-Gem-2B --sample 200 --dtype float32
   python -m lib.run score A-Gem-96,B-Gem-64 --on auto                by Ray, on all cards or cores of this machine
   python -m lib.run notebooks 04 05                                  execute these committed notebooks again
-  python -m lib.run ls models                                        models, collections, prompts or notebooks
 """
 
 
@@ -140,9 +139,6 @@ COMMANDS = {
                          (argument("names", nargs="*", metavar="NAME", help="how their names start (default: all)"),)),
     "numbers": Command("write figures/index.html and its pictures, from the committed claims",
                        ".notebooks.front:write"),
-    "ls": Command("list what there is", ".notebooks.listing:ls", (
-        argument("what", nargs="?", choices=["models", "collections", "prompts", "notebooks"], help="default: all"),
-    )),
     "figure": Command("tell where a figure or table of the paper is computed again", ".notebooks.listing:figure", (
         argument("item", metavar="FIG", help="such as 3C, or Table A6"),
     )),

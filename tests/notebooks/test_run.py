@@ -495,12 +495,3 @@ def test_a_figure_of_the_paper_is_found_by_its_number_alone(capsys):
     assert capsys.readouterr().out.startswith("Table A6: notebook 02_optimal_and_pessimal_tokens")
     with pytest.raises(InputError, match="no '9Z' that is listed; there are: Figure 1, "):
         listing.figure("9Z")
-
-
-def test_listings_name_what_there_is(capsys):
-    assert run.main(["ls"]) == 0
-    told = capsys.readouterr().out
-    for name in ("R-Gem-2B", "A-Gem-96", "published-words", "figures/published/words", "worst", "04_framing_effects"):
-        assert name in told
-    assert run.main(["ls", "prompts"]) == 0
-    assert capsys.readouterr().out.splitlines()[0].split() == ["prompt", "text"]
