@@ -182,6 +182,8 @@ def fork_kernel(answer: Connection) -> type:
     class ForkedKernelManager(AsyncKernelManager):
         """Starts its kernel by the command that another manager gives to a new interpreter."""
 
+        shutdown_wait_time = 20.0  # seconds; a kernel that is ended earlier leaves semaphores behind
+
         async def _async_launch_kernel(self, kernel_cmd: list[str], **given) -> None:
             process = self.provisioner.process = Fork(pid)
             self.provisioner.pid = self.provisioner.pgid = process.pid  # it leads a session, as other kernels do
