@@ -1,4 +1,4 @@
-"""The kinds of charts that several sections draw: forest plots, heat maps and scatters.
+"""The kinds of charts that several sections draw: forest plots and heat maps, and names beside points.
 
 A whole chart (`draw_...`) is a figure with a title. The other functions draw into axes, so that a section can arrange
 its panels.
@@ -14,9 +14,8 @@ import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
-from matplotlib.transforms import Bbox
 
-from .figures import DENSE_TITLE, GREY, SIDES, THIRD, Chart, model_label, new_chart, styled
+from .figures import DENSE_TITLE, GREY, SIDES, Chart, model_label, new_chart, styled
 
 
 def row_of_panels(
@@ -105,28 +104,6 @@ def draw_forest(table: pd.DataFrame, forest: Forest, *, title: str, xlabel: str)
     return figure
 
 
-@styled
-def draw_recovery(slopes: pd.DataFrame, *, title: str, planted: str, recovered: str) -> Chart:
-    """Return a chart of regression slopes over what was planted: a named point with an interval per model.
-
-    Models of which `control` is true have nothing planted, and are drawn open.
-    """
-    figure = new_chart(8.5, 5.8, title, DENSE_TITLE)
-    axes = figure.subplots()
-    for row in slopes.itertuples():
-        marker, face = ("s", "white") if row.control else ("o", THIRD)
-        axes.vlines(row.planted, row.ci_low, row.ci_high, color=THIRD, linewidth=2)
-        axes.plot(row.planted, row.slope, marker, color=THIRD, markerfacecolor=face, markersize=8, zorder=3)
-    axes.axhline(0, color=GREY, linewidth=0.8)
-    axes.margins(x=0.2)
-    axes.set(xlabel=planted, ylabel=textwrap.fill(recovered, 36, break_on_hyphens=False))
-    figure.draw_without_rendering()
-    ends = slopes[["planted", "ci_low", "planted", "ci_high"]].to_numpy(dtype=float).reshape(-1, 2, 2)
-    bars = [Bbox(axes.transData.transform(pair)).padded(3) for pair in ends]
-    name_points(axes, slopes.set_index("model")[["planted", "slope"]], fontsize=11, covered=bars)
-    return figure
-
-
 # --- heat maps ----------------------------------------------------------------------------------------------------
 
 
@@ -151,43 +128,7 @@ def heat_map(
     axes.tick_params(axis="y", rotation=0, labelsize=12)
 
 
-# --- scatters -----------------------------------------------------------------------------------------------------
-
-# Where a name may stand beside its point: shift in points, alignment. The first that covers least is taken.
-NAME_PLACES = [
-    ((9, 0), "left", "center"), ((-9, 0), "right", "center"), ((0, 9), "center", "bottom"), ((0, -9), "center", "top"),
-    ((7, 7), "left", "bottom"), ((7, -7), "left", "top"), ((-7, 7), "right", "bottom"), ((-7, -7), "right", "top"),
-    ((0, 26), "center", "bottom"), ((0, -26), "center", "top"),
-]  # fmt: skip
-
-
-def name_points(axes: Axes, points: pd.DataFrame, fontsize: float = 12, covered: Sequence[Bbox] = ()) -> None:
-    """Write each model's name beside its point, where it covers least of what is there already.
-
-    `points`: model -> x and y. `covered`: boxes in pixels that no name should hide either. Call
-    `draw_without_rendering` of the figure before, so that limits and layout are final.
-    """
-
-    def shared(box: Bbox, other: Bbox) -> float:
-        common = Bbox.intersection(box, other)
-        return 0.0 if common is None else common.width * common.height
-
-    dots = axes.transData.transform(points.to_numpy(dtype=float))
-    taken = [*covered, *(Bbox.from_extents(x - 8, y - 8, x + 8, y + 8) for x, y in dots)]
-    for name, point in zip(points.index, points.to_numpy(dtype=float), strict=True):
-        texts = [
-            axes.annotate(model_label(name), point, shift, textcoords="offset points", ha=across, va=down,
-                          fontsize=fontsize)
-            for shift, across, down in NAME_PLACES
-        ]  # fmt: skip
-        boxes = [text.get_window_extent() for text in texts]
-        outside = [box.width * box.height - shared(box, axes.bbox) for box in boxes]  # counts ten times
-        costs = [sum(shared(box, each) for each in taken) + 10 * out for box, out in zip(boxes, outside, strict=True)]
-        best = int(np.argmin(costs))
-        for text in texts[:best] + texts[best + 1 :]:
-            text.remove()
-        taken.append(boxes[best])
-
+# --- names of points ----------------------------------------------------------------------------------------------
 
 # A thin white line around the letters of a name: it stays legible over dots and cuts off hardly any of them.
 HALO = withStroke(linewidth=1.5, foreground="white")

@@ -298,12 +298,6 @@ def with_intervals(rows: pd.DataFrame, sign: str = "") -> str:
     return ", ".join(f"{name} {with_interval(row, sign)}" for name, row in rows.iterrows())
 
 
-def with_p_values(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with its columns of p-values (p, p_published, p (Mantel)) as text."""
-    columns = [name for name in frame.columns if re.fullmatch(r"p([ _].*)?", str(name))]
-    return frame.assign(**{name: frame[name].map(p_value) for name in columns})
-
-
 def content_warning(blur: bool = True) -> Shown:
     """Return the line at the top of a notebook that shows tokens."""
     line = "Content warning: the tokens below include slurs, profanities and other harmful text. They are data here."

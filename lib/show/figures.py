@@ -40,7 +40,7 @@ RC_PARAMS = {
 }
 GREY = "#595959"
 # Of pairs that are no model families, as signs: hues that no family has, which colour-blind readers tell apart.
-POSITIVE, NEGATIVE, THIRD = "#1b7837", "#762a83", "#4d4d4d"
+POSITIVE, NEGATIVE = "#1b7837", "#762a83"
 SIDES = {"positive": POSITIVE, "negative": NEGATIVE}
 TITLE_CHARACTERS = 6.5  # per inch of a chart's width
 PLANTED = "small models, values planted"  # stands in every picture of the embedded models

@@ -73,13 +73,3 @@ def all_cells(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     a7 = cells.compare_lists(cells.printed_lists("A7"), *({name: own[name] for name in own} for own in shared))
     return {"Table 2": cells.compare_lists(by_id, ids), "Table A7": a7,
             "Table A6": cells.compare_lists(cells.printed_lists("A6"), *by_text)}  # fmt: skip
-
-
-def counts(grid: pd.DataFrame) -> pd.DataFrame:
-    """Return, per model of a grid, how many of its pessimal texts are code, and how many name groups of people."""
-    rows = {}
-    for name, texts in grid.loc["pessimal"].sort_index().items():
-        named = [text.strip() for text in texts if names_a_group(text)]
-        rows[name] = {"of": len(texts), "code": sum(map(is_code, texts)), "groups": len(named),
-                      "named": ", ".join(named) or "none"}  # fmt: skip
-    return pd.DataFrame.from_dict(rows, orient="index")

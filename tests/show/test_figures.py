@@ -1,6 +1,5 @@
 """Figures: a token cannot act on one, titles fit, equal figures are equal files, colours are stable."""
 
-import numpy as np
 import pandas as pd
 import pytest
 from drawing import HOSTILE, TEN, pixels
@@ -10,10 +9,13 @@ from matplotlib.figure import Figure
 from lib import ROOT
 from lib.show import figures
 from lib.show.figures import label, model_colours, save
-from lib.similarity.charts import draw_violins
+from lib.show.token_charts import draw_token_grid
 from lib.tables.collection import Collection
 
 pytestmark = pytest.mark.filterwarnings("error")  # matplotlib warns of a missing glyph, a bad formula, a lack of room
+
+
+ENDS = pd.MultiIndex.from_tuples([("optimal", 1), ("pessimal", 1)])
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def test_labels_say_what_the_font_lacks_and_hide_what_offends():
 
 
 def test_what_a_figure_says_goes_with_it_into_the_notebook(folder):
-    figure = draw_violins({"R-Gem-2B": np.arange(9.0)}, title="Rewards of \\$x\n spread")
+    figure = draw_token_grid(pd.DataFrame({"R-Gem-2B": ["love", "war"]}, ENDS), title="Rewards of \\$x\n spread")
     save(figure, Collection("mine"), "a")
     assert figure._repr_png_()[1] == {"alt": "Rewards of $x spread", "file": "a.png"}  # without a sentence, its title
     save(figure, Collection("mine"), "b", alt="R-Gem-2B spreads\n from 0 to 8.")
@@ -53,13 +55,13 @@ def test_what_a_figure_says_goes_with_it_into_the_notebook(folder):
 
 def test_the_same_figure_gives_the_same_file_without_date_or_version(folder):
     def draw() -> bytes:
-        chart = draw_violins({name: np.arange(9.0) ** 2 for name in TEN[:2]}, title="A")
-        return save(chart, Collection("mine"), "violins").read_bytes()
+        chart = draw_token_grid(pd.DataFrame(dict.fromkeys(TEN[:2], ["love", "war"]), ENDS), title="A")
+        return save(chart, Collection("mine"), "tokens").read_bytes()
 
     first, second = draw(), draw()
     assert first == second
     assert b"tEXt" not in first and b"tIME" not in first and b"atplotlib" not in first
-    assert [path.name for path in (folder / "figures" / "mine").iterdir()] == ["violins.png"]
+    assert [path.name for path in (folder / "figures" / "mine").iterdir()] == ["tokens.png"]
 
 
 def test_a_model_has_one_colour_whatever_it_is_shown_with():

@@ -23,9 +23,8 @@ def test_table_2_is_read_from_its_ends():
     grid = cells.printed_lists("2")
     assert grid.iloc[0].to_dict()["R-Lla-3B"] == "freedom" and grid.shape == (44, 2)
     assert grid.loc[("pessimal", 1)].to_dict() == {"R-Gem-2B": "raping", "R-Lla-3B": ".assertFalse"}
-    found = ends.counts(grid)
-    assert found.loc["R-Lla-3B", ["of", "code", "groups"]].tolist() == [22, 18, 2]
-    assert found.loc["R-Gem-2B", ["of", "code", "groups", "named"]].tolist() == [22, 0, 1, "blacks"]
+    of_llama = grid.loc["pessimal", "R-Lla-3B"]
+    assert (of_llama.map(ends.is_code).sum(), of_llama.map(ends.names_a_group).sum()) == (18, 2)
 
 
 def test_harm_is_named_by_its_stem_or_by_the_list_of_offensive_words():
