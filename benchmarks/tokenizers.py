@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 from lib import ROOT, InputError
 from lib.models import checkpoints, conversations, reward_models, tokenizers
 from lib.scoring import engine
-from lib.scoring.tokenizers import KEPT, bases, kept_counts, kept_printed_tokens, read_as  # noqa: F401
+from lib.scoring.tokenizers import KEPT, bases, kept_counts, kept_printed_tokens  # noqa: F401
 from lib.tables import downloads, scores
 from lib.tables.exports import write_csv
 from lib.tables.prompts import read_prompts
@@ -73,12 +73,12 @@ def printed_tokens() -> pd.DataFrame:
 def printed_as_fed(printed: pd.DataFrame, fed: pd.DataFrame, tokenizer: PreTrainedTokenizerBase) -> pd.DataFrame:
     """Return the printed tokens of one tokenizer with their token_id, their text, and three columns more.
 
-    `fed` comes from as_fed. The new columns are `read_as` (see read_as), `pieces` (the texts of the ids that are read,
+    `fed` comes from as_fed. The new columns are `read_as` (scores.read_as), `pieces` (the texts of the read ids,
     joined by `|`), and `listed` (how many tokens of the same table and model, including this one, have this input).
     Table A6 prints texts, some without the space before a punctuation mark. The lowest id with that text is taken;
     InputError if there is none.
     """
-    fed = fed.assign(read_as=read_as(fed)).set_index("token_id")
+    fed = fed.assign(read_as=scores.read_as(fed)).set_index("token_id")
     last_first = list(fed["text"].items())[::-1]
     # transformers 4 decoded so for tokenizers whose configuration asked for it (Llama).
     id_of = {tokenizer.clean_up_tokenization(text): token_id for token_id, text in last_first}

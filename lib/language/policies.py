@@ -5,7 +5,6 @@ Both policies are compared at the same distance from the reference, KL(q || p) i
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -169,30 +168,26 @@ def first_replies(rows: pd.DataFrame, log_policy: np.ndarray, n: int = 10) -> pd
     return inputs.nlargest(n, "probability").reset_index(drop=True)
 
 
-class Collapse(NamedTuple):
-    """The KL in nats at which one reply takes over, and this reply. NaN and '' where none ever does."""
+def collapse(rows: pd.DataFrame) -> tuple[float, str]:
+    """Return the smallest KL in nats at which the KL-optimal policy gives one reply half, and this reply.
 
-    nats: float
-    text: str
-
-
-def collapse(rows: pd.DataFrame, share: float = 0.5) -> Collapse:
-    """Return the smallest KL at which the KL-optimal policy gives one reply this share: a fine grid, then bisection."""
+    It is sought on a fine grid, then by bisection. NaN and '' where no reply ever takes half.
+    """
     log_reference, reward = rows["log_reference"].to_numpy(), rows["reward"].to_numpy()
     _, group = np.unique(rows["input_group"], return_inverse=True)
 
     def largest(log_strength: float) -> float:
-        return np.bincount(group, np.exp(optimum(log_reference, reward, np.exp(log_strength)))).max() - share
+        return np.bincount(group, np.exp(optimum(log_reference, reward, np.exp(log_strength)))).max() - 0.5
 
     spread = float(np.std(reward)) or 1.0
     grid = np.log(np.geomspace(1e-4, 1e6, 300) / spread)
     reached = next((i for i, at in enumerate(grid) if largest(at) >= 0), None)
     if reached is None:
-        return Collapse(np.nan, "")
+        return np.nan, ""
     at = brentq(largest, grid[reached - 1], grid[reached], xtol=1e-10) if reached else grid[0]
     policy = optimum(log_reference, reward, np.exp(at))
     winner = np.bincount(group, np.exp(policy)).argmax()
-    return Collapse(kl(policy, log_reference), rows["text"].to_numpy()[group == winner][0])
+    return kl(policy, log_reference), rows["text"].to_numpy()[group == winner][0]
 
 
 def without_frequency(rows: pd.DataFrame) -> pd.DataFrame:

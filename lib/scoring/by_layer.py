@@ -17,16 +17,14 @@ from . import engine, stages
 NEAR = 0.05  # of all replies; a rank that stays as near as this to the final one is settled
 
 
-def rewards_by_layer(
-    model: RewardModel, prompt: str, replies: Sequence, *, reply_mode: str = "text", bos: str = "single"
-) -> np.ndarray:
+def rewards_by_layer(model: RewardModel, prompt: str, replies: Sequence[str], bos: str = "single") -> np.ndarray:
     """Return the rewards of these replies after each layer, (layers, replies) float32. The last row is final.
 
-    See engine.score_replies for the arguments. InputError unless the model was loaded with stream=True.
+    InputError unless the model was loaded with stream=True.
     """
     if model.layers is None:
         raise InputError(f"the layers of {model.nickname} are not read one by one; load its checkpoint with STREAM=1")
-    inputs, last = model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos), model.layers.count - 1
+    inputs, last = model.inputs_for(prompt, replies, bos=bos), model.layers.count - 1
     norm, rewards = model.layers.final_norm(), np.empty((last + 1, len(inputs.suffixes)), dtype=np.float32)
     for number, block, scorer in stages.after_layers(model, engine.blocks_of(inputs)):
         scorer.norm = norm if number < last else torch.nn.Identity()  # the last layer ends with it

@@ -14,14 +14,6 @@ def bases() -> dict[str, list[str]]:
     return {str(base): rows["nickname"].tolist() for base, rows in models.groupby("base", sort=False)}
 
 
-def read_as(fed: pd.DataFrame) -> pd.Series:
-    """Return what the model reads for each row of `as_fed`: one of the first four kinds of scores.what_was_fed."""
-    length = fed["reply_ids"].map(len)
-    itself = (length == 1) & (fed["reply_ids"].map(lambda ids: ids[0] if len(ids) else -1) == fed["token_id"])
-    kinds = length.map({0: "nothing", 1: "another id"}).fillna("several ids")
-    return kinds.mask(itself, "itself").astype("str")
-
-
 def kept_counts() -> pd.DataFrame:
     """Return data/tokenizers/counts.csv for each of the ten models, with columns nickname, base, and the counts."""
     counts = pd.read_csv(KEPT / "counts.csv")

@@ -78,18 +78,6 @@ class RoundTrip:
             reply.append(tokens[at])
         return tuple(reply[1:])
 
-    def first_together(self, ids: Sequence[int], n: int) -> tuple[int, ...]:
-        """Return a reply of n of these ids, each the first unused one that can stand behind the one before."""
-        reply, left = [FIRST], list(ids)
-        while len(reply) <= n:
-            if (at := self._first_that_can(reply[-1], left)) is not None:
-                reply.append(left.pop(at))
-            elif len(left) == len(ids):
-                return ()
-            else:
-                left = list(ids)
-        return tuple(reply[1:])
-
     def _first_that_can(self, before: int, tokens: list[int]) -> int | None:
         """Return the place of the first token that can stand behind this one; None if none can. Ask of few at first."""
         at, count = 0, 8

@@ -18,24 +18,17 @@ from .objective import Objective, Reply, as_reply
 TRACES = ROOT / "data" / "cache" / "searches"
 
 
-def starts(
-    objective: Objective, n: int, *, winners: Sequence[int] | np.ndarray = (), sentence: str = "", randoms: int = 2,
-    seed: int = 0,
-) -> dict[str, Reply]:  # fmt: skip
+def starts(objective: Objective, n: int, *, sentence: str = "", randoms: int = 2, seed: int = 0) -> dict[str, Reply]:
     """Return replies of n tokens to start from, by name. A reply with a token that is not allowed is left out.
 
     - `x x x`: the paper's start, n times x
-    - `winners`: n of these ids, such as the best single tokens, each the first that can follow the one before as text
     - `sentence`: the ids of that text that are allowed, of any number
     - `random 1` and on: drawn with the seed
     """
     rng, allowed = np.random.default_rng(seed), set(objective.allowed.tolist())
-    best = [int(i) for i in winners if i in allowed]
-    as_text = objective.reply_mode == "text" and objective.round_trip.learns
     xs, written = objective.model.tokenizer([" ".join("x" * n), sentence], add_special_tokens=False)["input_ids"]
     replies: dict[str, Reply] = {
         "x x x": tuple(xs[:n]),
-        "winners": objective.round_trip.first_together(best, n) if as_text else tuple((best * n)[:n]),
         "sentence": tuple(i for i in written if i in allowed),
     }
     random = objective.take(objective.draws(n, rng), set(), randoms)

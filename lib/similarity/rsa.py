@@ -63,10 +63,7 @@ def stepwise(
         steps.append({"step": best, "aic": scored[best]})
 
 
-def rsa(
-    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], jointly: bool = True, permutations: int = 10_000,
-    seed: int = 0,
-) -> pd.DataFrame:  # fmt: skip
+def rsa(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], jointly: bool = True) -> pd.DataFrame:
     """Return the regression of section 2.2 as published, over all entries, and corrected, over pairs (`effects`).
 
     There is a row per predictor. The predictors are in one model jointly, or each alone.
@@ -75,7 +72,7 @@ def rsa(
     for group in [predictors] if jointly else [{name: theory} for name, theory in predictors.items()]:
         published = regress(matrix, group, "all")
         columns = {"b_published": published.params[list(group)], "p_published": published.pvalues[list(group)]}
-        rows.append(pd.DataFrame(columns).join(effects(matrix, group, permutations, seed)))
+        rows.append(pd.DataFrame(columns).join(effects(matrix, group)))
     return pd.concat(rows)
 
 

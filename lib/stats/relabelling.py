@@ -27,10 +27,7 @@ def p_of(
     one predictor this is Mantel's test (1967). p is the share of relabellings with as large a t. Above EXACT models
     these are `permutations` random ones and the observed one.
     """
-    outcome, design = observations(matrix, predictors, "pairs")
-    column = list(predictors).index(name)
-    others = np.column_stack([np.ones(len(outcome)), np.delete(design, column, axis=1)])
-    strengths = _strengths(outcome, design[:, column], others, permutations, seed)
+    strengths = _strengths(*_residuals(matrix, predictors, name), permutations, seed)
     observed = next(strengths).item()
     reached = [block >= observed * (1 - SLACK) for block in strengths]
     return sum(block.sum() for block in reached) / sum(block.size for block in reached)
@@ -42,8 +39,7 @@ def size_of_mantel(matrix: pd.DataFrame, predictor: pd.DataFrame, permutations: 
     Every relabelled predictor has the same distribution, so one enumeration gives the p of each. Ties make the share
     less than .05: there are only 210 ways to divide ten models into bases of four and six.
     """
-    outcome, design = observations(matrix, {"x": predictor}, "pairs")
-    strengths = _strengths(outcome, design[:, 0], np.ones((len(outcome), 1)), permutations, seed)
+    strengths = _strengths(*_residuals(matrix, {"x": predictor}, "x"), permutations, seed)
     next(strengths)
     every = np.sort(np.concatenate([block.ravel() for block in strengths]))
     reached = len(every) - np.searchsorted(every, every * (1 - SLACK))
@@ -59,10 +55,7 @@ def interval(
     An effect d is rejected if the matrix without it, matrix - d * predictor, gives p < 1 - level. All d are tested on
     the same random relabellings. The ends are found by bisection, to a thousandth of their distance from the estimate.
     """
-    outcome, design = observations(matrix, predictors, "pairs")
-    column = list(predictors).index(name)
-    basis = np.linalg.qr(np.column_stack([np.ones(len(outcome)), np.delete(design, column, axis=1)]))[0]
-    free, residual = (values - basis @ (basis.T @ values) for values in (outcome, design[:, column]))
+    free, residual, basis = _residuals(matrix, predictors, name)
     weights = np.stack([as_square(values) for values in (free, residual, *basis.T)])
     square, total = as_square(residual), residual @ residual
     sums = products(square, weights, resampling.orders(len(square), permutations, seed))
@@ -85,16 +78,24 @@ def interval(
     return end(-1), end(1)
 
 
+def _residuals(
+    matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], name: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return what the other predictors leave of the outcome and of this one, (pairs,), and their basis, (pairs, k)."""
+    outcome, design = observations(matrix, predictors, "pairs")
+    column = list(predictors).index(name)
+    basis = np.linalg.qr(np.column_stack([np.ones(len(outcome)), np.delete(design, column, axis=1)]))[0]
+    free, residual = (values - basis @ (basis.T @ values) for values in (outcome, design[:, column]))
+    return free, residual, basis
+
+
 def _strengths(
-    outcome: np.ndarray, predictor: np.ndarray, others: np.ndarray, permutations: int, seed: int
+    free: np.ndarray, residual: np.ndarray, basis: np.ndarray, permutations: int, seed: int
 ) -> Iterator[np.ndarray]:
     """Yield squared partial correlations, up to a factor: the observed one, then blocks of orders. |t| rises with them.
 
-    `outcome` and `predictor`: (pairs,). `others`: (pairs, k), with an intercept.
+    For the arrays see _residuals.
     """
-    basis = np.linalg.qr(others)[0]
-    free = outcome - basis @ (basis.T @ outcome)
-    residual = predictor - basis @ (basis.T @ predictor)
     total = residual @ residual
     weights = np.stack([as_square(values) for values in (free, *basis.T)])
     square = as_square(residual)

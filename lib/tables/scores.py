@@ -227,20 +227,26 @@ def refuse_few(texts: Sized, least: int, what: str) -> None:
         raise InputError(f"{len(texts)} {what} are too few, {least} are needed; score a model with a larger vocabulary")
 
 
-def what_was_fed(table: pd.DataFrame) -> pd.Series:
-    """Return counts of tokens by what the model read for them, and the number of distinct inputs.
+# Such as `love`; ` love` fed as `love`; a text that the tokenizer splits; a blank text that the template trims
+READ_AS = ["itself", "another id", "several ids", "nothing"]
 
-    The next four counts add up to `tokens`. Texts with U+FFFD are counted once more as `undecodable`.
+
+def read_as(table: pd.DataFrame) -> pd.Series:
+    """Return what the model read for each token of a score table, one of READ_AS."""
+    length = table["reply_ids"].map(len)
+    itself = (length == 1) & (table["reply_ids"].map(lambda ids: ids[0] if len(ids) else -1) == table["token_id"])
+    kinds = length.map({0: "nothing", 1: "another id"}).fillna("several ids")
+    return kinds.mask(itself, "itself").astype("str")
+
+
+def what_was_fed(table: pd.DataFrame) -> pd.Series:
+    """Return counts of tokens by what the model read for them (READ_AS), and the number of distinct inputs.
+
+    The counts of READ_AS add up to `tokens`. Texts with U+FFFD are counted once more as `undecodable`.
     """
-    length = table["reply_ids"].map(len).to_numpy()
-    first = np.array([ids[0] if len(ids) else -1 for ids in table["reply_ids"]])
-    itself = (length == 1) & (first == table["token_id"].to_numpy())
     counts = {
         "tokens": len(table),
-        "itself": itself.sum(),
-        "another id": ((length == 1) & ~itself).sum(),  # such as ` love` fed as `love`
-        "several ids": (length > 1).sum(),  # the tokenizer split the text
-        "nothing": (length == 0).sum(),  # the template trimmed a blank text
+        **read_as(table).value_counts().reindex(READ_AS, fill_value=0).to_dict(),
         "undecodable": table["text"].str.contains("\ufffd", regex=False).sum(),  # bytes that are no character
         "distinct inputs": table["input_group"].nunique(),
     }

@@ -2,7 +2,6 @@
 
 import re
 
-import numpy as np
 import pandas as pd
 import pytest
 import tiny
@@ -10,8 +9,6 @@ import tiny
 from benchmarks import tokenizers
 from lib import ROOT, InputError
 from lib.tables import registry, scores
-
-KINDS = ["itself", "another id", "several ids", "nothing"]
 
 
 @pytest.fixture
@@ -24,26 +21,12 @@ def folder(tmp_path):
     return tmp_path
 
 
-def fed(*rows: tuple[int, str, list[int], int]) -> pd.DataFrame:
-    table = pd.DataFrame(rows, columns=["token_id", "text", "reply_ids", "input_group"])
-    return table.assign(token=table["text"], reply_ids=[np.array(ids, dtype=np.int32) for ids in table["reply_ids"]])
-
-
-def test_every_token_is_read_as_one_of_four_kinds():
-    table = fed((3, "love", [3], 0), (4, " love", [3], 0), (5, "lo-ve", [7, 8], 1), (6, "\n", [], 2))
-    assert tokenizers.read_as(table).tolist() == KINDS
-    counts = scores.what_was_fed(table)
-    assert counts[KINDS].tolist() == [1, 1, 1, 1] and counts["distinct inputs"] == 3
-
-
 def test_a_vocabulary_is_fed_as_score_tables_say(folder, tmp_path):
     tokenizer, _ = tokenizers.open_tokenizer("Llama 3", folder)
     table = tokenizers.as_fed(tokenizer).set_index("token")
     assert table.loc["Ġlove", "reply_ids"].tolist() == [table.loc["love", "token_id"]]
     assert table.loc["Ġlove", "input_group"] == table.loc["love", "input_group"]
     assert len(table.loc["Ċ", "reply_ids"]) == 0
-    kinds = tokenizers.read_as(table.reset_index()).value_counts()
-    assert kinds.to_dict() == scores.what_was_fed(table)[KINDS].to_dict()
 
 
 def test_a_tokenizer_without_template_gets_its_bases_and_no_other(folder):
@@ -79,7 +62,7 @@ def test_the_kept_counts_are_of_the_papers_ten_models():
     kept = tokenizers.kept_counts()
     ten = registry.reward_models().query("group == 'paper'")
     assert kept.set_index("nickname")["base"].to_dict() == ten["base"].to_dict()
-    assert (kept[KINDS].sum(axis=1) == kept["tokens"]).all()
+    assert (kept[scores.READ_AS].sum(axis=1) == kept["tokens"]).all()
     assert set(kept["tokens"]) == {128_256, 256_000} and (kept["distinct inputs"] < kept["tokens"]).all()
 
 
@@ -92,6 +75,6 @@ def test_the_kept_tokens_are_those_that_the_tables_print():
     assert len(whole) == 83 and (whole["decoded"].str.strip() == whole["text"].str.strip()).all()
     six = kept.query("table == 'A6'")
     assert (six.groupby(["nickname", "end"])["position"].agg(sorted).map(list) == [list(range(1, 21))] * 20).all()
-    assert set(kept["read_as"]) <= set(KINDS)
+    assert set(kept["read_as"]) <= set(scores.READ_AS)
     same = kept.groupby(["table", "nickname", "pieces"]).size()
     assert (kept.join(same.rename("again"), on=["table", "nickname", "pieces"])["again"] >= kept["listed"]).all()

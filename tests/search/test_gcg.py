@@ -522,11 +522,10 @@ def test_starts_of_each_kind(with_x):
     model, x, spaced = with_x
     objective = OverIds(model, PROMPT, "optimal", allowed_ids(model))
     love, is_ = (model.tokenizer.get_vocab()[token] for token in ("love", "Ġis"))
-    found = searches.starts(objective, 3, winners=[love, is_, x, spaced], sentence="love is", randoms=3)
-    assert list(found) == ["x x x", "winners", "sentence", "random 1", "random 2", "random 3"]
+    found = searches.starts(objective, 3, sentence="love is", randoms=3)
+    assert list(found) == ["x x x", "sentence", "random 1", "random 2", "random 3"]
     assert found["x x x"] == (x, spaced, spaced)
     assert texts_of(model, [found["x x x"]]) == ["x x x"]
-    assert found["winners"] == (love, is_, x)
     assert found["sentence"] == (love, is_)  # as long as it is
     drawn = [found[f"random {i}"] for i in (1, 2, 3)]
     assert all(len(reply) == 3 and set(reply) <= set(objective.allowed.tolist()) for reply in drawn)
@@ -534,16 +533,6 @@ def test_starts_of_each_kind(with_x):
     for reply in found.values():
         assert all(type(i) is int for i in reply)
         assert search(objective, reply, Settings(budget=1)).ids == reply
-
-
-def test_winners_that_are_not_allowed_are_passed_over_and_few_are_repeated(with_x):
-    objective = OverIds(with_x[0], PROMPT, "optimal", range(40, 60))
-    winners = lambda n, ids: searches.starts(objective, n, winners=ids, randoms=0).get("winners")  # noqa: E731
-    assert winners(3, [7, 50, 9999, 41, 59, 40]) == (50, 41, 59)
-    assert winners(5, [50, 7, 41]) == (50, 41, 50, 41, 50)
-    assert winners(2, np.array([59, 58], dtype=np.int32)) == (59, 58)
-    assert winners(2, [7, 8]) is None
-    assert winners(2, []) is None
 
 
 def test_starts_with_a_token_that_is_not_allowed_are_left_out(with_x):

@@ -266,6 +266,7 @@ def test_what_was_fed_counts_each_kind(score_table):
     table = score_table(["love", " love", "lovely\ufffd", " ", "war"], groups=[0, 0, 1, 2, 3], greatest=[1, 1, 2, 3, 4])
     table["reply_ids"] = [np.array(ids, dtype=np.int32) for ids in ([0], [0], [0, 9], [], [4])]
     counts = scores.what_was_fed(table)
+    assert scores.read_as(table).tolist() == ["itself", "another id", "several ids", "nothing", "itself"]
     # love and war as themselves, " love" as love, "lovely" in two pieces, the blank as nothing
     assert counts.to_dict() == {
         "tokens": 5, "itself": 2, "another id": 1, "several ids": 1, "nothing": 1, "undecodable": 1,
