@@ -46,19 +46,6 @@ def observations(
     return rows.astype({"reward": float})[["model", "prompt", *keys, "reward"]]
 
 
-def why_undecided(joined: Mapping[str, pd.DataFrame], prompts: Sequence[str]) -> str:
-    """Return why nothing can be tested on these words, or ''. `joined`: as in observations()."""
-    if len(joined) < 2:
-        return f"{len(joined)} model gives no mean over models with an interval; score at least two."
-    for name, frame in joined.items():
-        for sign, named in SIGNS.items():
-            if (words := frame["word"][np.sign(frame["sentiment"]) == sign].nunique()) < FEWEST:
-                return f"{name} reads {words} {named} words of the lexicon, and {FEWEST} are needed; score more tokens."
-        if constant := [prompt for prompt in prompts if frame[prompt].nunique() < 2]:
-            return f"{name} gives all words one reward under '{constant[0]}', which ranks nothing; leave it out."
-    return ""
-
-
 def word_choices(
     joined: Mapping[str, Mapping[str, pd.DataFrame]], prompts: Sequence[str]
 ) -> Iterator[tuple[str, str, pd.DataFrame]]:
@@ -191,7 +178,8 @@ def measured(
 ) -> dict[str, Measured]:
     """Return prompt -> the statistic of each model on these columns, and how much each word moves it.
 
-    Raise InputError for fewer than 10 words of either sign of sentiment, or a word that lacks a reward for a prompt.
+    Raise InputError for fewer than 10 words of either sign of sentiment, if that is a predictor, or a word that lacks a
+    reward for a prompt.
     """
     names, prompts = rows["model"].unique(), rows["prompt"].unique()
     numbered = rows.assign(spelling=rows.groupby(["model", "prompt", "word"]).cumcount())
@@ -202,8 +190,9 @@ def measured(
     for name, has_reward in zip(names, ~np.isnan(rewards).transpose(1, 2, 0), strict=True):  # (prompts, words)
         if (has_reward != has_reward[0]).any():
             raise InputError(f"{name}: not every word has a reward for every prompt; score all words under all prompts")
-        for sign, label in SIGNS.items() if tuple(predictors) == ("sentiment",) else ():
-            if (n := words[has_reward[0] & (np.sign(x[:, 0]) == sign)].nunique()) < FEWEST:
+        for sign, label in SIGNS.items() if "sentiment" in predictors else ():
+            has_sign = np.sign(wide.index.get_level_values("sentiment")) == sign
+            if (n := words[has_reward[0] & has_sign].nunique()) < FEWEST:
                 raise InputError(f"{name}: {n} {label} words are too few for an interval; have at least {FEWEST}")
     y, x = wide.to_numpy(dtype=float), x[:, 0] if len(predictors) == 1 else x
     values, influence = pd.Series(0.0, wide.columns), pd.DataFrame(np.nan, wide.index, wide.columns)

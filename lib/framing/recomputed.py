@@ -22,18 +22,13 @@ COMBINED = {"A8": "both", "A9": "either"}  # see opposites.both_and_either
 PAPER, HERE = "paper", "these models"  # the names of sources in tables and charts
 
 
-def read_off(figure: str) -> pd.DataFrame:
-    """Return the slopes of a figure of the paper, with the halfwidth of their reading."""
-    return paper_table(figure).astype({"slope": float, "halfwidth": float})
-
-
 def slopes_with_paper(figure: str, ours: pd.DataFrame) -> pd.DataFrame:
     """Return the slopes of a figure of the paper and of these models, with the column source, for draw_sources.
 
     `figure`: its table in data/paper, whose halfwidths become ci_low and ci_high. `ours`: columns `prompt, model,
     slope, ci_low, ci_high` and others. Only prompts of ours are shown, in their order; models are in the paper's order.
     """
-    paper = read_off(figure)
+    paper = paper_table(figure)
     paper = paper.assign(ci_low=paper["slope"] - paper["halfwidth"], ci_high=paper["slope"] + paper["halfwidth"])
     order = {name: place for place, name in enumerate(dict.fromkeys([*paper["model"], *ours["model"]]))}
     rows = pd.concat([paper.assign(source=PAPER), ours.assign(source=HERE)])
@@ -46,7 +41,7 @@ def slopes_with_paper(figure: str, ours: pd.DataFrame) -> pd.DataFrame:
 
 def slope_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return the cells of Fig 3C: raw slopes on AFINN by sign. A slope agrees within its halfwidth of reading."""
-    printed = read_off("fig3c_slopes") if printed is None else printed
+    printed = paper_table("fig3c_slopes") if printed is None else printed
     fits = {}
     for how in lexicons.HOW:
         joined = {name: lexicons.join(table, lexicons.load("afinn"), how) for name, table in tables.items()}
@@ -56,7 +51,7 @@ def slope_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None
 
 def frequency_cells(tables: Mapping[str, pd.DataFrame], printed: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return the cells of Fig 3D: raw slopes on the logarithm of BNC frequency with AFINN held constant."""
-    printed = read_off("fig3d_slopes") if printed is None else printed
+    printed = paper_table("fig3d_slopes") if printed is None else printed
     known, held, fits = lexicons.load("bnc"), lexicons.load("afinn"), {}
     for how in lexicons.HOW:
         joined = {name: lexicons.join(table, known, how, control=held) for name, table in tables.items()}

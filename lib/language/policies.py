@@ -60,14 +60,6 @@ def kl(log_policy: np.ndarray, log_reference: np.ndarray) -> float:
     return float(max(0.0, np.sum(given[likely] * (log_policy[likely] - log_reference[likely]))))
 
 
-def mixture_weighted_log_ratio(log_policy: np.ndarray, log_reference: np.ndarray) -> np.ndarray:
-    """Return (p + q) / 2 (log p - log q) for each reply in nats, where p is the policy and q the reference.
-
-    The log-ratio alone is largest for replies that neither model ever gives (Christian et al. 2026, arXiv 2601.20838).
-    """
-    return (np.exp(log_policy) + np.exp(log_reference)) / 2 * (log_policy - log_reference)
-
-
 def largest_kl(log_reference: np.ndarray, reward: np.ndarray) -> float:
     """Return the KL in nats that both policies approach: that of saying only what has the highest reward."""
     return float(-logsumexp(log_reference[reward == reward.max()]))
@@ -119,11 +111,6 @@ def replies(
     return joined.drop(columns="token").assign(frequency=np.log10(words.map(known)), **groups)
 
 
-def groups_of(rows: pd.DataFrame) -> list[str]:
-    """Return the names of the groups of texts in `replies`."""
-    return list(rows.select_dtypes(bool).columns)
-
-
 def at_budgets(rows: pd.DataFrame, budgets: Sequence[float] = BUDGETS) -> pd.DataFrame:
     """Return what the reference and both policies say: one row per policy and budget, the reference (0 nats) first.
 
@@ -156,16 +143,8 @@ def describe(rows: pd.DataFrame, log_policy: np.ndarray) -> dict[str, float | st
         "frequency": float(given[listed] @ frequency[listed] / given[listed].sum()) if listed.any() else np.nan,
         "first": first["text"],
         "probability": float(first["given"]),
-        **{name: float(given @ rows[name]) for name in groups_of(rows)},
+        **{name: float(given @ rows[name]) for name in rows.select_dtypes(bool)},
     }
-
-
-def first_replies(rows: pd.DataFrame, log_policy: np.ndarray, n: int = 10) -> pd.DataFrame:
-    """Return the n most probable replies, with their probability, that under the reference, and their reward."""
-    given = rows.assign(probability=np.exp(log_policy), reference=np.exp(rows["log_reference"]))
-    how = {"text": "first", "probability": "sum", "reference": "sum", "reward": "first"}
-    inputs = given.groupby("input_group")[list(how)].agg(how)
-    return inputs.nlargest(n, "probability").reset_index(drop=True)
 
 
 def collapse(rows: pd.DataFrame) -> tuple[float, str]:

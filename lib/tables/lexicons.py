@@ -130,7 +130,7 @@ def join(
     how="published" takes each token whose lower-cased text is in the lexicon, once per row there. Texts keep their
     spaces, so ` love` never matches. how="corrected" trims texts and takes one row per word: of several inputs of one
     word (`love`, `Love`) the lexicon's spelling, else the lowest token id. `control` is a second lexicon, whose number
-    becomes a column too. The frame's attrs say what `stated` needs. Raise InputError if no word matches.
+    becomes a column too. Raise InputError if no word matches.
     """
     words = table.sort_values("token_id", ignore_index=True)
     if how == "corrected":
@@ -146,15 +146,4 @@ def join(
         words = words.merge(getattr(listed, how), on="word", validate="1:1" if how == "corrected" else "m:m")
     if words.empty:
         raise InputError(f"no word of {lexicon.name} is among these {len(table)} tokens; choose another collection")
-    joined = words[["word", *(listed.quantity for listed in lexicons), *scores.prompt_names(table)]]
-    names = " and ".join(listed.name for listed in lexicons)
-    joined.attrs = {"lexicon": names, "how": how, "tokens": len(table), "rows": len(joined),
-                    "words": joined["word"].nunique()}  # fmt: skip
-    return joined
-
-
-def stated(joined: pd.DataFrame) -> str:
-    """Return one sentence for a join: how many rows and words, of how many tokens, and how they were matched."""
-    how = {"published": "as the authors joined them", "corrected": "one row per word"}[joined.attrs["how"]]
-    counts = "{rows:,} rows, {words:,} words of {lexicon} among {tokens:,} tokens".format(**joined.attrs)
-    return f"{counts} ({how})."
+    return words[["word", *(listed.quantity for listed in lexicons), *scores.prompt_names(table)]]

@@ -60,16 +60,6 @@ def test_observations_have_one_row_per_model_prompt_and_word():
     assert rows["reward"].tolist() == [0, 2, 5, 1, 0, 5]
 
 
-def test_what_cannot_be_tested_is_undecided_for_a_reason():
-    words = pd.DataFrame({"word": list("abcdefghijklmnopqrst"), "sentiment": [1.0, -1.0] * 10, "best": range(20)})
-    assert effects.why_undecided({"M": words, "N": words}, ["best"]) == ""
-    assert "1 model gives no mean over models" in effects.why_undecided({"M": words}, ["best"])
-    few = words.assign(sentiment=words["sentiment"].where(words.index != 1, 0.0))  # nine negative words, of ten needed
-    assert effects.why_undecided({"M": words, "N": few}, ["best"]).startswith("N reads 9 negative words")
-    flat = words.assign(best=3.0)
-    assert "M gives all words one reward under 'best'" in effects.why_undecided({"M": flat, "N": words}, ["best"])
-
-
 def test_standardised_rewards_have_mean_0_and_sd_1_and_no_scale():
     rows = pd.concat([SIX, SIX.assign(model="N", reward=100 - 7 * SIX["reward"])], ignore_index=True)
     found = effects.standardised(rows)

@@ -96,17 +96,10 @@ def test_a_budget_that_is_too_large_has_no_strength():
     assert policies.strength_at(policies.optimum, log_reference, reward, 0.69) > 0
 
 
-def test_the_mixture_weighted_log_ratio_adds_up_to_half_of_the_difference_of_divergences():
-    log_reference, reward = random_case(5)
-    policy = policies.optimum(log_reference, reward, 0.5)
-    difference = policies.kl(policy, log_reference) - policies.kl(log_reference, policy)
-    assert policies.mixture_weighted_log_ratio(policy, log_reference).sum() == pytest.approx(difference / 2)
-
-
 def test_replies_keep_their_own_probability_and_name_their_groups(rows):
     assert np.exp(rows["log_reference"].to_numpy()) == pytest.approx([0.1, 0.3, 0.4, 0.05, 0.1, 0.05], rel=1e-6)
     assert rows.attrs["kept"] == pytest.approx(1)
-    groups = {name: rows.loc[rows[name], "text"].tolist() for name in policies.groups_of(rows)}
+    groups = {name: rows.loc[rows[name], "text"].tolist() for name in rows.select_dtypes(bool)}
     assert groups == {"identity": ["gay"], "profanity": [], "code": [".assertFalse"], "positive": [" love", "love"],
                       "negative": ["murder"]}  # fmt: skip
 
@@ -114,8 +107,6 @@ def test_replies_keep_their_own_probability_and_name_their_groups(rows):
 def test_the_first_reply_is_an_input_and_not_a_token(rows):
     said = policies.describe(rows, rows["log_reference"].to_numpy())
     assert (said["first"], said["probability"]) == (" love", pytest.approx(0.4))  # the comes to .4 too, and later
-    first = policies.first_replies(rows, rows["log_reference"].to_numpy(), 2)
-    assert first["probability"].tolist() == pytest.approx([0.4, 0.4]) and first["reward"].tolist() == [5, 1]
 
 
 def test_another_vocabulary_is_joined_on_text_and_what_is_lost_is_told(score_table):
