@@ -33,8 +33,8 @@ def draw_matrices(frames: Mapping[str, pd.DataFrame], *, title: str, measure: st
 
 @styled
 def draw_maps(maps: Mapping[str, agreement.ModelMap], models: pd.DataFrame, *, title: str) -> Chart:
-    """Draw maps of models side by side, a marker per developer, with the models' names on the right (Fig 2B)."""
-    figure = new_chart(max(9, 7.2 * len(maps)), 6, title)
+    """Draw maps of models side by side, a marker per developer, with the models' names at both sides (Fig 2B)."""
+    figure = new_chart(max(9, 7.2 * len(maps)), 5.6, title)
     panels = figure.subplots(1, len(maps), squeeze=False)[0]
     names = [name for model_map in maps.values() for name in model_map.positions.index]
     colours = model_colours(names)
@@ -45,11 +45,12 @@ def draw_maps(maps: Mapping[str, agreement.ModelMap], models: pd.DataFrame, *, t
         points = mapped.positions
         for model, point in points.iterrows():
             axes.scatter(*point, s=130, marker=shapes[developers[model]], color=colours[model])
-        axes.set(title=name, xlim=(-reach, 2.2 * reach), ylim=(-reach, reach), xlabel="distance stands for 1 − tau")
+        axes.set(title=name, xlim=(-2 * reach, 2 * reach), ylim=(-reach, reach), xlabel="distance stands for 1 − tau")
         axes.set_aspect("equal")
-        labels = list(map(model_label, points.index))
-        within = (-0.95 * reach, 0.95 * reach)
-        charts.name_in_column(axes, labels, points.to_numpy(), 1.15 * reach, gap=0.18 * reach, within=within)
+        for is_right, half in points.groupby(points["x"] > points["x"].mean()):
+            labels, x = list(map(model_label, half.index)), reach if is_right else -reach
+            within = (-0.95 * reach, 0.95 * reach)
+            charts.name_in_column(axes, labels, half.to_numpy(), x, gap=0.18 * reach, within=within)
     for developer, shape in shapes.items():
         panels[0].scatter([], [], s=90, marker=shape, color=GREY, label=label(developer or "unknown", 30, blur=False))
     figure.legend(loc="outside lower center", title="developer", frameon=False, fontsize=12, ncols=6)
