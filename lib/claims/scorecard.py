@@ -1,10 +1,8 @@
-"""The scorecard's summaries: sentences by word, printed numbers that come out, and the paper in eight statements."""
+"""The scorecard's summaries: sentences by word, and the paper in eight statements."""
 
-import numpy as np
 import pandas as pd
 
-from ..tables.collection import VOCABULARY
-from . import claims, rules
+from . import claims
 from .rules import BEYOND, HOLDS, NOT_SHOWN, NOT_TESTABLE, PARTLY, WORDS
 
 
@@ -12,22 +10,6 @@ def counts(gathered: pd.DataFrame) -> pd.Series:
     """Return how many sentences of the paper have each word, in the order of rules.WORDS."""
     words = gathered[gathered["word"] != BEYOND].drop_duplicates("claim")["word"]
     return words.value_counts().reindex(list(WORDS), fill_value=0)
-
-
-def printed_numbers(gathered: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per sentence that prints a number which could be computed here: whether all of them come out.
-
-    A number about whole vocabularies cannot be computed from other texts, unless a printed table holds it.
-    Columns: `printed` (how many numbers), `come_out` (how many of them, by the paper's own recipe).
-    """
-    rows = gathered[(gathered["paper"] != "") & gathered["as_published"].notna()]
-    declared = [claims.declared(*names) for names in rows[list(claims.NAMES)].itertuples(index=False)]
-    recipe = [rules.Numbers(as_published=row.as_published, n=row.n) for row in rows.itertuples()]
-    says = [rules.judge(*pair) for pair in zip(declared, recipe, strict=True)]
-    of_vocabulary = np.array([printed.needs == VOCABULARY.population for printed in declared], dtype=bool)
-    has_texts = rows["population"].eq(VOCABULARY.population) | rows["evidence"].eq(claims.COUNTED)
-    by_claim = rows.assign(says=says)[has_texts | ~of_vocabulary].groupby("claim", sort=False)["says"]
-    return by_claim.agg(printed="size", come_out="sum")
 
 
 def statements(gathered: pd.DataFrame) -> pd.DataFrame:

@@ -25,8 +25,6 @@ class Fluency:
         self, language_model: LanguageModel, model: RewardModel, prompt: str, allowed_ids: np.ndarray,
         top_p: float = 0.9,
     ):  # fmt: skip
-        if not 0 < top_p <= 1:
-            raise InputError(f"top_p must be above 0 and at most 1, not {top_p}")
         id_of, spoken = model.tokenizer.get_vocab(), language_model.tokenizer.get_vocab()
         if any(id_of.get(token) != i for token, i in spoken.items()):
             raise InputError(

@@ -1,7 +1,5 @@
 """Agreement with people, on items few enough to count pairs by hand, and on planted truths."""
 
-import itertools
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -63,17 +61,6 @@ def test_items_in_another_order_are_refused():
         human.taus(people_of(1, 2), rewards)
 
 
-# --- agreement ----------------------------------------------------------------------------------------------------
-
-
-def test_tau_counts_pairs():
-    rewards = pd.DataFrame({"M": [1, 3, 2], "N": [3, 2, 1], "O": [1, 1, 2]}, index=list("abc"))
-    tau = human.taus(people_of(1, 2, 3), rewards)
-    assert tau["M"] == pytest.approx(1 / 3)  # two pairs agree, one does not, of three
-    assert tau["N"] == pytest.approx(-1)
-    assert tau["O"] == pytest.approx(2 / np.sqrt(2 * 3))  # two agree; one of three is tied on the model's side
-
-
 # --- discrepancies ------------------------------------------------------------------------------------------------
 
 
@@ -100,27 +87,6 @@ def test_discrepancies_by_hand():
     assert found["surprise"].to_dict() == pytest.approx({"a": 5 / 3, "b": -4 / 3, "c": -1 / 3, "d": 0})
     assert found["surprise_position"].to_dict() == {"a": 1, "b": 4, "c": 3, "d": 2}
     assert found["surprise"].sum() == pytest.approx(0)
-
-
-def highest_lowest_mean(y, i):
-    """What isotonic regression gives group i: the highest, over starts up to it, of the lowest mean up to an end.
-
-    y: the values of each group, in rising order of x (Robertson, Wright and Dykstra 1988, the max-min formula).
-    """
-    ends = range(i + 1, len(y) + 1)
-    return max(min(np.mean(list(itertools.chain(*y[start:end]))) for end in ends) for start in range(i + 1))
-
-
-def test_what_is_expected_is_isotonic_regression():
-    people, rewards = made_up(items=80)  # ratings are rounded, so many people's ranks tie
-    found = human.discrepancies(people, rewards)
-    groups = found.groupby("people_rank")
-    assert 20 < len(groups) < 60
-    y = [list(group) for _, group in groups["models_rank"]]
-    by_definition = [highest_lowest_mean(y, i) for i in range(len(y))]
-    assert groups["expected"].first().tolist() == pytest.approx(by_definition, abs=1e-9)
-    assert groups["expected"].nunique().max() == 1  # items that tie are expected at one rank
-    assert found["surprise"].mean() == pytest.approx(0, abs=1e-9)
 
 
 def test_a_planted_undervaluation_comes_first():

@@ -3,9 +3,6 @@
 What plays the published scores is computed by tests/oracle.py, which shares no code with the library.
 """
 
-import json
-import os
-
 import numpy as np
 import oracle
 import pytest
@@ -13,7 +10,7 @@ import tiny
 
 from lib import InputError, run
 from lib.apps.check import verify
-from lib.tables import collection, downloads, registry, score_files, scores
+from lib.tables import collection, registry, score_files, scores
 
 WORDS = ["love", "hate", "hope", "war", "peace", "pain", "water", "forest", "sea", "universe", "friends", "freedom"]
 ITEMS = [f"{one} {other}" for one in WORDS for other in WORDS[:4]]  # 48 items
@@ -49,11 +46,6 @@ def publish(checkpoints, tmp_path, monkeypatch, score_table):
     monkeypatch.setattr(registry, "_read", lambda name: models)
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
 
-    def fetch(*where):
-        raise downloads.Unreachable("the file of JudgeBench cannot be had")
-
-    monkeypatch.setattr(downloads, "fetch", fetch)
-
     def write(name: str, rewards: dict[str, np.ndarray]) -> None:
         asked = {"prompts": {prompt: PROMPTS[prompt] for prompt in rewards}}
         scores.write(score_table(ITEMS, **rewards), scores.path_of(collection.ITEMS, name), asked)
@@ -81,32 +73,6 @@ def test_other_scores_are_explained_by_nothing_and_other_models_refused(publish,
     assert run.main(["verify", "R-Lla-3B", "--sample", "12", "--device", "cpu"]) == 1
     told = capsys.readouterr().out.splitlines()
     assert told[0].startswith("published items, GE: Equal") and told[1].startswith("published items, GW: None fits")
-
-
-def test_a_released_file_is_read_whole_or_refused(tmp_path):
-    scores_of = [{"judgment": {"scores": [1.5, -2]}}, {"judgment": {"scores": [-2.25, 1.5]}}]
-    pair = {"question": "Why?\u2028 And how?", "response_A": "a", "response_B": "b", "judgments": scores_of}
-    path = tmp_path / "pairs.jsonl"
-    path.write_text(json.dumps(pair, ensure_ascii=False) + "\n", encoding="utf-8")
-    path.write_text(2 * path.read_text())
-    table = verify.read_answers(path, 2)
-    assert list(table["reply"])[:2] == ["a", "b"] and list(table["printed"])[:2] == ["1.5", "-2.0"]
-    assert json.loads(table["context"][0]) == [{"role": "user", "content": "Why?\u2028 And how?"}]
-    for line in ("{", json.dumps(pair | {"judgments": []}), json.dumps({"pair_id": 1})):
-        path.write_text(json.dumps(pair) + "\n" + line + "\n")
-        with pytest.raises(InputError, match="line 2 holds no pair with two scores"):
-            verify.read_answers(path, 2)
-    path.write_text("\n")
-    with pytest.raises(InputError):  # no line at all
-        verify.read_answers(path, 2)
-
-
-@pytest.mark.skipif(not os.environ.get(downloads.MIRROR), reason="needs the published files: DATA_MIRROR")
-def test_the_released_rewards_are_700():
-    table = verify.read_answers(downloads.fetch(verify.REPOSITORY, verify.FILE), 350)
-    rewards = table["printed"].astype(float)
-    assert len(table) == 700 and table["context"].nunique() == 350
-    assert (rewards.min(), rewards.max()) == (-25.375, 32.5)
 
 
 # --- the sample ---------------------------------------------------------------------------------------------------

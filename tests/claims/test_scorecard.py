@@ -1,4 +1,4 @@
-"""The scorecard's summaries: counts by word, printed numbers that come out, and the word of a statement."""
+"""The scorecard's summaries: counts by word, and the word of a statement."""
 
 import pandas as pd
 import pytest
@@ -13,7 +13,6 @@ def gathered() -> pd.DataFrame:
         {"claim": "S1", "quantity": "gap", "word": "holds", "role": "primary"}
         | {"corrected": 0.5, "ci_low": 0.25, "ci_high": 0.75},
         {"claim": "S1", "quantity": "mean", "word": "holds", "paper": "0.29", "as_published": 0.2936},
-        {"claim": "S1", "quantity": "SD", "word": "holds", "paper": "0.06", "as_published": 0.048},
         {"claim": "S2", "quantity": "gap", "word": "not shown"},
         {"claim": "S3", "quantity": "gap", "word": "not testable here"},
         {"claim": "S4", "quantity": "gap", "word": "beyond the paper"},
@@ -25,8 +24,7 @@ def gathered() -> pd.DataFrame:
 @pytest.fixture(autouse=True)
 def _declared(monkeypatch):
     def declared(claim, quantity, prompt="", model=""):
-        return claims.Declared(claim, quantity, "", "", "printed", {"mean": "0.29"}.get(quantity, "0.06"), "rounds",
-                               0.005, 0.0, "", f"the {quantity}", "")  # fmt: skip
+        return claims.Declared(claim, quantity, "", "", "", "", "rounds", 0.0, 0.0, "", f"the {quantity}", "")
 
     monkeypatch.setattr(claims, "declared", declared)
 
@@ -34,18 +32,6 @@ def _declared(monkeypatch):
 def test_sentences_are_counted_once_and_questions_of_ours_are_not(gathered):
     assert scorecard.counts(gathered).to_dict() == {
         "holds": 1, "partly": 0, "not shown": 1, "number only": 0, "not testable here": 1}  # fmt: skip
-
-
-def test_a_number_about_the_vocabulary_is_not_tried_on_other_texts(gathered, monkeypatch):
-    monkeypatch.setattr(claims, "declared", lambda *names: claims.Declared(
-        *names[:4], "printed", "0.29", "rounds", 0.005, 0.0, "vocabulary", "", ""))  # fmt: skip
-    assert len(scorecard.printed_numbers(gathered)) == 0
-    assert scorecard.printed_numbers(gathered.assign(population="vocabulary")).loc["S1", "printed"] == 2
-    assert scorecard.printed_numbers(gathered.assign(evidence="counted")).loc["S1", "printed"] == 2
-
-
-def test_of_two_printed_numbers_one_comes_out(gathered):
-    assert scorecard.printed_numbers(gathered).loc["S1"].tolist() == [2, 1]
 
 
 @pytest.mark.parametrize(

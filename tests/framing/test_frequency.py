@@ -6,7 +6,6 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
-from lib import InputError
 from lib.framing import effects, frequency
 
 
@@ -43,8 +42,6 @@ def test_a_straight_control_is_the_papers_regression():
     assert [found["slope"], found["p"]] == pytest.approx(
         [other.params["log_frequency"], other.pvalues["log_frequency"]]
     )
-    with pytest.raises(InputError, match="control must be one of none, sentiment, bent, not 'word'"):
-        frequency.frequency_slopes(rows, "word")
 
 
 # --- words and models both drawn ----------------------------------------------------------------------------------

@@ -31,7 +31,6 @@ LINEAR = ["linear_llama", "linear_gemma2", "linear_qwen3"]
 GATED = ["armorm", "qrm_llama", "qrm_gemma"]
 CAUSAL = [*LINEAR, *GATED, "urm"]
 REMOTE = [*GATED, "urm"]
-HEAD_OF = {"linear_llama": "linear", "linear_gemma2": "linear", "linear_qwen3": "linear", "deberta": "classifier"}
 WORDS = ["", " ", "\n", "\n\nlove", "love", " love", "Love", "love ", "freedom and war"]
 WORDS += ["\ufffd", "你好", "😀", "e\u0301"]
 

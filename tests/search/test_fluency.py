@@ -155,12 +155,6 @@ def test_tokens_that_the_language_model_lacks_are_never_fluent(larger):
         search(Objective(model, PROMPT, "optimal", allowed, fluency=fluency), [shared, 40])
 
 
-@pytest.mark.parametrize("top_p", [0, float("nan")])
-def test_top_p_is_a_share(pair, ids, top_p):
-    with pytest.raises(InputError, match="top_p must be above 0 and at most 1, not"):
-        Fluency(pair[1], pair[0], PROMPT, ids, top_p)
-
-
 def test_another_tokenizer_is_refused(models, pair, ids, tmp_path):
     shifted = reward_models.load(str(tiny.make_checkpoint(tmp_path, "linear_llama", vocabulary=["zzz"])), device="cpu")
     for model, language_model in [(pair[0], models("linear_qwen3")[1]), (shifted, pair[1])]:
