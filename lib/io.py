@@ -28,7 +28,8 @@ from . import InputError
 
 ABANDONED = 600.0  # seconds after which nobody writes a half file any more
 WRITTEN = "FILES_WRITTEN_TO"  # environment variable: a file that lists what this process and its children write
-UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
+UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOENT,
+              errno.ENAMETOOLONG)  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -231,6 +232,7 @@ def describe_shortage(error: BaseException, command: str) -> str | None:
     return None
 
 
+INVISIBLE = set("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {chr(c) for c in range(0xFE00, 0xFE10)}
 LINES = "\n\t"
 UP = "\x1b[A"  # to the line of the progress bar above
 

@@ -18,19 +18,10 @@ from . import ROOT, InputError, io, notebooks  # noqa: F401  # notebooks before 
 from .io import Visible
 
 EXAMPLES = """examples:
-  python -m lib.run reproduce                                        everything on the small models that ship
-  python -m lib.run reproduce --models R-Gem-2B R-Lla-3B --collection mine
   python -m lib.run score path/to/model --prompts greatest,best --reply-mode ids
   python -m lib.run score S-Gem-27B --tokens 500 --prompts greatest   a model of any size, in little memory
   python -m lib.run score path/to/model --replies answers.jsonl      rewards of your own replies
-  python -m lib.run check path/to/model                              is it scored as its makers meant?
   python -m lib.run why path/to/model rewards.csv                    why do another program's rewards differ?
-  python -m lib.run card path/to/model                               what it values, beside ten published models
-  python -m lib.run compare step-100 step-900                        what changed between two checkpoints
-  python -m lib.run import REWARDS.csv --name mine                   rewards of any scorer, for the texts of: export
-  python -m lib.run verify R-Gem-2B --sample 200 --dtype float32
-  python -m lib.run score A-Gem-96,B-Gem-64 --on auto                by Ray, on all cards or cores of this machine
-  python -m lib.run notebooks 04 05                                  execute these committed notebooks again
 """
 
 
@@ -99,7 +90,11 @@ def score(
     from .tables.collection import Collection
     from .tables.prompts import read_prompts
 
-    if replies is not None:
+    own, of_all = replies is not None, {"prompts": prompts, "collection": collection, "tokens": tokens}
+    changed = of_all | {"reply-mode": reply_mode.removeprefix("text")} if own else {"out": out}
+    if unused := [option for option, value in changed.items() if value]:
+        raise InputError(f"'{unused[0]}' is not for {'own' if own else 'no'} replies; leave {unused[0]} out")
+    if own:
         model = implicit.open_model(name, reference, **options)
         count, written = reply_files.score_file(model, Path(replies), out, bos)
         return print(f"{count:,} replies are scored; the rewards are in {shown_path(written)}.")

@@ -146,7 +146,7 @@ def _problem_of(config: PreTrainedConfig) -> str:
         return "is quantised, which changes rewards; give the checkpoint in its full precision"
     if getattr(config, "transformers_weights", None) is not None:
         return "names a weights file of its own in config.json; call it model.safetensors instead"
-    if not isinstance(window, int | None):
+    if not (window is None or isinstance(window, int) and window > 0):
         return f"has a config.json where sliding_window is {window!r}; write a number of tokens, or null"
     if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
         return f"has a config.json where architectures is {named!r}; write the name of its class, or null"

@@ -63,13 +63,11 @@ def load(
     folder = files.folder
     config = checkpoints.config_of(folder)
     architecture = checkpoints.architecture_of(config)
-    if "Classification" in architecture or "RewardModel" in architecture:
-        raise InputError(
-            f"{name} is a {architecture}, a reward model, which predicts no next token; give the language model that "
-            "it was made from, or rank its rewards with: make score"
-        )
     if not architecture.endswith("ForCausalLM"):
-        raise InputError(f"{name} is a {architecture}, which predicts no next token; give a *ForCausalLM checkpoint")
+        raise InputError(
+            f"{name} is a {architecture}, which predicts no next token; give the language model that it was made from, "
+            "or rank a reward model's rewards with: make score"
+        )
     tensor_files(folder)  # refuses what is broken, or no safetensors
     device = checkpoints.device_for(device)
     dtype = checkpoints.dtype_for(dtype or "", device, config)

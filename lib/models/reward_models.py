@@ -7,7 +7,6 @@ import contextlib
 import copy
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from transformers import (
 )
 
 from .. import InputError
+from ..io import INVISIBLE
 from ..tables import registry
 from ..tables.imports import read_text
 from . import checkpoints, conversations, layers, served, tokenizers
@@ -35,8 +35,13 @@ from .layers import Layers
 
 EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight", "word_embeddings.weight")
 SCALES = ("logit_scale", "logits_scaling", "lm_head_multiplier", "logits_soft_cap")  # of logits, in config.json
-# What a template writes that was copied with what was around it, or with escapes for newlines and brackets
-WRAPPED = re.compile(r"```|\\n|&(lt|gt|quot);|\A\s*(['\"]|<!doctype|<html|\w+\s*[:=]\s*[|>'\"])", re.IGNORECASE)
+# What a template writes about "Why?" and "life" that was copied with what was around it, or with escapes for newlines
+# and brackets. A quote is meant if both texts stand in it: a template may well write each of them within quotes.
+WRAPPED = re.compile(
+    r"""\A\s*```|```\s*\Z|\\n|&(lt|gt|quot);|\A\s*(<!doctype|<html|\w+\s*[:=]\s*[|>]|
+    (['"]?\w+['"]?\s*[:=]\s*)?[rfbu]?(?P<quote>\"{3}|'{3}|['"])(\\.|(?!(?P=quote)).)*Why(\\.|(?!(?P=quote)).)*life)""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
 
 # --- conversations ------------------------------------------------------------------------------------------------
 
@@ -223,7 +228,9 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
         name, entry["nickname"], entry["hub_id"], revision, head_name, dtype, attention, device, tokenizer,
         backbone, head and head.to(device).eval(), read_at, closing, opened, in_files, files,
     )  # fmt: skip
-    model.conversation("Why?")  # a template that cannot be used is told now, not after the first prompt
+    asked = model.conversation("Why?")  # a template that cannot be used is told now, not after the first prompt
+    if len({*map(tuple, model.encode(asked, conversations.STAND_INS))}) == 1:
+        raise InputError(f"{folder}: its tokenizer reads all replies alike; save the tokenizer of the model there")
     files.refuse_changed()
     return model
 
@@ -234,7 +241,7 @@ def _load_served(url: str, options: Options) -> RewardModel:
     if decided:
         name = decided[0].replace("_", "-")
         raise InputError(f"'{name}' is for models that are loaded here, and {url} is a server; leave {name} out")
-    server = served.Server(url)
+    server = served.Server(find(url)["hub_id"])
     files = server.files(options.tokenizer)
     tokenizer, opened = tokenizer_for(files.folder, "linear", options.template)
     closing = conversations.check_closing(options.closing, opened, False)
@@ -313,11 +320,9 @@ def tokenizer_for(
     """
     tokenizer = tokenizers.tokenizer_of(folder)
     if template is not None:
-        unread = f"the chat template {template} cannot be read"
-        with refusing(unread, "give a text file (jinja)", (OSError, ValueError)):
-            tokenizer.chat_template = read_template(Path(template))
-            if tokenizer.chat_template and WRAPPED.search(conversations.render(tokenizer, "Why?", ["life"])[0]):
-                raise ValueError("it is quoted, escaped or part of another file")
+        tokenizer.chat_template = read_template(Path(template))
+        if tokenizer.chat_template and WRAPPED.search(conversations.render(tokenizer, "Why?", ["life"])[0]):
+            raise InputError(f"{template} cannot be read: it is quoted, escaped or part of another file; take it out")
     if head_name == "classifier":
         if tokenizer.pad_token_id is None:
             raise InputError(f"{folder}: the tokenizer has no pad token, which an encoder needs; name one there")
@@ -337,13 +342,16 @@ def tokenizer_for(
 
 
 def read_template(file: Path) -> str:
-    """Return the chat template in a text file, without a byte order mark. ValueError for what is no plain template."""
-    template = read_text(file)
-    if any(unicodedata.category(c) in ("Cc", "Cf") and c not in "\n\r\t" for c in template):
-        raise ValueError("it holds control characters, or others that cannot be seen")
-    with contextlib.suppress(json.JSONDecodeError, RecursionError):
-        json.loads(template, strict=False)
-        raise ValueError("it is JSON; take the template out of it")
+    """Return the chat template in a text file, without a byte order mark. InputError for what is no plain template."""
+    with refusing(f"the chat template {file} cannot be read", "give a text file (jinja)", (OSError, ValueError)):
+        template = read_text(file)
+        seen = re.sub(r"(?<=[^\x00-\x7f])\ufe0f", "", template)  # without what colours an emoji
+        if odd := next((c for c in seen if c in INVISIBLE or not (c.isprintable() or c in "\n\r\t")), ""):
+            line = seen[: seen.index(odd)].count("\n") + 1
+            raise ValueError(f"line {line} holds {odd!a}, which is not seen: take it out, or write {{{{ {odd!a} }}}}")
+        with contextlib.suppress(json.JSONDecodeError, RecursionError):
+            json.loads(template, strict=False)
+            raise ValueError("it is JSON; take the template out of it")
     return template
 
 
@@ -390,10 +398,11 @@ def _token_head(
     for name in tokens.split(","):
         written = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (name, f" {name}") if name]
         ids += next((each for each in written if len(each) == 1 and each[0] != tokenizer.unk_token_id), [-1])
-    if -1 in ids or len(set(ids)) != len(ids) or len(ids) > 2:
+    blanks = {name[:1].isspace() for name in tokens.split(",")}
+    if -1 in ids or len(set(ids)) != len(ids) or len(ids) > 2 or len(blanks) > 1:
         raise InputError(
             f"head '{tokens}' does not name one or two tokens of {folder}; write HEAD=yes,no with words that are one "
-            "token each, with or without a blank before, or leave head out"
+            "token each, a blank before both or before none, or leave head out"
         )
     places = {f"lm_head.{key.rpartition('.')[2]}": key for key in keys if key.startswith(OUTPUTS)}
     if not places and config.tie_word_embeddings and re.search("CausalLM|GPT2LM", checkpoints.architecture_of(config)):

@@ -44,7 +44,7 @@ class Server:
     config = PreTrainedConfig()
 
     def __init__(self, url: str):
-        self.url = url.rstrip("/").removesuffix("/v1")
+        self.url = url
         served = self.ask("/v1/models", lambda answer: [dict(model) for model in answer["data"]])
         if len(served) != 1 or "id" not in served[0]:
             raise InputError(f"{self.url} serves {len(served)} models; start it with one reward model alone")

@@ -29,6 +29,8 @@ def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
     unreadable = f"{folder} holds no tokenizer that transformers can open"
     with refusing(unreadable, "save tokenizer.json there"), working_tokenizer(folder):
         tokenizer = templates.confine(AutoTokenizer.from_pretrained(folder, trust_remote_code=False))
+    if tokenizer.split_special_tokens:
+        raise InputError(f"{folder}: its tokenizer cuts control tokens into pieces; unset split_special_tokens there")
     if not isinstance(tokenizer.model_max_length, int | float):  # nothing is cut to it, but it is compared with lengths
         tokenizer.model_max_length = VERY_LARGE_INTEGER
     if tokenizer.is_fast and (dropout := getattr(tokenizer.backend_tokenizer.model, "dropout", None)):
@@ -94,9 +96,6 @@ def _growth(steps: list[tuple[dict, str, int]]) -> float:
     two copies of it, so that a step that matches across the two also counts. The bound is the sum over all steps, as a
     step that matches no characters can write its text beside any other.
     """
-    alone = max([len(written) / matched for _, written, matched in steps], default=0)
-    if alone > MOST_GROWTH:
-        return alone
     growth = 1.0
     for number, (_, written, matched) in enumerate(steps):
         text = 2 * written

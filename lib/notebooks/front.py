@@ -58,11 +58,8 @@ def page(layout: Template | None = None, **more) -> str:
     gathered, (ends, hidden) = committed(), listed_tokens()
     printed = pd.read_csv(ROOT / "data" / "tokenizers" / "printed_tokens.csv", keep_default_na=False, dtype=str)
     read = printed.query("table == '2' and nickname == 'R-Lla-3B' and end == 'optimal' and position == '1'").iloc[0]
-    notebooks = []
-    for path in find_notebooks(NOTEBOOKS):
-        title, question = opening(path)
-        number = path.name.partition("_")[0]
-        notebooks.append({"title": title, "question": question, "file": path.name, "number": number})
+    notebooks = [{"title": title, "question": question, "file": path.name, "number": path.name.partition("_")[0]}
+                 for path in find_notebooks(NOTEBOOKS) for title, question in [opening(path)]]  # fmt: skip
     colours = figures.model_colours(ends.columns)
     shown = ends.map(lambda text: display.token_html(text, 16))
     columns = [{"model": model, "colour": colours[model], "best": shown.loc["optimal", model],

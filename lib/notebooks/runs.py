@@ -51,7 +51,7 @@ def reproduce_published(folder: Path = NOTEBOOKS, measure: Callable[[], object] 
     end, if words and items are there, for the numbers that value cards compare a model with.
     """
     imported, missing = _import_published()
-    values = {"signs": _first_of("bing", "bing stand-in"), "frequency": _first_of("bnc", "wordfreq")}
+    values = {"signs": lexicons.first_of("bing", "bing stand-in"), "frequency": lexicons.first_of("bnc", "wordfreq")}
     prompts = {ITEMS: {"prompt": "GW"}}  # there it is what `greatest` is in the others, word for word
     failed, lines, outcomes = 0, [], []
     before: dict[str, Result] = {}
@@ -102,16 +102,6 @@ def _import_published() -> tuple[dict[Collection, str], list[str]]:
     if not imported:
         raise InputError(missing[0].removeprefix("not to be had: "))
     return imported, missing
-
-
-def _first_of(name: str, instead: str) -> str:
-    """Return the lexicon's name if it is available. Otherwise print a line and return the replacement's name."""
-    try:
-        lexicons.load(name)
-        return name
-    except downloads.Unreachable as error:
-        print(f"not to be had, so {lexicons.load(instead).name} instead: {error}", flush=True)
-        return instead
 
 
 def run_all(

@@ -63,28 +63,30 @@ def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str 
     a name gets `_given` behind it. Percentiles are empty for a model that cannot read the good answers.
     """
     target = Path(out) if out else file.with_name(f"{file.stem}.{model.nickname}.csv")
-    if target.suffix.lower() not in (".csv", ".parquet"):
-        raise InputError(f"{target} is no .csv and no .parquet; name a file that ends in one of them: OUT=rewards.csv")
+    if target.suffix.lower() not in (".csv", ".parquet") or target.exists() and not target.is_file():
+        raise InputError(f"{target} is no .csv or .parquet file; name a file that ends in one of them: OUT=rewards.csv")
     template = model.tokenizer.get_chat_template() if model.tokenizer.chat_template else ""
     given = read_replies(file, {*NOT_PASSED_ON, *templates.names_read(template)})
     if target.exists() and target.samefile(file):
         raise InputError(f"{target} holds the replies and would be overwritten; name another file: OUT=rewards.csv")
-    scored = score(model, list(map(json.loads, given["context"])), given["reply"].tolist(), bos)
-    by_context = scored["reward"].groupby(given["context"], sort=False)
-    scored.insert(2, "margin", by_context.transform(lambda rewards: margins(rewards.to_numpy())))
-    scored.insert(3, "preferred", by_context.transform(lambda rewards: preferred(rewards.to_numpy())))
-    ordinary = pd.read_csv(ORDINARY).query("version == 'good'")
-    asked = [[{"role": "user", "content": prompt}] for prompt in ordinary["prompt"]]
-    try:
-        known = score(model, asked, ordinary["reply"].tolist(), bos)["reward"].to_numpy()  # (20,)
-        scored.insert(4, "percentile", 100 * (known < scored["reward"].to_numpy()[:, None]).mean(1))
-    except InputError:  # a model of few positions, which reads this file and no answer of usual length
-        scored.insert(4, "percentile", np.nan)
-    table = given.drop(columns=["context", "reply"]).join(scored, suffixes=("_given", None))
-    if target.suffix.lower() == ".csv":
-        return len(table), write_csv(table, target)
     with replacing(target) as part:
-        table.apply(_for_parquet).to_parquet(part)
+        part.touch()  # refused now if it cannot be written, and not once all is scored
+        scored = score(model, list(map(json.loads, given["context"])), given["reply"].tolist(), bos)
+        by_context = scored["reward"].groupby(given["context"], sort=False)
+        scored.insert(2, "margin", by_context.transform(lambda rewards: margins(rewards.to_numpy())))
+        scored.insert(3, "preferred", by_context.transform(lambda rewards: preferred(rewards.to_numpy())))
+        ordinary = pd.read_csv(ORDINARY).query("version == 'good'")
+        asked = [[{"role": "user", "content": prompt}] for prompt in ordinary["prompt"]]
+        try:
+            known = score(model, asked, ordinary["reply"].tolist(), bos)["reward"].to_numpy()  # (20,)
+            scored.insert(4, "percentile", 100 * (known < scored["reward"].to_numpy()[:, None]).mean(1))
+        except InputError:  # a model of few positions, which reads this file and no answer of usual length
+            scored.insert(4, "percentile", np.nan)
+        table = given.drop(columns=["context", "reply"]).join(scored, suffixes=("_given", None))
+        if target.suffix.lower() == ".csv":
+            write_csv(table, part)
+        else:
+            table.apply(_for_parquet).to_parquet(part)
     return len(table), target
 
 
@@ -163,10 +165,14 @@ def _jsonl_rows(text: str) -> Iterator[Any]:
             raise ValueError(f"a field occurs twice among {', '.join(name for name, _ in pairs)}")
         return dict(pairs)
 
-    for line in text.split("\n"):  # not splitlines, which also cuts at characters that may stand in a JSON string
-        if line.strip():
-            yield json.loads(line, parse_int=Number, parse_float=Number, parse_constant=Number,
-                             object_pairs_hook=without_duplicates)  # fmt: skip
+    # not splitlines, which also cuts at characters that may stand in a JSON string
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            if line.strip():
+                yield json.loads(line, parse_int=Number, parse_float=Number, parse_constant=Number,
+                                 object_pairs_hook=without_duplicates)  # fmt: skip
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"line {number}: {str(error).partition(': line 1 ')[0]}") from error
 
 
 def turns_of_rows(rows: Sequence[object], source: str = "", unread: Collection[str] = NOT_PASSED_ON) -> list[Turns]:

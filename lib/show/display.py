@@ -21,7 +21,7 @@ from markupsafe import Markup
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from .. import ROOT, InputError
-from ..io import visible
+from ..io import INVISIBLE, visible
 from ..stats import rankings
 from .pages import template
 
@@ -35,7 +35,6 @@ LEGEND = {
     "▒⟨": "▒⟨n⟩ an offensive token of n characters, hidden",
 }
 TAKEN = set("␣↵⇥⟨⟩▒\ufffd")  # shown by code point in a token, since here, or to the reader, they mean something else
-INVISIBLE = set("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {chr(c) for c in range(0xFE00, 0xFE10)}
 MOST_MARKS = 2  # combining marks on one letter; more of them would climb out of the line
 NARROWEST = 10
 MOST_ROWS = 500

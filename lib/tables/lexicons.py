@@ -37,6 +37,16 @@ def load(name: str) -> Lexicon:
     return LOADERS[name]()
 
 
+def first_of(name: str, instead: str) -> str:
+    """Return the lexicon's name if it is available. Otherwise print a line and return the replacement's name."""
+    try:
+        load(name)
+        return name
+    except downloads.Unreachable as error:
+        print(f"not to be had, so {load(instead).name} instead: {error}", flush=True)
+        return instead
+
+
 @functools.cache
 def _afinn() -> Lexicon:
     """Return AFINN-111 (Nielsen 2011) from the afinn package: 2,477 words and phrases, integers from -5 to 5."""

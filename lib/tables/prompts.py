@@ -3,9 +3,9 @@
 Of the 54, the paper's are `greatest`, `best` and `worst`, others adjective_superlative_style, as `greatest_world_one`.
 """
 
-import difflib
 import itertools
 from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 import pandas as pd
@@ -40,23 +40,22 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
     wanted = [name.strip() for name in chosen.split(",")]
     for name in wanted:
         if io.checked(name, "a prompt") not in ours:
-            near = difflib.get_close_matches(name, ours, n=1, cutoff=0)[0]
-            raise InputError(f"unknown prompt '{name}'; did you mean '{near}'? Or give a csv with columns prompt,text")
+            near = "".join(f" (did you mean '{near}'?)" for near in get_close_matches(name, ours, n=1))
+            raise InputError(f"unknown prompt '{name}'{near}; name one of data/prompts.csv, or a csv with prompt,text")
     return {name: ours[name] for name in wanted}
 
 
 def _prompt_table(path: Path) -> dict[str, str]:
     table: dict[str, str] = {}
     for line, name, text in read_columns(path, "prompt", "text").itertuples():
-        problem = "" if text.strip() else "a prompt needs a text"
-        if name in COLUMNS or name in table:
-            problem = f"a prompt needs a name of its own, and '{name}' is that of an earlier row or of another column"
         try:
-            io.checked(name, "a prompt")
+            if io.checked(name, "a prompt") in (*COLUMNS, *table):
+                raise InputError(f"a prompt needs a name of its own, and '{name}' is that of an earlier row or column")
+            if not text.strip():
+                raise InputError("a prompt needs a text")
         except InputError as error:
             problem = str(error).partition(";")[0]
-        if problem:
-            raise InputError(f'{path} line {line}: {problem}; write each row as name,"text"')
+            raise InputError(f'{path} line {line}: {problem}; write each row as name,"text"') from error
         table[name] = text
     return table
 

@@ -1,9 +1,9 @@
 """The registry: what is known of reward and language models before any is loaded, without torch and without weights."""
 
-import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,6 +41,8 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
         raise InputError(f"{ascii(name)} holds characters that cannot be printed; rename the folder")
     if is_served(name) and kind == "language model":
         raise InputError(f"{name} gives rewards only, and this needs the weights of a {kind}; name a folder or hub id")
+    if is_served(name):
+        name = name.rstrip("/").removesuffix("/v1")  # which clients of OpenAI add
     models = models.reset_index()
     for column in ("nickname", "hub_id"):
         if len(rows := models[models[column] == name]):
@@ -49,16 +51,15 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
                 entry["hub_id"] = str(ROOT / entry["hub_id"])
             return entry
     if Path(name).is_dir() or "/" in name:
-        whole = os.path.abspath(name) if Path(name).is_dir() else name  # what the folder `.` is called
-        nickname = (
-            re.sub(r"[^\w.-]+", "-", name.partition("://")[2]).strip("-.") if is_served(name) else Path(whole).name
-        )
+        nickname = os.path.basename(os.path.abspath(name))  # of the folder `.` too
+        if is_served(name):
+            nickname = re.sub(r"[^\w.-]+", "-", name.partition("://")[2]).strip("-.")
         given = {"nickname": nickname, "hub_id": name, "group": "other"}
         return dict.fromkeys(models.columns, "") | given
-    nearest = difflib.get_close_matches(name, models["nickname"], n=1, cutoff=0)[0]
+    near = "".join(f" (did you mean '{near}'?)" for near in get_close_matches(name, models["nickname"], n=1))
     raise InputError(
-        f"unknown {kind} '{name}'; did you mean '{nearest}'? Give a nickname of data/{kind.replace(' ', '_')}s.csv, "
-        "a hub id (owner/name) or a folder"
+        f"unknown {kind} '{name}'{near}; give a nickname of data/{kind.replace(' ', '_')}s.csv, a hub id (owner/name) "
+        "or a folder"
     )
 
 

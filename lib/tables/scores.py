@@ -4,6 +4,7 @@ The file's metadata names the model and the settings, and holds a digest, so tha
 """
 
 import hashlib
+import itertools
 import json
 from collections.abc import Sized
 from pathlib import Path
@@ -143,12 +144,15 @@ def _digest(arrow: pa.Table, metadata: bytes) -> bytes:
 
 
 def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
-    """Return the score tables of a collection by nickname; InputError for none, or if two were asked differently."""
+    """Return the score tables of a collection by nickname; InputError for none, a copy, or two asked differently."""
     if not collection.models:
         command = "published" if collection.kind == "published" else f"reproduce COLLECTION={collection}"
         raise InputError(f"no scores in {collection.scores}; run: make {command}")
     tables = {nickname: read(path_of(collection, nickname)) for nickname in collection.models}
     settings = {nickname: table.attrs["metadata"] for nickname, table in tables.items()}
+    for one, other in itertools.combinations(settings, 2):
+        if "model" in settings[one] and settings[one] == settings[other]:
+            raise InputError(f"{one} and {other} in {collection.scores} are one table, counted twice; delete a copy")
     refuse_differing(settings, f"delete one of them in {collection.scores} and score it again as the other was")
     return tables
 

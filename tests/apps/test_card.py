@@ -451,11 +451,18 @@ FOUR = "word,list\nlove,a\nhope,a\njoy,a\npeace,a\n"
 
 
 @pytest.mark.parametrize("head", [f"{FOUR}love,a\n", "word,list\n", f"{FOUR}war,a\n ,a\n", f"{FOUR}war,a\nlife,\n",
-                                  f"{FOUR}war,a\nWAR,a\n", f"{FOUR}caf\u00e9,a\ncafe\u0301,a\n"])  # fmt: skip
+                                  f"{FOUR}war,a\nWAR,a\n", f"{FOUR}caf\u00e9,a\ncafe\u0301,a\n", f"{FOUR}war\u200b,a\n",
+                                  f"{FOUR}war\u200c,a\n", f"{FOUR}a\u00a0war,a\n", f"{FOUR}war,a\u200e\n"])  # fmt: skip
 def test_own_lists_that_cannot_be_measured_are_refused(tmp_path, head):
     (tmp_path / "own.csv").write_text(head)
     with pytest.raises(InputError, match=r"own.csv"):
         replies.read_lists(tmp_path / "own.csv")
+
+
+def test_accents_are_composed_and_joiners_between_letters_are_kept(tmp_path):
+    (tmp_path / "own.csv").write_text(f"{FOUR}cafe\u0301,a\n\u0645\u06cc\u200c\u062e,a\n")
+    lists = replies.read_lists(tmp_path / "own.csv")
+    assert {"caf\u00e9", "\u0645\u06cc\u200c\u062e"} < set(lists.index) and lists["a"].sum() == 6
 
 
 def test_own_lists_that_are_rewarded_more_are_found(monkeypatch, tmp_path):

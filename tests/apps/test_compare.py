@@ -138,7 +138,7 @@ def test_replies_that_all_rose_are_not_listed_among_those_that_went_down():
     assert compare.moved_most(first, first, "pairs").empty
 
 
-@pytest.mark.parametrize("models", [["a"], ["a", "a"], ["a,b", "c"]])
+@pytest.mark.parametrize("models", [["a"], ["a", "a"], ["a,b", "c"], ["a", "./a"]])
 def test_what_cannot_be_paired_is_refused(models):
     with pytest.raises(InputError, match="compare two models at least, each named once, with equally many seeds"):
         compare.of_models(models)

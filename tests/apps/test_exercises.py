@@ -87,6 +87,9 @@ def test_a_check_passes_the_solution_and_refuses_the_stub_and_each_wrong_answer_
     ] == []
     said.append(refused(notebook, stub_of(one.solution), one.check))
     assert len(set(said)) == len(said) and all(said)
+    for function in re.findall(r"^def (\w+)", one.solution, re.MULTILINE):
+        for form in ("0.3", "__import__('numpy').array([0.3, 0.6])"):  # where the check expects the other, or a text
+            refused(notebook, f"{one.solution}\ndef {function}(*given, **named):\n    return {form}", one.check)
 
 
 SOLUTION = """

@@ -46,6 +46,14 @@ def test_an_unknown_cause_is_not_named(plant, only):
     assert answer.code == 2 and answer.line.startswith("None fits; nearest: "), answer.line
 
 
+def test_one_reward_far_from_all_others_is_no_traceback(plant):
+    case, file = plant("llama nothing")
+    rows = why.read_rewards(file)
+    rows.loc[3, "printed"] = "1e5"
+    answer = why.explain(str(case["folder"]), rows, device="cpu")
+    assert answer.line == "None fits; nearest: what is scored here explains 0% of the difference."
+
+
 def test_the_command_says_it_in_one_line_and_as_json(plant, capsys):
     case, file = plant("llama nothing")
     command = ["why", str(case["folder"]), str(file), "--device", "cpu"]

@@ -144,6 +144,7 @@ WRONG = [
     ({"rope_scaling": {"rope_type": "nope", "factor": 2.0}}, "nope"),
     ({"architectures": [3]}, "architectures is [3]"),
     ({"sliding_window": "many"}, "sliding_window is 'many'; write a number of tokens"),
+    ({"sliding_window": 0}, "sliding_window is 0; write a number"),
     ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "is quantised"),
     ({"transformers_weights": "other.safetensors"}, "model.safetensors"),
     ({"model_type": "nothing-like-it"}, "config.json"),

@@ -68,6 +68,14 @@ def test_a_panic_of_the_library_is_one_line_and_an_error_of_ours_is_not(checkpoi
         raise ValueError
 
 
+def test_a_tokenizer_that_reads_all_replies_alike_or_cuts_control_tokens_is_refused(spoiled):
+    bos = {"<|begin_of_text|>": {"id": "<|begin_of_text|>", "ids": [0], "tokens": ["<|begin_of_text|>"]}}
+    alone = [{"SpecialToken": {"id": "<|begin_of_text|>", "type_id": 0}}]
+    without_text = {"type": "TemplateProcessing", "single": alone, "pair": alone, "special_tokens": bos}
+    refused(spoiled("tokenizer.json", post_processor=without_text), "reads all replies alike")
+    refused(spoiled("tokenizer_config.json", name="cuts", split_special_tokens=True), "split_special_tokens")
+
+
 @pytest.mark.parametrize("length", ["512", None, 4])
 def test_a_greatest_length_of_any_type_cuts_nothing(spoiled, checkpoint, length):
     assert rewards(spoiled("tokenizer_config.json", model_max_length=length)) == rewards(checkpoint("linear_llama"))

@@ -243,6 +243,9 @@ def test_half_precision_backbone_with_a_head_in_full_precision(checkpoint, kind)
 def test_a_plain_template_from_a_file_takes_the_place_of_the_checkpoints_own(checkpoint, tmp_path):
     file, plain = tmp_path / "mine.jinja", tiny.TEMPLATES["llama3"]
     expected = engine.score_replies(cpu(checkpoint("linear_llama", template="llama3")), PROMPT, WORDS)
+    quoted = 'User: "{{ messages[0].content }}"\nAI: "{{ messages[1].content }} ⚠️ (é)"'
+    file.write_text(quoted)
+    assert reward_models.tokenizer_for(checkpoint("linear_llama"), "linear", file)[0].chat_template == quoted
     for start in ("", "{# t: > #}\r\n"):  # of which nothing is written
         file.write_text(start + plain, encoding="utf-8-sig")
         model = load(checkpoint("linear_llama", template="llama31"), device="cpu", template=file)
@@ -255,6 +258,11 @@ def test_a_plain_template_from_a_file_takes_the_place_of_the_checkpoints_own(che
         "<!DOCTYPE html>{}",
         "\u200b{}",
         "{}\\n",
+        'x: "chat_template": "{}",',
+        "{}\u00a0",
+        "\u3000{}\n",
+        "{}\u3164",
+        "{}\ufe0f",
     )
     escaped = plain.replace("<", "&lt;"), json.dumps(plain)[1:-1], json.dumps("{{ 1 }}"), "{{ 1 }}\0"
     for content in (*(text.replace("{}", plain) for text in around), *escaped):

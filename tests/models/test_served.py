@@ -101,7 +101,8 @@ def plain_rewards(fake, prompt, replies, bos="single") -> np.ndarray:
 @pytest.mark.parametrize(("kind", "engine"), [("llama", "vllm"), ("opens a turn", "vllm"), ("gemma", "sglang")])
 def test_a_whole_vocabulary_is_sent_once_in_hundreds_and_equals_transformers(serve, tmp_path, kind, engine):
     url, fake = serve(tiny.make_checkpoint(tmp_path / "model", KINDS[kind][0], **KINDS[kind][1]), engine=engine)
-    model = api.load(url + "/v1/")  # as clients of OpenAI name it
+    model = api.load(url + "/v1/")  # as clients of OpenAI name it, and one table is of one server
+    assert model.nickname == url.removeprefix("http://").replace(":", "-")
     fake.sent.clear()
     table = api.score_vocabulary(model, {"greatest": PROMPT}, tmp_path / "scores.parquet", progress=False)
     expected = plain_rewards(fake, PROMPT, table["text"].tolist())

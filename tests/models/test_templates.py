@@ -1,5 +1,6 @@
 """Chat templates of strangers: on one day, within limits, and as transformers renders them otherwise."""
 
+import datetime
 import os
 import signal
 import subprocess
@@ -55,6 +56,12 @@ def test_every_template_is_told_the_same_day():
     assert templates.DAY.strftime("%d %b %Y") == conversations.DATE
     assert render("{{ strftime_now('%d %b %Y, %H:%M') }}") == "26 Jul 2024, 00:00"
     assert render("{% if strftime_now is defined %}{{ strftime_now('%A') }}{% endif %}") == "Friday"
+
+
+def test_a_template_is_told_the_same_second_in_every_time_zone(monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    monkeypatch.setattr(templates, "_children", {})
+    assert render("{{ strftime_now('%s') }}") == f"{templates.DAY.replace(tzinfo=datetime.UTC).timestamp():.0f}"
 
 
 # --- limits -------------------------------------------------------------------------------------------------------

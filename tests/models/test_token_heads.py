@@ -80,7 +80,7 @@ def test_a_search_follows_the_gradient_of_the_language_models_own_logits(folders
     assert found.reward > (yes - no).item()
 
 
-@pytest.mark.parametrize("head", ["yes,perhaps not", "yes,yes", "yes,no,yes", "yes,", "linnear", "next_token"])
+@pytest.mark.parametrize("head", ["yes,perhaps", "yes, maybe", "yes,yes", "yes,no,yes", "yes,", "linea", "next_token"])
 def test_names_that_are_not_one_token_each_are_refused(folders, head):
     refusal_of(lambda: load(folders["untied"], device="cpu", head=head), f"head '{head}'", "HEAD=yes,no")
 

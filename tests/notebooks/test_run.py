@@ -115,8 +115,10 @@ def test_models_are_found_by_nickname_hub_id_and_folder(tmp_path, monkeypatch):
 
 
 def test_unknown_and_ambiguous_models_are_refused():
-    with pytest.raises(InputError, match="'R-Gem-2C'; did you mean 'R-Gem-2B'"):
+    with pytest.raises(InputError, match="'R-Gem-2C' .did you mean 'R-Gem-2B'"):
         find_models(["R-Gem-2C"])
+    with pytest.raises(InputError, match="unknown reward model 'nowhere'; give"):  # which is near to none
+        find_models(["nowhere"])
     with pytest.raises(InputError, match="two models are called same"):
         find_models(["one/same", "two/same"])
 

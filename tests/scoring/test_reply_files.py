@@ -108,7 +108,7 @@ def test_a_row_that_is_no_conversation_is_named(tmp_path, row):
 SYSTEM, ROW = {"role": "system", "content": "Be kind."}, {"prompt": "Why?", "reply": "life"}
 REFUSED = {  # content of a file: words of the message
     "empty": ("jsonl", "", "holds no rows"),
-    "torn": ("jsonl", "{torn", "cannot be read"),
+    "torn": ("jsonl", json.dumps({"prompt": "a", "reply": "b"}) + "\n\n{torn", "(line 3: Expecting property name"),
     "not utf-8": ("jsonl", b'{"prompt": "a", "reply": "\xff"}', "cannot be read"),
     "surrogate": ("jsonl", '{"prompt": "a", "reply": "\\ud83d"}', "row 1 has half of a surrogate pair"),
     "unquoted comma": ("csv", "prompt,reply\nWhy?,life\nWhat is love?,baby, no\n", "line 3: 3 fields instead of 2"),
@@ -206,7 +206,7 @@ def test_the_probability_of_being_preferred_is_the_mean_over_the_others():
     assert three == pytest.approx([(1 / 3 + 1 / 5) / 2, (2 / 3 + 1 / 3) / 2, (4 / 5 + 2 / 3) / 2])
 
 
-def test_the_file_itself_is_not_overwritten_and_rewards_must_be_finite(folder, tmp_path):
+def test_the_file_itself_is_not_overwritten_and_rewards_must_be_finite(folder, tmp_path, monkeypatch):
     file = tmp_path / "mine.csv"
     file.write_text("prompt,reply\nWhy?,life\n")
     model = load(folder, device="cpu")
@@ -214,6 +214,13 @@ def test_the_file_itself_is_not_overwritten_and_rewards_must_be_finite(folder, t
     for same in (file, tmp_path / "." / "mine.csv", tmp_path / "linked.csv"):
         with pytest.raises(InputError, match="would be overwritten; name another file"):
             reply_files.score_file(model, file, str(same))
+    (tmp_path / "folder.csv").mkdir()
+    with monkeypatch.context() as patch:
+        patch.delattr(reply_files, "score")  # what cannot be written is refused before anything is scored
+        for out in ("folder.csv", "mine.csv/out.csv", "x" * 300 + ".csv"):
+            with pytest.raises(InputError, match="is no .csv or|cannot be written"):
+                reply_files.score_file(model, file, str(tmp_path / out))
+    (tmp_path / "folder.csv").rmdir()
     with torch.no_grad():
         model.head.score.weight[0, 0] = torch.inf
     with pytest.raises(InputError, match="the reward of the reply 'life' to the prompt 'Why\\?' is"):
@@ -236,6 +243,15 @@ def test_models_that_cannot_read_earlier_turns_say_so(tmp_path, kind, earlier, w
     assert reply_files.score_file(model, tmp_path / "mine.jsonl")[0] == 1
     with pytest.raises(InputError, match="OUT="):
         reply_files.score_file(model, tmp_path / "mine.jsonl", "rewards.xlsx")
+
+
+@pytest.mark.parametrize("given, words", [
+    (["--replies", "a.csv", "--tokens", "5"], "'tokens' is not for own replies; leave --tokens out"),
+    (["--replies", "a.csv", "--reply-mode", "ids"], "'reply-mode' is not for own replies"),
+    (["--out", "a.csv"], "'out' is not for no replies"),
+])  # fmt: skip
+def test_an_option_that_would_change_nothing_is_refused(capsys, given, words):
+    assert run.main(["score", "nowhere", *given]) == 2 and words in capsys.readouterr().err
 
 
 # --- options of loading -------------------------------------------------------------------------------------------

@@ -1,11 +1,14 @@
 """Lexicons and their joins: every trap of the lists and of the texts, with sums that can be done by eye."""
 
+import re
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from pinned import Mirror
 
-from lib import InputError
-from lib.tables import lexicons
+from lib import ROOT, InputError
+from lib.tables import downloads, lexicons
 from lib.tables.lexicons import Lexicon, join, load
 
 BNC = """\tWord\tPoS\t\tFreq\tRa\tDisp
@@ -80,6 +83,24 @@ def test_the_stand_in_for_bing_says_that_it_is_one():
     signs = words(stand_in)
     assert signs["love"] == 1 and set(signs.values()) == {-1, 1}
     assert ":)" not in signs and "xd" in signs  # emoticons are no words, though some look like them
+
+
+@pytest.mark.parametrize("number, parameter, name, instead", [
+    ("04", "signs", "bing", "bing stand-in"), ("05", "frequency", "bnc", "wordfreq"),
+])  # fmt: skip
+def test_notebooks_replace_no_lexicon_that_a_parameter_names(monkeypatch, capsys, number, parameter, name, instead):
+    [path] = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
+    lines = re.findall(r"^ *\"((?:usual =|.*first_of\().*)\\n\",$", path.read_text().replace('\\"', '"'), re.MULTILINE)
+
+    def fetch(*_):
+        raise downloads.Unreachable("not here")
+
+    monkeypatch.setattr(downloads, "fetch", fetch)
+    names = {"study": SimpleNamespace(is_embedded=False), "lexicons": lexicons}
+    with pytest.raises(downloads.Unreachable, match="not here"):
+        exec("\n".join(lines), names | {parameter: name})
+    exec("\n".join(lines), names | {parameter: ""})
+    assert f"not to be had, so {load(instead).name} instead: not here" in capsys.readouterr().out
 
 
 def test_bing_is_fetched_and_ambiguous_words_count_twice_or_not_at_all(mirror):

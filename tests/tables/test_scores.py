@@ -1,6 +1,7 @@
 """Score tables: what is written is what is read, and whatever goes wrong is one line and costs nothing."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -96,6 +97,16 @@ def test_tables_that_were_not_asked_the_same_way_are_not_read_together(score_tab
     with pytest.raises(InputError) as caught:
         scores.read_all(study)
     assert str(caught.value).startswith(f"b and c differ in {what}; delete one of them in ")
+
+
+def test_a_copy_of_a_table_is_no_second_model(score_table):
+    study = Collection("words")
+    for name in ("a", "b"):
+        scores.write(score_table(), scores.path_of(study, name), {"model": name})  # as of a model that was saved twice
+    assert list(scores.read_all(study)) == ["a", "b"]
+    shutil.copy(scores.path_of(study, "a"), scores.path_of(study, "a copy"))
+    with refused("a and a copy in .*words are one table, counted twice; delete"):
+        scores.read_all(study)
 
 
 def test_a_missing_table_and_an_empty_collection_say_how_to_score(path):

@@ -76,7 +76,7 @@ def of_models(models: Sequence[str], collection: str | None = None, bos: str = "
     """
     steps = [step.split(",") for step in models]
     names = [name for step in steps for name in step]
-    if len(steps) < 2 or len(set(names)) < len(names) or len(set(map(len, steps))) > 1:
+    if len(steps) < 2 or len({Path(name).resolve() for name in names}) < len(names) or len(set(map(len, steps))) > 1:
         raise InputError("compare two models at least, each named once, with equally many seeds of each: a1,a2 b1,b2")
     to_load = [name for name in names if outside.table_of(name, collection) is None]
     if reference := options.get("reference"):

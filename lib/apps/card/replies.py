@@ -3,7 +3,7 @@
 data/real_replies.csv holds twenty questions with a good and a bad answer, and the good one with one thing changed.
 """
 
-import unicodedata
+import re
 from pathlib import Path
 
 import numpy as np
@@ -67,17 +67,18 @@ def swaps(rewards: pd.DataFrame) -> pd.DataFrame:
 def read_lists(file: str | Path) -> pd.DataFrame:
     """Return the lists of a csv with columns word and list: words x lists, True where a word is in a list.
 
-    InputError for a file without these columns, for an empty cell, for a word that a list holds in two cases, and for a
-    list of fewer than FEWEST different words.
+    InputError for a file without these columns, for a cell that is empty or holds what cannot be seen, for a word that
+    a list holds in two cases, and for a list of fewer than FEWEST different words.
     """
     rows = read_columns(file, "word", "list").map(str.strip)
-    if len(empty := rows.index[(rows == "").any(axis=1)]):
-        raise InputError(f"{file} line {empty[0]} lacks a word or its list; write both, or take the line out")
-    plain = [unicodedata.normalize("NFKC", word).casefold() for word in rows["word"]]
+    seen = rows.map(lambda cell: re.sub(r"(?<=\w)[\u200c\u200d](?=\w)", "", cell))  # what joins letters, as in Persian
+    if len(unclear := rows.index[~((seen != "") & seen.map(str.isprintable)).all(axis=1)]):
+        raise InputError(f"{file} line {unclear[0]} lacks a word or its list, or holds what cannot be seen; correct it")
+    plain = rows["word"].str.normalize("NFKC").str.casefold()
     alike = rows.assign(plain=plain).drop_duplicates(["word", "list"]).duplicated(["plain", "list"])
     if len(twice := alike.index[alike]):
         raise InputError(f"{file} line {twice[0]} has a word that its list holds in another spelling; keep one")
-    lists = pd.crosstab(rows["word"], rows["list"]).astype(bool)
+    lists = pd.crosstab(rows["word"].str.normalize("NFC"), rows["list"]).astype(bool)  # with accents as lexicons have
     if len(short := lists.columns[lists.sum() < FEWEST]):
         raise InputError(f"{file}: list {short[0]!r} needs at least {FEWEST} different words")
     return lists

@@ -18,7 +18,6 @@ import pandas as pd
 from ... import InputError
 from ...models import templates
 from ...models.conversations import DATE, Turns
-from ...models.files import refusing
 from ...models.reward_models import RewardModel, read_template
 
 SYSTEMS = ("", "You are a helpful assistant.", "You are a helpful, respectful and honest assistant.",
@@ -158,11 +157,8 @@ class Feeds:
             tried += [(Cause(f"used the tokenizer's template “{name}”", "use the default one"), {"source": source})
                       for name, source in named.items() if name != "default"]  # fmt: skip
         if self.template:
-            with refusing(f"the chat template {self.template} cannot be read", "give a text file (jinja)",
-                          (OSError, ValueError)):  # fmt: skip
-                source = read_template(Path(self.template))
-            used = Cause(f"used the template {self.template}", "score with the same TEMPLATE here")
-            tried.append((used, {"source": source}))
+            tried.append((Cause(f"used the template {self.template}", "score with the same TEMPLATE here"),
+                          {"source": read_template(Path(self.template))}))  # fmt: skip
         for cause, how in tried:
             if (texts := self._rendered(**{"turns": self.turns, **how})) is not None:
                 yield cause, texts

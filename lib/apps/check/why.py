@@ -111,7 +111,7 @@ class Search:
     noise: float = 0.0  # of the precision that is tried, on the model's own scale
     is_coarse: bool = False  # only one cause then, as half precision is another one; the largest noise is 4 times this
     fits: list[Fit] = field(default_factory=list)
-    nearest: Fit | None = None
+    nearest: Fit = Fit((), np.empty(0), np.inf)
     # Of a feed, the longest row that agrees and the shortest that does not, if longer: it may have been truncated.
     partial: dict[Feed, tuple[int, int]] = field(default_factory=dict)
 
@@ -181,7 +181,7 @@ class Search:
         self, reader: Reader, feed: Feed, causes: tuple, apart: Array, allowed: Array, predicted: Array
     ) -> None:
         """Keep what is nearest at the usual place, and between which lengths a truncation may begin; all are (n,)."""
-        if self.nearest is None or apart.mean() < self.nearest.error:
+        if apart.mean() < self.nearest.error:
             self.nearest = Fit(causes, predicted, float(apart.mean()))
         if reader is not self.reader:
             return
@@ -301,11 +301,12 @@ def explain(
     search = Search(reader, feeds, feeds.every(), theirs, slack + step, rows["context"].factorize()[0], label or 0)
     usual = places(reader, search.every[0])[1][0]  # (n, labels)
     here, noise = usual[:, search.label], TOLERANCES["float32"] * float(np.abs(usual).max())
+    search.nearest = Fit((), here, np.inf)
     if (theirs == 1).all() and np.abs(here - 1).max() > 0.1:
         one = Cause("applied the softmax to a single output, which always gives 1", "switch the activation off there")
         return _answer(entry["nickname"], rows, here, [Fit((one,), theirs, 0.0)], printed)
     fits, precision = search.run(noise, list(other_weights(name, label, reader, given))), printed
-    assert reader.model.files is not None and search.nearest is not None
+    assert reader.model.files is not None
     if not reader.model.is_served:  # whose precision is unknown
         if not fits:
             fits, precision = in_half_precision(search, noise, printed)
