@@ -28,8 +28,7 @@ from . import InputError
 
 ABANDONED = 600.0  # seconds after which nobody writes a half file any more
 WRITTEN = "FILES_WRITTEN_TO"  # environment variable: a file that lists what this process and its children write
-UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOENT,
-              errno.ENAMETOOLONG)  # fmt: skip
+UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOENT)
 
 
 @contextlib.contextmanager

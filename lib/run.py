@@ -19,7 +19,6 @@ from .io import Visible
 
 EXAMPLES = """examples:
   python -m lib.run score path/to/model --prompts greatest,best --reply-mode ids
-  python -m lib.run score S-Gem-27B --tokens 500 --prompts greatest   a model of any size, in little memory
   python -m lib.run score path/to/model --replies answers.jsonl      rewards of your own replies
   python -m lib.run why path/to/model rewards.csv                    why do another program's rewards differ?
 """

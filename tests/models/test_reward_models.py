@@ -258,7 +258,7 @@ def test_a_plain_template_from_a_file_takes_the_place_of_the_checkpoints_own(che
         "<!DOCTYPE html>{}",
         "\u200b{}",
         "{}\\n",
-        'x: "chat_template": "{}",',
+        '"chat_template": "{}",',
         "{}\u00a0",
         "\u3000{}\n",
         "{}\u3164",

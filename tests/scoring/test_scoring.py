@@ -218,6 +218,9 @@ def test_a_table_of_other_settings_is_refused_unless_overwritten(checkpoint, tmp
             engine.score_vocabulary(other, *given, token_ids=[5, 6, 7], progress=False)
     with pytest.raises(InputError, match=r"other settings \(vocabulary\)"):
         engine.score_vocabulary(model, *given, token_ids=[5, 6, 8], progress=False)
+    for ids in ([], [5, 10**6]):  # none, and one that the vocabulary lacks
+        with pytest.raises(InputError, match="token_ids must be one or more of the vocabulary's ids"):
+            engine.score_vocabulary(model, *given, token_ids=ids, progress=False)
 
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf])

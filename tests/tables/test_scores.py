@@ -105,7 +105,7 @@ def test_a_copy_of_a_table_is_no_second_model(score_table):
         scores.write(score_table(), scores.path_of(study, name), {"model": name})  # as of a model that was saved twice
     assert list(scores.read_all(study)) == ["a", "b"]
     shutil.copy(scores.path_of(study, "a"), scores.path_of(study, "a copy"))
-    with refused("a and a copy in .*words are one table, counted twice; delete"):
+    with refused("a copy and a in .*words are one table, counted twice; delete"):
         scores.read_all(study)
 
 

@@ -111,7 +111,7 @@ class Search:
     noise: float = 0.0  # of the precision that is tried, on the model's own scale
     is_coarse: bool = False  # only one cause then, as half precision is another one; the largest noise is 4 times this
     fits: list[Fit] = field(default_factory=list)
-    nearest: Fit = Fit((), np.empty(0), np.inf)
+    nearest: Fit | None = None
     # Of a feed, the longest row that agrees and the shortest that does not, if longer: it may have been truncated.
     partial: dict[Feed, tuple[int, int]] = field(default_factory=dict)
 
@@ -181,7 +181,7 @@ class Search:
         self, reader: Reader, feed: Feed, causes: tuple, apart: Array, allowed: Array, predicted: Array
     ) -> None:
         """Keep what is nearest at the usual place, and between which lengths a truncation may begin; all are (n,)."""
-        if apart.mean() < self.nearest.error:
+        if self.nearest is None or apart.mean() < self.nearest.error:
             self.nearest = Fit(causes, predicted, float(apart.mean()))
         if reader is not self.reader:
             return
@@ -301,7 +301,6 @@ def explain(
     search = Search(reader, feeds, feeds.every(), theirs, slack + step, rows["context"].factorize()[0], label or 0)
     usual = places(reader, search.every[0])[1][0]  # (n, labels)
     here, noise = usual[:, search.label], TOLERANCES["float32"] * float(np.abs(usual).max())
-    search.nearest = Fit((), here, np.inf)
     if (theirs == 1).all() and np.abs(here - 1).max() > 0.1:
         one = Cause("applied the softmax to a single output, which always gives 1", "switch the activation off there")
         return _answer(entry["nickname"], rows, here, [Fit((one,), theirs, 0.0)], printed)
@@ -315,7 +314,7 @@ def explain(
             size = ", or with errors of its size" * (precision != printed)
             cause = Cause(f"computed in {precision}{size}", f"compute in float32 there, or say DTYPE={precision} here")
             fits = [fit._replace(causes=(*fit.causes, cause)) for fit in fits]
-    return _answer(entry["nickname"], rows, here, fits or [search.nearest], precision, bool(fits))
+    return _answer(entry["nickname"], rows, here, fits or [search.nearest or Fit((), here, 0.0)], precision, bool(fits))
 
 
 def _answer(name: str, rows: pd.DataFrame, here: Array, fits: list[Fit], precision: str, found: bool = True) -> Answer:
