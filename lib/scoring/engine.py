@@ -172,10 +172,10 @@ def with_inputs(table: pd.DataFrame, inputs: Inputs) -> pd.DataFrame:
 
 def tokens_of(model: RewardModel, token_ids: Sequence[int] | None = None) -> pd.DataFrame:
     """Return the tokens to score as replies, with columns token_id, token and text. `token_ids` None means all."""
-    table = conversations.vocabulary(model.tokenizer, token_ids)
-    if token_ids is not None and (table.empty or len(table) < len({*token_ids})):
+    known = {*model.tokenizer.get_vocab().values()}
+    if token_ids is not None and (not len(token_ids) or {*token_ids} - known):
         raise InputError(f"token_ids must be one or more of the vocabulary's ids, not {str([*token_ids])[:60]}")
-    return table
+    return conversations.vocabulary(model.tokenizer, token_ids)
 
 
 def sample(model: RewardModel, tokens: int, seed: int = 0) -> list[int]:
