@@ -422,11 +422,12 @@ def _token_head(
 def _row_of(outputs: int, label: int | None, what: str, config: PreTrainedConfig) -> slice:
     """Return which of a head's outputs is the reward. InputError if it does not exist or the user has to choose one."""
     architecture = checkpoints.architecture_of(config)
-    remedy = f"say which one is the reward: LABEL=0 to LABEL={outputs - 1}"
+    problem = f"a reward model has one; say which one is the reward: LABEL=0 to LABEL={outputs - 1}"
     if not (is_classifier := re.fullmatch("none|.*ForSequenceClassification", architecture)):
-        remedy = f"a {architecture} has no such labels; score its texts elsewhere (python -m lib.run export)"
+        elsewhere = "score its texts elsewhere (python -m lib.run export)"
+        problem = f"a {architecture} is no classifier with a label that is the reward; {elsewhere}"
     if outputs != 1 and (label is None or not is_classifier):
-        raise InputError(f"the head has {outputs} outputs ({what}), and a reward model has one; {remedy}")
+        raise InputError(f"the head has {outputs} outputs ({what}), and {problem}")
     if label is not None and not 0 <= label < outputs:
         raise InputError(f"label {label} is none of the head's {outputs} outputs ({what}), which count from 0")
     return slice(label, None if label is None else label + 1)
