@@ -12,7 +12,6 @@ from itertools import combinations, product
 import numpy as np
 import torch
 
-from lib.models.reward_models import RewardModel
 from lib.search.gcg import Proposals, Settings, send
 from lib.search.objective import Objective, Reply, as_reply
 
@@ -63,15 +62,6 @@ class Metered(Objective):
     def tokens_of(self, length: int) -> int:
         """Return how many tokens the model reads for one reply of this length."""
         return length + len(self.closing)
-
-
-def flops(model: RewardModel, tokens: float) -> float:
-    """Return floating-point operations of a forward pass over so many tokens: 2 for each parameter but the embeddings'.
-
-    Attention to earlier tokens is left out, as usual (Kaplan et al. 2020): it is alike for every method.
-    """
-    embeddings = sum(weights.numel() for weights in model.backbone.get_input_embeddings().parameters())
-    return 2 * (model.backbone.num_parameters() - embeddings) * tokens
 
 
 @dataclass(frozen=True)

@@ -34,17 +34,6 @@ def join(rewards: pd.DataFrame, people: pd.DataFrame | pd.Series):
     return rewards.loc[both], ratings
 
 
-def with_unrated_words(rewards: pd.DataFrame, people: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
-    """Return rewards and ratings of all words of small letters a - z; words that nobody rated count as 0, neutral.
-
-    This is the convention of a sentiment lexicon. Raise InputError if no item is such a word.
-    """
-    words = rewards.index[rewards.index.str.fullmatch("[a-z]{2,}")]
-    if words.empty:
-        raise InputError("no item is a word of small letters; score a vocabulary that has some")
-    return rewards.loc[words], people.reindex(words).fillna(0.0)
-
-
 def ranks(values):
     """Return the rank of each item, 1 = highest; ties share the average. A frame is ranked column by column."""
     return values.rank(ascending=False, method="average")

@@ -180,18 +180,6 @@ def without_frequency(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(reward=rows["reward"] - predicted.fillna(0.0))
 
 
-def double_counting(rows: pd.DataFrame, budgets: Sequence[float] = BUDGETS) -> pd.DataFrame:
-    """Return how frequent the words of the KL-optimal policy are, with and without the reward's own liking for them.
-
-    `reference`, `whole` and `without` are expected log10 frequencies per million words: of the reference, of the policy
-    for the reward, and of the policy for the reward `without_frequency`. `twice` is whole - without (section 3.3).
-    """
-    said = (at_budgets(part, budgets) for part in (rows, without_frequency(rows)))
-    whole, without = (table[table["policy"] != "best of n"].set_index("budget")["frequency"] for table in said)
-    compared = pd.DataFrame({"reference": whole[0.0], "whole": whole, "without": without}).drop(index=0.0)
-    return compared.assign(twice=compared["whole"] - compared["without"]).reset_index()
-
-
 def overlaps(of_models: dict[str, pd.DataFrame], nats: float) -> pd.DataFrame:
     """Return how alike the answers are that rewards lead to from one reference: one row per pair of models.
 

@@ -48,7 +48,7 @@ def size_of_mantel(matrix: pd.DataFrame, predictor: pd.DataFrame, permutations: 
 
 def interval(
     matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], name: str, level: float = 0.9,
-    permutations: int = 20_000, seed: int = 0,
+    permutations: int = 10_000, seed: int = 0,
 ) -> tuple[float, float]:  # fmt: skip
     """Return the smallest and the largest effect of a predictor that the test of `p_of` does not reject.
 

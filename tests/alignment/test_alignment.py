@@ -46,15 +46,6 @@ def test_join_refuses_what_it_cannot_join():
         human.join(rewards, pd.DataFrame({"one": [1, 2], "two": [3, np.nan]}, index=["a", "b"]))
 
 
-def test_words_that_nobody_rated_are_neutral():
-    rewards = pd.DataFrame({"M": [1.0, 2, 3, 4, 5]}, index=["null", "Love", "sea", "x", "a b"])
-    kept, rated = human.with_unrated_words(rewards, pd.Series({"null": -1.5, "elsewhere": 3.0}))
-    assert kept.index.tolist() == ["null", "sea"]
-    assert rated.to_dict() == {"null": -1.5, "sea": 0}
-    with pytest.raises(InputError, match="no item is a word of small letters"):
-        human.with_unrated_words(rewards.loc[["x"]], rated)
-
-
 def test_items_in_another_order_are_refused():
     rewards = pd.DataFrame({"M": [1.0, 2]}, index=["b", "a"])
     with pytest.raises(InputError, match="not about the same items in the same order; use join first"):

@@ -150,8 +150,6 @@ def test_a_reward_of_frequency_alone_is_counted_once_without_it(score_table):
     uneven = rows.assign(reward=rows["reward"] + [0, 0, 1, 0, 0, -1])
     copies = pd.concat([uneven, uneven.iloc[[2, 2]]])  # read as one input, so the line is fitted to it once
     pd.testing.assert_frame_equal(policies.without_frequency(copies)[: len(uneven)], policies.without_frequency(uneven))
-    counted = policies.double_counting(rows.assign(reward=rows["reward"] + [0, 0, 1, 0, 0, -1]), [0.2])
-    assert counted.loc[0, "twice"] > 0.1 and counted.loc[0, "whole"] > counted.loc[0, "reference"]
 
 
 def test_rewards_that_differ_by_scale_lead_to_the_same_answers(rows):
