@@ -1,1 +1,1 @@
-"""How alike reward models are, and what that goes with (notebooks 02, 03, 03b and 03c)."""
+"""How alike reward models are, and what that goes with (notebooks 02 and 03)."""

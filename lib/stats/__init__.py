@@ -1,1 +1,1 @@
-"""Means over words and models, resampling, exact relabelling, regressions of pairs and multiverse analyses."""
+"""Means over words and models, resampling, exact relabelling and rankings."""
