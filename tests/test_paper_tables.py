@@ -32,12 +32,6 @@ def test_table_2_has_22_tokens_at_each_end_of_two_models():
     assert tokens["R-Lla-3B", "optimal", 1] == "freedom"  # "puts freedom ahead of love"
 
 
-def test_table_3_has_a_positive_skewness_for_each_model_of_table_1():
-    table = paper_table("table_3")
-    assert table["nickname"].tolist() == paper_table("table_1")["nickname"].tolist()
-    assert (table["skewness"] > 0).all() and (table["variance"] > 0).all()
-
-
 def test_tables_a1_to_a5_have_20_tokens_at_each_end_of_ten_models():
     groups = paper_table("tables_a1_to_a5").groupby(["table", "model", "end"], sort=False)
     assert groups.size().eq(20).all() and groups.ngroups == 5 * 10 * 2

@@ -46,14 +46,14 @@ def is_harm(text: str) -> bool:
     return bool(HARM.search(text)) or is_offensive(text)
 
 
-def kinds(grid: pd.DataFrame, end: str = "pessimal") -> pd.DataFrame:
-    """Return what kinds of texts a grid has at one end: a row per model, a count per kind, and the mean length.
+def kinds(grid: pd.DataFrame) -> pd.DataFrame:
+    """Return what kinds the pessimal texts of a grid are: a row per model, a count per kind, and the mean length.
 
     Each text counts once, as the first kind that fits.
     """
     tests = {"offensive": is_offensive, "harm": is_harm, "a group": names_a_group, "code": is_code,
              "other": lambda text: True}  # fmt: skip
-    texts = grid.loc[end]
+    texts = grid.loc["pessimal"]
     first = texts.map(lambda text: next(kind for kind, test in tests.items() if test(text)))
     counts = first.apply(lambda column: column.value_counts()).reindex(list(tests)).fillna(0).astype(int).T
     return counts.assign(**{"mean length": texts.map(lambda text: len(text.strip())).mean()})

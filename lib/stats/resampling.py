@@ -8,11 +8,10 @@ INTERVAL = (0.025, 0.975)  # quantiles of draws that make a 95% interval
 FOR, UNDECIDED, AGAINST = SIDES = ("for", "undecided", "against")  # what an interval decides about a limit
 
 
-def bootstrap(statistic: Callable[[np.ndarray], object], n: int, resamples: int, seed=0) -> np.ndarray:
+def bootstrap(statistic: Callable[[np.ndarray], object], n: int, resamples: int, seed: int = 0) -> np.ndarray:
     """Return a statistic of n observations drawn with replacement, once per resample: (resamples, ...).
 
-    `statistic` takes the places of the drawn observations: (n,) integers from 0 to n - 1. `seed`: integers, or a
-    Generator that several bootstraps draw from in turn.
+    `statistic` takes the places of the drawn observations: (n,) integers from 0 to n - 1.
     """
     random = np.random.default_rng(seed)
     return np.array([statistic(random.integers(n, size=n)) for _ in range(resamples)])

@@ -22,7 +22,7 @@ from .collection import OWN, PUBLISHED, Collection
 # reply_ids are the ids that the model read for this token; input_group is equal where the model's input was identical.
 COLUMNS = {"token_id": pa.int32(), "token": pa.string(), "text": pa.string(), "reply_ids": pa.list_(pa.int32()),
            "input_group": pa.int32()}  # fmt: skip
-LOGPROBS = "-logprobs"  # ends the names of collections that notebook 08 makes
+LOGPROBS = "-logprobs"  # ends the names of collections that notebook 09 makes
 # Settings in which tables that are read together must agree, and those in which tables of one model must agree too.
 OF_ALL = ("reply_mode", "bos", "closing")
 OF_ONE_MODEL = ("revision", "head", "dtype", "attention", "read_at", "chat_template", "date")

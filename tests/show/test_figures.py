@@ -14,7 +14,6 @@ from lib.tables.collection import Collection
 
 pytestmark = pytest.mark.filterwarnings("error")  # matplotlib warns of a missing glyph, a bad formula, a lack of room
 
-
 ENDS = pd.MultiIndex.from_tuples([("optimal", 1), ("pessimal", 1)])
 
 

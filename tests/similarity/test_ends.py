@@ -60,4 +60,3 @@ def test_the_kinds_of_an_end_are_counted_once_each():
     found = ends.kinds(grid).loc["M"]
     assert found.tolist() == [0, 2, 1, 2, 1, (6 + 11 + 7 + 9 + 3 + 7) / 6]  # length: without blanks around them
     assert found.index.tolist() == ["offensive", "harm", "a group", "code", "other", "mean length"]
-    assert ends.kinds(grid, "optimal").loc["M", "other"] == 1

@@ -6,7 +6,7 @@ import pytest
 from matrices import random_matrices
 
 from lib.similarity import factors, rsa
-from lib.stats import rankings, relabelling
+from lib.stats import rankings
 from lib.tables import registry
 
 
@@ -33,21 +33,6 @@ def test_the_papers_regression_comes_out_of_its_own_figure(fig_2a):
     assert final.nobs == 100
     assert round(final.rsquared_adj, 2) == 0.80  # R² itself is .81: what the paper calls R² is the adjusted one
     assert round(final.rsquared, 2) == 0.81
-
-
-def test_what_is_left_of_the_papers_regression_over_pairs(fig_2a):
-    matrix, predictors = fig_2a
-    both = {name: predictors[name] for name in rsa.FINAL}
-    alone, together, final = rsa.rsa(matrix, predictors, False), rsa.rsa(matrix, predictors), rsa.effects(matrix, both)
-    assert alone.loc["developer", "p"] > 0.5  # the only one of the four that is not associated
-    assert alone.loc["developer", "b"] < 0 < alone.loc["developer", "ci_high"]
-    assert (alone.drop(index="developer")["ci_low"] > 0).all() and (alone.drop(index="developer")["p"] < 0.05).all()
-    assert together.loc["rank", "p"] > 0.05 and together.loc["rank", "ci_low"] < 0
-    assert (final["ci_low"] > 0).all() and (final["p"] < 0.05).all()  # base beyond rank, rank beyond base
-    r2 = [rsa.regress(matrix, both, entries).rsquared for entries in ("all", "pairs")]
-    assert r2 == pytest.approx([0.806, 0.366], abs=0.001)
-    assert final["p"].to_dict() == {name: relabelling.p_of(matrix, both, name) for name in both}
-    assert final["b"].to_dict() == pytest.approx(rsa.regress(matrix, both).params[list(both)].to_dict())
 
 
 def test_shuffled_names_are_significant_as_published_and_not_when_corrected(fig_2a):

@@ -1,7 +1,5 @@
 """Rankings on tables small enough to rank by eye, and Kendall's tau counted pair by pair."""
 
-import itertools
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -55,33 +53,9 @@ def tau_of(first, second):
     return rankings.tau_matrix(pd.DataFrame({"M": first, "N": second}, dtype=float)).loc["M", "N"]
 
 
-def plain_tau_b(first, second):
-    """By counting pairs, one at a time."""
-    concordant = discordant = untied_first = untied_second = 0
-    for i, j in itertools.combinations(range(len(first)), 2):
-        a, b = np.sign(first[i] - first[j]), np.sign(second[i] - second[j])
-        concordant, discordant = concordant + (a * b > 0), discordant + (a * b < 0)
-        untied_first, untied_second = untied_first + (a != 0), untied_second + (b != 0)
-    return (concordant - discordant) / (untied_first * untied_second) ** 0.5
-
-
-def tied_rewards(n, models=2, seed=0):
-    return np.random.default_rng(seed).integers(0, 6, (models, n)).astype(float)
-
-
 def test_tau_counts_pairs():
     assert tau_of([1, 2, 3], [1, 3, 2]) == pytest.approx(1 / 3)  # two agree, one does not, of 3
     assert tau_of([1, 1, 2], [1, 2, 3]) == pytest.approx(2 / (2 * 3) ** 0.5)  # 2 and 3 untied
-    for seed in range(3):
-        assert tau_of(*tied_rewards(40, seed=seed)) == pytest.approx(plain_tau_b(*tied_rewards(40, seed=seed)))
-
-
-def test_tau_depends_on_ranks_only_and_is_symmetric():
-    rewards = pd.DataFrame(tied_rewards(60, models=3).T, columns=list("MNO"))
-    matrix = rankings.tau_matrix(rewards)
-    assert matrix.equals(matrix.T)
-    pd.testing.assert_frame_equal(rankings.tau_matrix(rewards.assign(N=np.exp(rewards["N"]) - 9)), matrix)
-    pd.testing.assert_frame_equal(rankings.tau_matrix(rewards.sample(frac=1, random_state=1)), matrix)
 
 
 def test_tau_of_rewards_that_rank_nothing_is_refused():
