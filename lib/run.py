@@ -92,7 +92,7 @@ def score(
     own, of_all = replies is not None, {"prompts": prompts, "collection": collection, "tokens": tokens}
     changed = of_all | {"reply-mode": reply_mode.removeprefix("text")} if own else {"out": out}
     if unused := [option for option, value in changed.items() if value]:
-        raise InputError(f"'{unused[0]}' is not for {'own' if own else 'no'} replies; leave {unused[0]} out")
+        raise InputError(f"'{unused[0]}' is {'not' if own else 'only'} for replies of your own; leave {unused[0]} out")
     if own:
         model = implicit.open_model(name, reference, **options)
         count, written = reply_files.score_file(model, Path(replies), out, bos)

@@ -246,9 +246,9 @@ def test_models_that_cannot_read_earlier_turns_say_so(tmp_path, kind, earlier, w
 
 
 @pytest.mark.parametrize("given, words", [
-    (["--replies", "a.csv", "--tokens", "5"], "'tokens' is not for own replies; leave --tokens out"),
-    (["--replies", "a.csv", "--reply-mode", "ids"], "'reply-mode' is not for own replies"),
-    (["--out", "a.csv"], "'out' is not for no replies"),
+    (["--replies", "a.csv", "--tokens", "5"], "'tokens' is not for replies of your own; leave --tokens out"),
+    (["--replies", "a.csv", "--reply-mode", "ids"], "'reply-mode' is not for replies"),
+    (["--out", "a.csv"], "'out' is only for replies of your own"),
 ])  # fmt: skip
 def test_an_option_that_would_change_nothing_is_refused(capsys, given, words):
     assert run.main(["score", "nowhere", *given]) == 2 and words in capsys.readouterr().err
