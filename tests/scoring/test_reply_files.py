@@ -4,6 +4,7 @@ import json
 import shlex
 import subprocess
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import oracle
@@ -217,7 +218,8 @@ def test_the_file_itself_is_not_overwritten_and_rewards_must_be_finite(folder, t
     (tmp_path / "folder.csv").mkdir()
     with monkeypatch.context() as patch:
         patch.delattr(reply_files, "score")  # what cannot be written is refused before anything is scored
-        for out in ("folder.csv", "mine.csv/out.csv"):
+        patch.setattr("pathlib.Path.touch", Mock(side_effect=PermissionError(13, "Permission denied")))
+        for out in ("folder.csv", "mine.csv/out.csv", "out.csv"):
             with pytest.raises(InputError, match="is no .csv or|cannot be written"):
                 reply_files.score_file(model, file, str(tmp_path / out))
     (tmp_path / "folder.csv").rmdir()
