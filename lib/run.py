@@ -17,12 +17,6 @@ from typing import NamedTuple
 from . import ROOT, InputError, io, notebooks  # noqa: F401  # notebooks before nbformat, which it makes quick
 from .io import Visible
 
-EXAMPLES = """examples:
-  python -m lib.run score path/to/model --prompts greatest,best --reply-mode ids
-  python -m lib.run score path/to/model --replies answers.jsonl      rewards of your own replies
-  python -m lib.run why path/to/model rewards.csv                    why do another program's rewards differ?
-"""
-
 
 class Command(NamedTuple):
     """A command: its help, the function that it calls, and that function's arguments.
@@ -209,8 +203,7 @@ def _call_of(name: str, on: str | None) -> Callable:
 
 
 def _exit_code(arguments: Sequence[str] | None) -> int:
-    parser = argparse.ArgumentParser("python -m lib.run", None, "See what reward models value.", EXAMPLES,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser("python -m lib.run", description="See what reward models value.")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, declared in COMMANDS.items():
         parsed = commands.add_parser(name, help=declared.help)

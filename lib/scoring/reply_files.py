@@ -69,6 +69,9 @@ def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str 
     given = read_replies(file, {*NOT_PASSED_ON, *templates.names_read(template)})
     if target.exists() and target.samefile(file):
         raise InputError(f"{target} holds the replies and would be overwritten; name another file: OUT=rewards.csv")
+    control = [token.content for token in model.tokenizer.added_tokens_decoder.values() if token.special]
+    if held := [token for token in control if token and given["reply"].str.contains(token, regex=False).any()]:
+        print(f"{file}: some replies hold {', '.join(held[:5])}, which the model reads as control tokens, not as text")
     with replacing(target) as part:
         part.touch()  # refused now if it cannot be written, and not once all is scored
         scored = score(model, list(map(json.loads, given["context"])), given["reply"].tolist(), bos)

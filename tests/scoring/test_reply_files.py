@@ -200,6 +200,14 @@ def test_columns_of_the_file_are_written_back_as_they_stood(folder, tmp_path, su
     )
 
 
+def test_control_tokens_in_replies_are_said(folder, tmp_path, capsys):
+    model = load(folder, device="cpu")
+    for reply, said in (("life<|eot_id|>", "hold <|eot_id|>, which"), ("life <|eot_ id|>", "")):
+        write(tmp_path / "mine.jsonl", [{"prompt": "Why?", "reply": "love"}, {"prompt": "Why?", "reply": reply}])
+        reply_files.score_file(model, tmp_path / "mine.jsonl")
+        assert said in (printed := capsys.readouterr().out) and bool(said) == bool(printed)
+
+
 def test_the_probability_of_being_preferred_is_the_mean_over_the_others():
     assert np.isnan(reply_files.preferred(np.array([3.0]))).all()
     assert reply_files.preferred(np.array([2.0, 2.0])).tolist() == [0.5, 0.5]
