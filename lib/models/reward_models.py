@@ -228,11 +228,16 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
         name, entry["nickname"], entry["hub_id"], revision, head_name, dtype, attention, device, tokenizer,
         backbone, head and head.to(device).eval(), read_at, closing, opened, in_files, files,
     )  # fmt: skip
-    asked = model.conversation("Why?")  # a template that cannot be used is told now, not after the first prompt
-    if len({*map(tuple, model.encode(asked, conversations.STAND_INS))}) == 1:
-        raise InputError(f"{folder}: its tokenizer reads all replies alike; save the tokenizer of the model there")
+    _refuse_unusable(model)  # now, not after the first prompt
     files.refuse_changed()
     return model
+
+
+def _refuse_unusable(model: RewardModel) -> None:
+    """Raise InputError if the template cannot be used, or if what the model reads does not depend on the reply."""
+    read = model.encode(model.conversation("Why?"), conversations.STAND_INS)
+    if len({*map(tuple, read)}) == 1:
+        raise InputError(f"the tokenizer of {model.name} reads all replies alike; save the model's own tokenizer there")
 
 
 def _load_served(url: str, options: Options) -> RewardModel:
