@@ -65,8 +65,7 @@ def load(
     architecture = checkpoints.architecture_of(config)
     if not architecture.endswith("ForCausalLM"):
         raise InputError(
-            f"{name} is a {architecture}, which predicts no next token; give the language model that it was made from, "
-            "or rank a reward model's rewards with: make score"
+            f"{name} is a {architecture}, which predicts no next token; give the language model that was its base"
         )
     tensor_files(folder)  # refuses what is broken, or no safetensors
     device = checkpoints.device_for(device)
