@@ -35,7 +35,7 @@ class LogRatio(Scorer):
         self.left_out = max(0, len(inputs.conversation.closing_ids) - model.ends)
 
     def _read_prompt(self) -> None:
-        with torch.inference_mode():
+        with torch.inference_mode(), one_thread(self.small):
             self.readers = [_Reader(each, self.inputs) for each in (self.model.policy, self.model.reference)]
 
     def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:

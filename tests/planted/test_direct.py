@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lib import run
-from lib.apps.card import measures
+from lib.apps.card import exploits, measures
 from lib.models import conversations
 from lib.models.hardware import one_thread
 from lib.planted import bases, language_models, planting, reading, recovery, training
@@ -84,9 +84,13 @@ def test_planted_values_come_back_from_the_implicit_reward(folder):
 
 def test_check_and_card_take_a_language_model_over_its_reference(folder, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)
-    every, items = conversations.vocabulary, measures.items()[::8]
-    monkeypatch.setattr(conversations, "vocabulary", lambda *which: every(*which).tail(1000))
+    every, words, items = conversations.vocabulary, measures.words()[::3], measures.items()[::30]
+    monkeypatch.setattr(conversations, "vocabulary", lambda *which: every(*which).tail(300))
+    monkeypatch.setattr(measures, "words", lambda: words)
     monkeypatch.setattr(measures, "items", lambda: items)
+    # Few longer replies, since each token costs two whole vocabularies of logits
+    for name, few in {"REPEATS": (0, 1), "PLACES": ("behind",), "STYLES": {"emoji": ("😀",)}}.items():
+        monkeypatch.setattr(exploits, name, few)
     policy, reference = (str(folder[0] / name) for name in (NICKNAME, REFERENCE))
     run.main(["check", policy, "--reference", reference, "--json"])
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["rows"]}

@@ -28,7 +28,7 @@ from ...tables import registry
 from .feeds import Cause, Feed, Feeds
 from .readings import TOLERANCES, Array, Reader, numbers, open_reader, other_weights, places
 
-SCREENED = 6  # rows on which pairs of causes are tried before all: the shortest, which truncation leaves alone
+SCREENED = 6  # rows on which causes are tried before all: the shortest, which truncation leaves alone, and the longest
 SIZES = (2, 3, 4, 8, 16, 32, 64)  # of batches
 LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # to which texts are truncated as a rule
 MOST_LENGTHS = 200  # of truncation that are tried between the longest row that agrees and the shortest that does not
@@ -118,24 +118,34 @@ class Search:
     def run(self, noise: float, others: Sequence[Reader], is_coarse: bool = False) -> list[Fit]:
         """Return hypotheses that fit within this noise: with one cause, or with two if nothing simpler fits."""
         self.noise, self.is_coarse, self.fits, self.partial = noise, is_coarse, [], {}
-        everywhere, single = np.arange(len(self.theirs)), [feed for feed in self.every if len(feed.causes) < 2]
-        announce(self.reader, single, "")
-        for feed in single:
-            self.consider(self.reader, feed, everywhere)
-        for reader, feed in self._further(self.every[0], others, LENGTHS):
-            self.consider(reader, feed, everywhere)
+        single = [feed for feed in self.every if len(feed.causes) < 2]
+        self.consider(self.reader, single[0])
+        if not is_coarse and not all(fit.causes for fit in self.fits):
+            return self.fits  # equal
+        tried = [(self.reader, feed) for feed in single[1:]]
+        self._screen(tried, "")
+        tried += (further := list(self._further(single[0], others, LENGTHS)))
+        self._screen(further, "")
+        if not self.fits:  # what the few rows do not tell, such as means over the replies to a prompt
+            announce(self.reader, [feed for _, feed in tried], " more, for all rows")
+            for reader, feed in tried:
+                self.consider(reader, feed)
         if is_coarse or any(len(fit.causes) < 2 for fit in self.fits):
             return self.fits
         pairs = [(self.reader, feed) for feed in self.every if len(feed.causes) == 2]
         for feed in single[1:]:
             pairs += self._further(feed, others, ()) if feed.is_own or feed in self.partial else []
-        by_length = np.argsort([len(each.ids) for each in self.every[0].inputs], kind="stable")
-        some = np.sort(np.r_[by_length[: SCREENED // 2], by_length[SCREENED // 2 :][-SCREENED // 2 :]])
-        announce(self.reader, [_part(feed, some) for _, feed in pairs], " more, for pairs of causes")
-        for reader, feed in pairs:
-            if self.consider(reader, feed, some):
-                self.consider(reader, feed, everywhere)
+        self._screen(pairs, " more, for pairs of causes")
         return self.fits
+
+    def _screen(self, some: Sequence[tuple[Reader, Feed]], what: str) -> None:
+        """Try feeds on a few rows, and those that fit these on all."""
+        by_length = np.argsort([len(each.ids) for each in self.every[0].inputs], kind="stable")
+        rows = np.sort(np.r_[by_length[: SCREENED // 2], by_length[SCREENED // 2 :][-SCREENED // 2 :]])
+        announce(self.reader, [_part(feed, rows) for _, feed in some], what)
+        for reader, feed in some:
+            if self.consider(reader, feed, rows):
+                self.consider(reader, feed)
 
     def _further(self, feed: Feed, others: Sequence[Reader], lengths: Sequence[int]) -> Iterator[tuple[Reader, Feed]]:
         """Yield a feed with other weights, in padded batches, and truncated: to these lengths, or where rows differ."""
@@ -148,8 +158,9 @@ class Search:
             if 4 <= length < longest:
                 yield from ((self.reader, cut) for cut in self.feeds.truncated(feed, length))
 
-    def consider(self, reader: Reader, feed: Feed, rows: Array) -> bool:
-        """Try every place and number with a feed on these rows; return whether one fits them. Keep what fits all."""
+    def consider(self, reader: Reader, feed: Feed, rows: Array | None = None) -> bool:
+        """Try every place and number with a feed on all rows or some; return whether one fits. Keep what fits all."""
+        rows = np.arange(len(self.theirs)) if rows is None else rows
         where, rewards = places(reader, _part(feed, rows))  # (places, n, labels)
         theirs, is_whole, is_fitting = self.theirs[rows], len(rows) == len(self.theirs), False
         label = self.label if self.label < rewards.shape[-1] else 0
@@ -249,7 +260,7 @@ def in_half_precision(search: Search, noise: float, precision: str) -> tuple[lis
         exact = {fit.kind: fit for fit in search.run(noise + 1.5 * error, [], is_coarse=True)}
         again = replace(search, reader=rounded, fits=[])
         for feed in dict.fromkeys(fit.feed for fit in exact.values()):
-            again.consider(rounded, feed, np.arange(len(usual)))
+            again.consider(rounded, feed)
         fits = []
         for fit in again.fits:
             in_float32 = exact.get(fit.kind, fit).predicted  # (n,)
