@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-import statsmodels.api as sm
 from scipy import stats
+from statsmodels.regression.linear_model import OLS  # not statsmodels.api, whose import takes a second
+from statsmodels.tools import add_constant
 
 from .. import InputError
 from ..show import display
@@ -94,11 +95,11 @@ def slopes(
     """
     tables = []
     for key, group in rows.groupby(list(by), sort=False):
-        design = sm.add_constant(group[list(predictors)].astype(float), has_constant="add")
+        design = add_constant(group[list(predictors)].astype(float), has_constant="add")
         if len(group) <= design.shape[1] or np.linalg.matrix_rank(design) < design.shape[1]:
             few = f"{len(group)} words of {', '.join(map(str, key))} give no slope on {' and '.join(predictors)}"
             raise InputError(f"{few}; score more words, or use a lexicon with more of them")
-        fit = sm.OLS(group["reward"].astype(float), design).fit(cov_type="HC3" if robust else "nonrobust")
+        fit = OLS(group["reward"].astype(float), design).fit(cov_type="HC3" if robust else "nonrobust")
         ci_low, ci_high = fit.conf_int().to_numpy().T
         columns = {"slope": fit.params, "standard_error": fit.bse, "ci_low": ci_low, "ci_high": ci_high,
                    "t": fit.tvalues, "p": fit.pvalues, "n": len(group), "r2": fit.rsquared}  # fmt: skip

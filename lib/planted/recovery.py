@@ -2,8 +2,9 @@
 
 import numpy as np
 import pandas as pd
-import statsmodels.api as sm
 from scipy.stats import skew
+from statsmodels.regression.linear_model import OLS
+from statsmodels.tools import add_constant
 
 from ..tables.words import is_nonword, is_word
 from .planting import COMMON_ZIPF, PENALTIES, Profile, planted_utility, sentiment, word_kinds, word_values, zipf
@@ -46,7 +47,7 @@ def recover(table: pd.DataFrame, profile: Profile) -> pd.DataFrame:
         terms = {"k_hi": asked.clip(lower=0), "k_lo": asked.clip(upper=0), "frequency": rows["zipf"] - COMMON_ZIPF}
         terms = pd.DataFrame(terms | {kind: -(rows["kind"] == kind).astype(float) for kind in PENALTIES})
         rewards = rows[prompt] / profile.scale
-        fit = sm.OLS(rewards, sm.add_constant(terms)).fit(cov_type="HC1")
+        fit = OLS(rewards, add_constant(terms)).fit(cov_type="HC1")
         gap, interval = fit.t_test("k_hi - k_lo = 0"), fit.conf_int().loc[terms.columns]
         values = pd.DataFrame({"recovered": fit.params[terms.columns], "ci_low": interval[0], "ci_high": interval[1]})
         values.insert(0, "planted", [getattr(profile, value) for value in terms])

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-import statsmodels.api as sm
 from scipy.stats import linregress
-from statsmodels.regression.linear_model import RegressionResults
+from statsmodels.regression.linear_model import OLS, RegressionResults
 
 from ..stats.relabelling import interval, observations, p_of, size_of_mantel
 
@@ -21,7 +20,7 @@ def regress(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame], entrie
     different models; see `effects` for their intervals and p-values.
     """
     outcome, design = observations(matrix, predictors, entries)
-    return sm.OLS(outcome, pd.DataFrame(design, columns=list(predictors)).assign(intercept=1.0)).fit()
+    return OLS(outcome, pd.DataFrame(design, columns=list(predictors)).assign(intercept=1.0)).fit()
 
 
 def effects(matrix: pd.DataFrame, predictors: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -78,11 +78,11 @@ def crossed(estimates: pd.Series, influence: pd.DataFrame, null: float = 0.0) ->
     mean = float(values.mean())
     if models == 1:
         return Crossed(mean, *[np.nan] * 4, n, models)
-    import statsmodels.api as sm  # here, because it takes a second
+    from statsmodels.regression.linear_model import OLS  # here, because few need it
 
     pseudo = (values.to_numpy() + n * moved).ravel()
     groups = np.column_stack([np.repeat(np.arange(n), models), np.tile(np.arange(models), n)])
-    fit = sm.OLS(pseudo, np.ones_like(pseudo)).fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)
+    fit = OLS(pseudo, np.ones_like(pseudo)).fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)
     of_words = (moved.mean(axis=1) ** 2).sum()  # the difference of two-way clustering can fall below either part
     variance = max(float(fit.cov_params()[0, 0]), of_words, values.var(ddof=1) / models)
     error, df = np.sqrt(variance), models - 1
