@@ -36,10 +36,11 @@ ENVIRONMENT = dict.fromkeys(THREADS, "1") | {"MPLBACKEND": "module://matplotlib_
 HEAVY = [
     "lib.notebooks.ended",  # first
     "lib.notebooks",  # before nbformat, because it makes it quick
+    "wordfreq",  # before torch, as it looks through all that is imported
     "ipykernel.kernelapp", "matplotlib.pyplot", "matplotlib_inline.backend_inline", "nbconvert", "papermill",
     "pingouin", "pyarrow.parquet", "scipy.stats", "seaborn", "sklearn.isotonic", "sklearn.manifold",
     "statsmodels.api", "torch", "transformers.modeling_utils", "transformers.models.gemma2.modeling_gemma2",
-    "transformers.models.llama.modeling_llama", "wordfreq",
+    "transformers.models.llama.modeling_llama",
 ]  # fmt: skip
 CAN_FORK = sys.platform == "linux"  # Windows has no forks, and those of macOS do not survive its own libraries
 START = "forkserver" if CAN_FORK else "spawn"
