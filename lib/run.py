@@ -83,8 +83,9 @@ def score(
     from .tables.collection import Collection
     from .tables.prompts import read_prompts
 
-    own, of_all = replies is not None, {"prompts": prompts, "collection": collection, "tokens": tokens}
-    changed = of_all | {"reply-mode": reply_mode.removeprefix("text")} if own else {"out": out}
+    own, is_ids = replies is not None, reply_mode == "ids"
+    of_all = {"prompts": prompts, "collection": collection, "tokens": tokens, "reply-mode": is_ids}
+    changed = of_all if own else {"out": out}
     if unused := [option for option, value in changed.items() if value]:
         raise InputError(f"'{unused[0]}' is {'not' if own else 'only'} for replies of your own; leave {unused[0]} out")
     if own:

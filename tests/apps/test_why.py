@@ -40,6 +40,12 @@ def test_a_planted_cause_is_named_and_reproduces_every_row(plant, only):
     assert answer.table["left over"].max() < 1e-3 * answer.table["theirs"].abs().max()
 
 
+def test_of_a_few_rows_a_cause_is_not_told_twice(plant):
+    case, file = plant("llama no bos")
+    answer = why.explain(str(case["folder"]), why.read_rewards(file).head(5), device="cpu")
+    assert answer.code == 1 and answer.causes[0].text not in answer.same
+
+
 @pytest.mark.parametrize("only", ["qwen3 moved head", "encoder shuffled rows"])
 def test_an_unknown_cause_is_not_named(plant, only):
     answer = answer_to(*plant(only))

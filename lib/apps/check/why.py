@@ -122,10 +122,8 @@ class Search:
         self.consider(self.reader, single[0])
         if not is_coarse and not all(fit.causes for fit in self.fits):
             return self.fits  # equal
-        tried = [(self.reader, feed) for feed in single[1:]]
+        tried = [*((self.reader, feed) for feed in single[1:]), *self._further(single[0], others, LENGTHS)]
         self._screen(tried, "")
-        tried += (further := list(self._further(single[0], others, LENGTHS)))
-        self._screen(further, "")
         if not self.fits:  # what the few rows do not tell, such as means over the replies to a prompt
             announce(self.reader, [feed for _, feed in tried], " more, for all rows")
             for reader, feed in tried:
@@ -144,7 +142,7 @@ class Search:
         rows = np.sort(np.r_[by_length[: SCREENED // 2], by_length[SCREENED // 2 :][-SCREENED // 2 :]])
         announce(self.reader, [_part(feed, rows) for _, feed in some], what)
         for reader, feed in some:
-            if self.consider(reader, feed, rows):
+            if self.consider(reader, feed, rows) and len(rows) < len(self.theirs):
                 self.consider(reader, feed)
 
     def _further(self, feed: Feed, others: Sequence[Reader], lengths: Sequence[int]) -> Iterator[tuple[Reader, Feed]]:
