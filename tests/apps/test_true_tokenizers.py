@@ -30,6 +30,9 @@ from lib.tables import downloads, score_files, scores
 
 FOLDER = Path(os.environ.get("TRUE_TOKENIZERS") or ROOT.parent / "shared" / "tokenizers")
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="needs the true tokenizers: TRUE_TOKENIZERS")
+of_published_files = pytest.mark.skipif(
+    not os.environ.get(downloads.MIRROR), reason="needs the published files: DATA_MIRROR"
+)
 PROMPT = "What, in one word, is the greatest thing ever?"
 # Of each tokenizer: the tiny model that is put under it, and how that is loaded.
 UNDER = {"gemma-2": ("linear_gemma2", {}), "llama-3": ("linear_llama", {}), "llama-3.1": ("qrm_llama", {}),
@@ -141,6 +144,7 @@ def test_the_check_knows_these_templates(under):
 # --- counts -------------------------------------------------------------------------------------------------------
 
 
+@of_published_files
 @pytest.mark.parametrize("name", [pytest.param("gemma-2", marks=nightly), "llama-3"])
 def test_the_kept_counts_and_printed_tokens_are_those_of_the_tokenizer(unpacked, name):
     tokenizer, _ = tokenizers.open_tokenizer(BASES[name], unpacked)
@@ -180,7 +184,7 @@ def shared(vocabularies, duplicates: str, change=lambda text: text) -> set[str]:
     return set(scores.shared_vocabulary(tables, "greatest", trim=False, duplicates=duplicates).index)
 
 
-@pytest.mark.skipif(not os.environ.get(downloads.MIRROR), reason="needs the published files: DATA_MIRROR")
+@of_published_files
 def test_the_published_list_of_shared_texts_differs_in_the_clean_up_and_in_nothing_else(opened):
     vocabularies = {name: opened(name)[1] for name in BASES}
     path = downloads.fetch(score_files.FOLLOW_UP, "data/corpora/token_intersection.csv")
