@@ -13,14 +13,12 @@ from ..claims.claims import published_table
 from ..io import lock
 from ..tables import downloads, lexicons, score_files, scores
 from ..tables.collection import EMBEDDED, ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
-from ..tables.registry import find_models, study_of
+from ..tables.registry import EARLY, REPORT, find_models, study_of
 from . import files, workers
-from .jobs import CARD_OF, Job, Result, is_unchanged, keep_hashes, keep_results, key_of, plan, read_results, state_of
+from .jobs import Job, Result, is_unchanged, keep_hashes, keep_results, key_of, plan, read_results, state_of
 from .pages import outcome_lines, score_lines, shown_path, write_index
 
 NOTEBOOKS = ROOT / "notebooks"
-REPORT = "training.json"  # in the folder of a small model, once it is trained
-EARLY = ("A-Gem-48", CARD_OF)  # the small models that are trained first; their notebooks run meanwhile
 LOOK_AGAIN = 1.0  # seconds between looks for a trained model
 INDEX_AGAIN = 15.0  # seconds between two versions of the index page of a run that goes on
 

@@ -16,10 +16,9 @@ from tqdm.auto import tqdm
 from .. import ROOT
 from ..io import hash_of_code
 from ..models.hardware import each
+from ..tables.registry import EARLY, REPORT
 
 TRAINED = ROOT / "data" / "models"  # the trained models
-FIRST = {"A-Gem-48", "A-Gem-96"}  # trained first, because notebooks on one small model read these
-REPORT = "training.json"  # in the folder of a trained model: how its training went, and from what
 
 # Code that decides the weights of every embedded model. Of what else they are computed with, lib.scoring and the bodies
 # of transformers are left out: they give what any implementation of the architecture gives, up to the order of sums,
@@ -98,7 +97,7 @@ def train_missing(jobs: Sequence[Job], *, processes: int | None = None, progress
     """
     # The largest first, so that no core is left at the end with a long training of its own.
     missing = [job for job in jobs if not job.is_done()]
-    missing.sort(key=lambda job: (FIRST.isdisjoint(job.nicknames), -job.size))
+    missing.sort(key=lambda job: ({*EARLY}.isdisjoint(job.nicknames), -job.size))
     for path in (job.folder / nickname / REPORT for job in missing for nickname in job.nicknames):
         path.parent.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and report_of(path.parent.name, path.parent.parent) is None:

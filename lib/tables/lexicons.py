@@ -153,7 +153,9 @@ def join(
         words = words[words["word"] != ""].sort_values("token_id", ignore_index=True)
     lexicons = [lexicon, control] if control else [lexicon]
     for listed in lexicons:
-        words = words.merge(getattr(listed, how), on="word", validate="1:1" if how == "corrected" else "m:m")
+        rows = getattr(listed, how)
+        rows = rows[rows["word"].isin(words["word"])]  # a third of the time of a join with 300,000 words
+        words = words.merge(rows, on="word", validate="1:1" if how == "corrected" else "m:m")
     if words.empty:
         raise InputError(f"no word of {lexicon.name} is among these {len(table)} tokens; choose another collection")
     return words[["word", *(listed.quantity for listed in lexicons), *scores.prompt_names(table)]]

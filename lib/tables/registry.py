@@ -14,6 +14,8 @@ from .. import ROOT, InputError
 from ..io import checked
 from .collection import EMBEDDED, OWN, Collection
 
+EARLY = ("A-Gem-48", "A-Gem-96")  # small models that are trained first; notebooks about them run meanwhile
+REPORT = "training.json"  # in the folder of a small model, once it is trained
 LOADERS = ("torch", "transformers")  # the packages that load models; the light installation comes without
 
 

@@ -86,7 +86,7 @@ def test_on_a_server_no_page_asks_for_what_is_not_there(browser, name):
             super().send_error(code, message, explain)
 
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Server, directory=SITE)) as server:
-        threading.Thread(target=server.serve_forever).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         page = browser.new_page()
         page.goto(f"http://127.0.0.1:{server.server_port}/{PAGES[name].relative_to(SITE)}", wait_until="networkidle")
         page.close()

@@ -21,11 +21,11 @@ from lib.io import lock
 from lib.notebooks import files, listing, pages, runs
 from lib.notebooks.files import KERNEL, cause_of, opening
 from lib.notebooks.jobs import Declared, Job, plan
-from lib.notebooks.runs import EARLY, next_job
+from lib.notebooks.runs import next_job
 from lib.notebooks.workers import Running
 from lib.tables import scores
 from lib.tables.collection import EMBEDDED, OWN, Collection
-from lib.tables.registry import find_models, study_of
+from lib.tables.registry import EARLY, find_models, study_of
 
 SCORE = """
 import numpy as np, pandas as pd
