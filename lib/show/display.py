@@ -210,8 +210,9 @@ def table_html(
 ) -> Shown:
     """Return a table that shows itself in notebooks and pages, and safely as plain text; token_columns hold tokens.
 
-    A named index is shown as columns. Numbers have four significant digits of the column's largest. With blur,
-    offensive words of any column are hidden. width is the columns of text per token. InputError for over 500 rows.
+    A named index is shown as columns. Numbers have four significant digits of the column's largest, less the zeros that
+    all end on. With blur, offensive words of any column are hidden. width is the columns of text per token. InputError
+    for over 500 rows.
     """
     frame = frame.reset_index() if any(name is not None for name in frame.index.names) else frame
     if missing := [column for column in token_columns if column not in frame.columns]:
@@ -249,7 +250,10 @@ def _as_texts(values: pd.Series) -> list[str]:
         return ["" if pd.isna(value) else _plain(value) for value in values]
     largest = values[values.abs() < math.inf].abs().max()
     decimals = 3 if not largest > 0 else min(max(3 - math.floor(math.log10(largest)), 0), 9)
-    return ["" if pd.isna(value) else f"{value:.{decimals}f}" for value in values]
+    texts = ["" if pd.isna(value) else f"{value:.{decimals}f}" for value in values]
+    zeros = min([decimals, *(len(text) - len(text.rstrip("0")) for text in texts if "." in text)])  # that all end on
+    cut = zeros + (zeros == decimals)  # with the point, if nothing is left behind it
+    return [text[:-cut] if "." in text and zeros else text for text in texts]
 
 
 def _plain(value) -> str:

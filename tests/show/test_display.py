@@ -251,9 +251,11 @@ def test_values_and_names_are_inert_too():
         ([4.59375, -9.5], ["4.594", "-9.500"]),
         ([0.03125, 0.001], ["0.03125", "0.00100"]),
         ([1234.5, 2.0], ["1234", "2"]),
+        ([0.94, -0.5], ["0.94", "-0.50"]),
+        ([100.0, np.inf], ["100", "inf"]),
     ],
 )
-def test_numbers_have_four_significant_digits_of_the_largest(values, shown):
+def test_numbers_have_four_significant_digits_of_the_largest_less_the_zeros_of_all(values, shown):
     table = table_html(pd.DataFrame({"token": ["a", "b"], "reward": np.array(values)}), ["token"])
     assert [line.split()[1] for line in repr(table).splitlines()[1:]] == shown
 
@@ -268,7 +270,7 @@ def test_what_cannot_be_shown_names_the_remedy():
 def test_ranked_table_lists_both_ends_from_the_extreme_inwards(score_table):
     table = ranked_table(score_table(["a", " b", "c", "d", "e"], greatest=[1, 5, 3, 2, 4]), "greatest", n=2)
     rows = [line.split() for line in repr(table).splitlines()[1:3]]
-    assert rows == [["1", "1", "␣b", "5.000", "0", "a", "1.000"], ["2", "4", "e", "4.000", "3", "d", "2.000"]]
+    assert rows == [["1", "1", "␣b", "5", "0", "a", "1"], ["2", "4", "e", "4", "3", "d", "2"]]
 
 
 def test_an_answer_is_shown_and_kept_and_nothing_in_it_acts(monkeypatch):
