@@ -183,8 +183,6 @@ def fork_kernel(answer: Connection) -> type:
     class ForkedKernelManager(AsyncKernelManager):
         """Starts its kernel by the command that another manager gives to a new interpreter."""
 
-        shutdown_wait_time = 20.0  # seconds; a kernel that is ended earlier leaves semaphores behind
-
         async def _async_launch_kernel(self, kernel_cmd: list[str], **given) -> None:
             process = self.provisioner.process = Fork(pid)
             self.provisioner.pid = self.provisioner.pgid = process.pid  # it leads a session, as other kernels do
@@ -221,6 +219,7 @@ def _become_kernel(commands: Connection) -> None:
         for name in [name for name in sys.modules if name.partition(".")[0] in ("lib", "benchmarks")]:
             del sys.modules[name]
         sys.path[:] = [place for place in sys.path if place]
+        multiprocessing.set_start_method(None, force=True)  # Linux's own; a server's forks leave semaphores if killed
         import numpy as np
         from ipykernel.kernelapp import launch_new_instance
 

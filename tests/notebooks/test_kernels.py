@@ -1,10 +1,10 @@
 """Kernels that are forks: quick to start, and otherwise as kernels of a new interpreter."""
 
 import contextlib
+import multiprocessing
 import subprocess
 import sys
 import time
-from multiprocessing import Pipe
 
 import nbformat
 import psutil
@@ -17,14 +17,14 @@ from lib.notebooks import workers as kernels
 
 pytestmark = pytest.mark.skipif(not kernels.CAN_FORK, reason="here each kernel is a new interpreter")
 LOOK = """
-import os, sys
+import multiprocessing, os, sys
 import numpy as np
 before = {name.partition(".")[0] for name in sys.modules}
 from lib.models.hardware import each
 from lib.show import display
 display.record(heavy=sorted(before & {"torch", "seaborn", "statsmodels"}), ours=sorted(before & {"lib", "benchmarks"}),
                pid=os.getpid(), drawn=np.random.rand(), folder=os.getcwd(), absolute=list(each(abs, [-1, -2], 2)),
-               threads=os.environ["OMP_NUM_THREADS"])
+               threads=os.environ["OMP_NUM_THREADS"], starts=multiprocessing.get_start_method())
 """
 
 
@@ -37,7 +37,7 @@ def execute(answer, notebook, output) -> None:
 
 
 def started(notebook, output):
-    mine, theirs = Pipe(duplex=False)
+    mine, theirs = multiprocessing.Pipe(duplex=False)
     process = kernels.forking_context().Process(target=execute, args=(theirs, notebook, output))
     process.start()
     theirs.close()
@@ -55,6 +55,7 @@ def test_each_kernel_is_a_process_of_its_own_that_has_the_heavy_packages_and_non
     assert one["heavy"] == ["seaborn", "statsmodels", "torch"] and one["ours"] == []  # ours may have been edited since
     assert one["pid"] != two["pid"] and one["drawn"] != two["drawn"]
     assert (one["folder"], one["absolute"], one["threads"]) == (str(tmp_path), [1, 2], "1")
+    assert one["starts"] == multiprocessing.get_start_method()
 
 
 @pytest.mark.usefixtures("kernels")
