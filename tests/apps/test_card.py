@@ -530,6 +530,7 @@ def test_a_group_of_models_has_no_card(capsys):
     assert "'paper' names 10 reward models; a card is about one" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("small_models")
 def test_the_card_of_a_small_model_is_made_from_nothing(monkeypatch, tmp_path, capsys):
     """Without a network and without the published files; its numbers are those that other cards show of it."""
     monkeypatch.setattr("lib.tables.collection.ROOT", tmp_path)

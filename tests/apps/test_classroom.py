@@ -15,7 +15,6 @@ from lib import ROOT, InputError
 from lib.apps.course import making
 from lib.apps.course.exercises import read_section
 from lib.notebooks.files import find_notebooks
-from lib.tables.collection import EMBEDDED
 from lib.tables.registry import LOADERS
 
 LIGHT = ("02_", "03_", "04_", "05_", "06_", "07_", "09_", "10_", "11_")  # they load no model
@@ -25,9 +24,7 @@ RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*[ .]|.*[<>:\"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    if not (EMBEDDED.models and EMBEDDED.logprobs.models):
-        pytest.skip("the small models are not scored yet: make reproduce")
+def folder(small_models, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("course") / "class"
     making.fill_class(folder, {path.name: making.student_copy(path) for path in find_notebooks(ROOT / "notebooks")})
     return folder

@@ -17,7 +17,7 @@ from lib import ROOT, InputError
 from lib.apps.course.exercises import ORDER, SETUP, Exercise, read_section, stub_of, without_marks
 from lib.notebooks.files import find_notebooks, stripped, to_execute
 from lib.notebooks.jobs import Job, key_of
-from lib.tables.collection import EMBEDDED, OWN
+from lib.tables.collection import OWN
 
 matplotlib.use("Agg")
 NOTEBOOKS = find_notebooks(ROOT / "notebooks")
@@ -51,8 +51,6 @@ def test_an_exercise_says_how_long_and_how_hard_it_is_and_folds_its_hint_and_ans
 
 @functools.cache
 def names_after_setup(notebook: str) -> dict:
-    if not EMBEDDED.models:
-        pytest.skip("the embedded models are not scored yet: make reproduce")
     names = {"__name__": "__main__"}
     exec(SECTIONS[notebook].setup, names)
     return names
@@ -77,6 +75,7 @@ def refused(notebook: str, answer: str, check: str) -> str:
     return str(error.value)
 
 
+@pytest.mark.usefixtures("small_models")
 @pytest.mark.parametrize("notebook, name", ALL)
 def test_a_check_passes_the_solution_and_refuses_the_stub_and_each_wrong_answer_in_words_of_its_own(notebook, name):
     one = exercise_of(notebook, name)
