@@ -194,8 +194,6 @@ def _call_of(name: str, on: str | None) -> Callable:
     """Import and return what a command calls. What is imported is no garbage, and is not looked through for some."""
     module, function = (".apps.cluster.commands", name) if on else COMMANDS[name].function.split(":")
     gc.disable()
-    if name in ("card", "compare"):
-        import_module("wordfreq")  # before torch, as it looks through all that is imported
     if LOADING[0] in COMMANDS[name].arguments and not on:
         import_module(".models.templates", __package__).running_child()  # gets ready meanwhile
         import_module(".scoring.implicit", __package__)
