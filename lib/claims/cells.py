@@ -65,7 +65,8 @@ def compare_lists(
 
     present = printed[[name for name in printed if name in rewards]]
     cells = compare_cells(present, ends(rewards), ends(corrected) if corrected else None)
-    of_text = {name: own.groupby(level=0).agg(frozenset) for name, own in rewards.items()}
+    shown = {*cells["paper"], *cells["as_published"]}
+    of_text = {name: own[own.index.isin(shown)].groupby(level=0).agg(frozenset) for name, own in rewards.items()}
     ties = [bool(of_text[model].get(paper, frozenset()) & of_text[model].get(ours, frozenset()))
             for model, paper, ours in cells[["column", "paper", "as_published"]].itertuples(index=False)]  # fmt: skip
     return cells.assign(agrees=cells["agrees"] | np.array(ties, dtype=bool))

@@ -154,7 +154,8 @@ def join(
     lexicons = [lexicon, control] if control else [lexicon]
     for listed in lexicons:
         rows = getattr(listed, how)
-        rows = rows[rows["word"].isin(words["word"])]  # a third of the time of a join with 300,000 words
+        if len(rows) > len(words):  # else it takes longer than the join
+            rows = rows[rows["word"].isin(words["word"])]
         words = words.merge(rows, on="word", validate="1:1" if how == "corrected" else "m:m")
     if words.empty:
         raise InputError(f"no word of {lexicon.name} is among these {len(table)} tokens; choose another collection")
