@@ -248,12 +248,11 @@ def _as_texts(values: pd.Series) -> list[str]:
     """Return numbers or texts as a table shows them; a control character in a text is made visible."""
     if not is_float_dtype(values):
         return ["" if pd.isna(value) else _plain(value) for value in values]
-    largest = values[values.abs() < math.inf].abs().max()
-    decimals = 3 if not largest > 0 else min(max(3 - math.floor(math.log10(largest)), 0), 9)
-    texts = ["" if pd.isna(value) else f"{value:.{decimals}f}" for value in values]
-    zeros = min([decimals, *(len(text) - len(text.rstrip("0")) for text in texts if "." in text)])  # that all end on
-    cut = zeros + (zeros == decimals)  # with the point, if nothing is left behind it
-    return [text[:-cut] if "." in text and zeros else text for text in texts]
+    finite = values[values.abs() < math.inf]
+    largest = finite.abs().max()
+    most = 3 if not largest > 0 else min(max(3 - math.floor(math.log10(largest)), 0), 9)
+    decimals = next(n for n in range(most + 1) if all(float(f"{x:.{n}f}") == float(f"{x:.{most}f}") for x in finite))
+    return ["" if pd.isna(value) else f"{value:.{decimals}f}" for value in values]
 
 
 def _plain(value) -> str:
