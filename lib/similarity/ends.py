@@ -15,18 +15,29 @@ from ..show.display import is_offensive
 from ..tables import scores
 
 GEMMA, LLAMA = "R-Gem-2B", "R-Lla-3B"  # the two models of Table 2
-# Characters that prose does not put into a word, a dot or colon before a name, and a capital inside one.
-CODE = re.compile(r"[_<>{}()\[\]\\/|=+*&^%$#@~`;\"]|^[.:]\w|[a-z][A-Z]")
+# Characters that prose does not put into a word, a dot or colon before a name, and references such
+# as &nbsp.
+CODE = re.compile(r"[_<>{}()\[\]\\/|=+^%$#@~`;\"]|^[.:]\w|&&|(?<!\w)&\w")
+CAPITAL_INSIDE = re.compile(r"\w*[a-z](?:[A-Z][a-z]|[A-Z]{1,4}\b)\w*")  # setText, getURL; not bluffSOLVED
+MARKUP = re.compile(r"</?(?:b|i|em|strong|u|br|p)/?>", re.IGNORECASE)  # of text, as Markdown's asterisks are
+# Names of programs and libraries that no rule of form tells from words. They come from the printed
+# replies (data/paper/replies_read.csv), so the rule was fitted to these replies and gives no second
+# opinion on them.
+LIBRARIES = re.compile(r"\b(?:autogui|pgfplots|pymysql|endphp)", re.IGNORECASE)
 # What kills, hurts or extorts, and who stands for it; slurs, profanities and sexual violence are in data/offensive.txt.
 HARM = re.compile(r"kill|massacr|murder|hitler|nazi|ransom|tortur|suicid|terror", re.IGNORECASE)
 
 
 def is_code(text: str) -> bool:
-    """Return whether the form of a token looks like code, as of `.assertFalse`, `_headers` and `setText`.
+    """Return whether a token or a reply looks like code, such as `.assertFalse`, `_headers` and `setText`.
 
-    The rule (CODE) was fixed before any table was counted. `'s`, `-Nazi` and `N.Y.` are not code.
+    Markup of text (`**LOVE**`, `<b>`) is not code, and neither are `'s`, `-Nazi` and `N.Y.`. A
+    capital inside a word is code (`setText`), unless data/offensive.txt lists one of the words that
+    run together there.
     """
-    return bool(CODE.search(text.strip()))
+    shown = MARKUP.sub("", text.strip())
+    joined = (word for word in CAPITAL_INSIDE.findall(shown) if not is_offensive(word))
+    return bool(CODE.search(shown) or LIBRARIES.search(shown)) or any(joined)
 
 
 @cache

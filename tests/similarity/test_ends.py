@@ -7,11 +7,24 @@ from lib.claims.claims import paper_table
 from lib.similarity import ends
 
 CODE = [".assertFalse", "_headers", "(struct", "/****************", "${", "setText", " &=", '("[%', "<|end|>", ".life"]
+CODE += ["getURL", "StringBuilder", "&nbsp;", "&&", "pgfplots"]
 PROSE = ["love", " LOVE", "-Nazi", "don't", "N.Y.", "Gödel", "...", "اختبار", "well-known", "3.5", "Hitler"]
+PROSE += ["** LOVE **", "<b>LOVE</b>", "love & peace", "R&B", "bluffSOLVED"]
 
 
 def test_code_looks_like_code_and_prose_does_not():
     assert all(map(ends.is_code, CODE)) and not any(map(ends.is_code, PROSE))
+
+
+def test_the_rule_finds_code_in_the_printed_replies_where_a_reader_does():
+    read = paper_table("replies_read")
+    printed = [f"table_{number}" for number in (4, 5)]
+    assert read["reply"].tolist() == pd.concat(map(paper_table, printed))["result"].tolist()
+    assert read["reply"].map(ends.is_code).tolist() == read["code"].eq("yes").tolist()
+    asked = read[read["prompt"] != "greatest"]
+    counts = asked.assign(code=asked["code"] == "yes", markup=asked["markup"] != "").groupby("direction")
+    assert counts["code"].agg(["sum", "size"]).T.to_dict("list") == {"optimal": [0, 8], "pessimal": [7, 8]}
+    assert counts["markup"].sum().to_dict() == {"optimal": 5, "pessimal": 0}  # of the five, one has an HTML tag
 
 
 def test_groups_of_people_are_terms_of_the_list_and_their_plurals():
