@@ -124,8 +124,12 @@ COMMANDS = {
                  "0: hold them; default: what fits"),
         ON,
     )),
-    "notebooks": Command("execute the committed notebooks again, without run-time metadata", ".notebooks.runs:refresh",
-                         (argument("names", nargs="*", metavar="NAME", help="how their names start (default: all)"),)),
+    "notebooks": Command(
+        "execute the committed notebooks again, without run-time metadata", ".notebooks.runs:refresh", (
+            argument("names", nargs="*", metavar="NAME",
+                     help="how their names start, as 04 or exercises/04 (default: all)"),
+        ),
+    ),
     "numbers": Command("write figures/index.html and its pictures, from the committed claims",
                        ".notebooks.front:write"),
     "figure": Command("tell where a figure or table of the paper is computed again", ".notebooks.listing:figure", (

@@ -39,7 +39,6 @@ from lib.tables.collection import Collection
 
 STANDARD = Path(__file__).with_suffix(".csv")
 KEY = ["collection", "notebook", "name", "part"]
-PUBLISHED = {"signs": "bing", "frequency": "bnc"}  # the parameters of `make published`
 
 
 def digest(values) -> str:
@@ -115,11 +114,10 @@ def computed(job: Job) -> list[dict]:
             setattr(module, name, instead)
         names: dict = {"__name__": "__main__"}
         for cell in nbformat.read(job.notebook, 4).cells:
-            tags = cell.metadata.get("tags", [])
-            if cell.cell_type != "code" or "exercise-setup" in tags or "exercise" in cell.metadata:
+            if cell.cell_type != "code":
                 continue
             exec(compile(cell.source, job.notebook.name, "exec"), names)
-            if "parameters" in tags:
+            if "parameters" in cell.metadata.get("tags", []):
                 names.update(job.parameters)
     return rows
 
@@ -129,9 +127,7 @@ def jobs(numbers: list[str]) -> list[Job]:
     kept = [name for name in ("embedded", "published-words", "published-items") if Collection(name).models]
     chosen = []
     for name in [*kept, *["published"] * (len(kept) > 1)]:
-        values = PUBLISHED if name.startswith("published") else {}
-        values = values | ({"prompt": "GW"} if name == "published-items" else {})
-        planned = plan(ROOT / "notebooks", Collection(name), values=values)
+        planned = plan(ROOT / "notebooks", Collection(name))
         chosen += [job for job in planned if not job.declared.trains and (not numbers or job.number in numbers)]
     return chosen
 

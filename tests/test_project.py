@@ -143,9 +143,7 @@ ALONE = """
 import ast, json, pathlib, sys
 def code(path):
     cells = json.loads(path.read_text())["cells"]
-    left_out = {"exercise-setup", "injected-parameters"}
-    own = lambda cell: "exercise" not in cell["metadata"] and not left_out & set(cell["metadata"].get("tags", []))
-    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code" and own(cell)]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 for path in sorted(pathlib.Path("notebooks").glob("0[1-9]*.ipynb")):
     lines = [node for cell in code(path) for node in ast.parse(cell).body]
     imports = [line for line in lines if isinstance(line, ast.Import | ast.ImportFrom)]
@@ -154,7 +152,7 @@ for path in sorted(pathlib.Path("notebooks").glob("0[1-9]*.ipynb")):
 if sys.argv[1:]:
     names = {"__name__": "__main__"}
     for cell in code(next(pathlib.Path("notebooks").glob(f"{sys.argv[1]}_*.ipynb"))):
-        exec(cell, names)
+        exec(cell.replace('collection = "published-words"', 'collection = "embedded"'), names)
 """
 
 

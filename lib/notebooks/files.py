@@ -3,7 +3,7 @@
 import ast
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
@@ -17,7 +17,7 @@ INJECTED = "injected-parameters"  # papermill's tag of the cell that it puts in
 NUMBER = r"\d\d_"  # how the name of a notebook begins
 WIDGET_TYPE = "application/vnd.jupyter.widget-view+json"
 EXERCISE = "exercise"  # in a cell's metadata: which exercise it belongs to
-EXERCISES, SETUP = "## Exercises", "exercise-setup"  # how their section begins, and the tag of its first code cell
+EXERCISES = "exercises"  # the folder, beside the notebooks, of a notebook's exercises, which have its name
 
 
 def find_notebooks(folder: Path) -> list[Path]:
@@ -35,12 +35,7 @@ def read(path: Path) -> nbformat.NotebookNode:
 
 def parameters_of(notebook: Path) -> dict:
     """Return the parameters of a notebook and their defaults: the literals of its cell tagged `parameters`."""
-    return literals_of(notebook, "parameters")
-
-
-def literals_of(notebook: Path, tag: str) -> dict:
-    """Return the literals that the cells with this tag set, by name. papermill tags its own cell INJECTED."""
-    lines = [line for cell in with_tag(read(notebook), tag) for line in ast.parse(cell.source).body]
+    lines = [line for cell in with_tag(read(notebook), "parameters") for line in ast.parse(cell.source).body]
     return {line.targets[0].id: ast.literal_eval(line.value) for line in lines}
 
 
@@ -65,26 +60,7 @@ def with_tag(executed: nbformat.NotebookNode, tag: str) -> list[nbformat.Noteboo
     return [cell for cell in executed.cells if tag in cell.metadata.get("tags", [])]
 
 
-def is_of_exercises(cell: nbformat.NotebookNode) -> bool:
-    """Return whether a cell belongs to the section of exercises that ends a notebook."""
-    is_heading = cell.cell_type == "markdown" and cell.source.startswith(EXERCISES)
-    return is_heading or EXERCISE in cell.metadata or SETUP in cell.metadata.get("tags", [])
-
-
-def to_execute(notebook: Path, parameters: Mapping, exercises: bool = False) -> nbformat.NotebookNode:
-    """Return the notebook as it is executed: without exercises where parameters are not the defaults, unless asked for.
-
-    Exercises need the embedded models, whatever else is studied.
-    """
-    node, defaults = read(notebook), parameters_of(notebook)
-    if not exercises and defaults | dict(parameters) != defaults:
-        node.cells = [cell for cell in node.cells if not is_of_exercises(cell)]
-    return node
-
-
-def execute(
-    notebook: Path, output: Path, parameters: dict, exercises: bool = False, progress: bool = False, **engine
-) -> nbformat.NotebookNode:
+def execute(notebook: Path, output: Path, parameters: dict, progress: bool = False, **engine) -> nbformat.NotebookNode:
     """Execute a notebook with these parameters in a fresh kernel, in the notebook's folder; keep it in `output`.
 
     If a cell fails, papermill raises an error, and `output` holds the notebook up to this cell. The folder of this
@@ -96,9 +72,8 @@ def execute(
     import papermill  # here, because it takes a second, and most commands do not need it
 
     output.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(to_execute(notebook, parameters, exercises), output)  # papermill reads it there, and writes it there
     return papermill.execute_notebook(
-        output, output, parameters, kernel_name="python3", cwd=notebook.parent, progress_bar=False,
+        notebook, output, parameters, kernel_name="python3", cwd=notebook.parent, progress_bar=False,
         stderr_file=sys.stderr if progress and sys.stderr.isatty() else None, extra_arguments=QUIET, **engine,
     )  # fmt: skip
 
@@ -113,10 +88,12 @@ def cause_of(error: BaseException) -> str:
 
 
 def commit(executed: Path, path: Path) -> None:
-    """Write an executed notebook in its place, stripped, and without injected parameters that repeat its own."""
+    """Write a notebook that was executed with its own parameters in its place, stripped.
+
+    The parameters that papermill injects are left out: they would override whatever a reader types above them.
+    """
     notebook = stripped(nbformat.read(executed, 4))
-    if literals_of(executed, INJECTED).items() <= parameters_of(executed).items():
-        notebook.cells = [cell for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", [])]
+    notebook.cells = [cell for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", [])]
     for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), start=1):
         for counted in (cell, *(output for output in cell.outputs if output.output_type == "execute_result")):
             counted.execution_count = count

@@ -10,7 +10,7 @@ from .. import ROOT, io
 from ..io import replacing
 from ..tables import registry, scores
 from ..tables.collection import EMBEDDED, ITEMS, PUBLISHED, WORDS, Collection
-from .files import EXERCISE, find_notebooks, parameters_of, read, to_execute
+from .files import EXERCISE, EXERCISES, find_notebooks, parameters_of, read
 
 SCORECARD = "11"  # the number of the notebook that gathers what the others found
 CARD_OF = "A-Gem-96"  # the small model that has a card
@@ -42,12 +42,14 @@ class Job:
     needs: tuple[str, ...] = ()  # names of jobs, as Declared
     after: tuple[str, ...] = ()
     alone: bool = False  # whether no other job may run at the same time
-    exercises: bool = False  # whether its exercises are executed in any case
     declared: Declared = Declared()
 
     @property
     def name(self) -> str:
-        return f"{self.notebook.stem}-{self.model}" if self.model else self.notebook.stem
+        stem = self.notebook.stem
+        if self.notebook.parent.name == EXERCISES:  # the notebook itself has this stem too
+            return f"{EXERCISES}-{stem}"
+        return f"{stem}-{self.model}" if self.model else stem
 
     @property
     def number(self) -> str:
@@ -63,13 +65,11 @@ class Job:
 
 
 def plan(
-    folder: Path, collection: Collection, models: Mapping[str, str] | None = None, values: Mapping | None = None,
-    requested: bool = True,
-) -> list[Job]:  # fmt: skip
+    folder: Path, collection: Collection, models: Mapping[str, str] | None = None, requested: bool = True
+) -> list[Job]:
     """Return the jobs that reproduce a collection: each notebook about it, for every model or once for them all.
 
     - models: nickname -> what to load
-    - values: more parameters, for the notebooks that declare them
     - requested: whether the reader named these models; otherwise some notebooks run for a part of them only
     """
     # A reader's own models are studied as the small ones are, except that nothing is trained.
@@ -86,7 +86,7 @@ def plan(
         if not requested and declared.models != "each":
             chosen = {name: load for name, load in chosen.items() if name in ("", *declared.models)}
         for nickname, load in chosen.items():
-            given = {**(values or {}), "collection": collection.name, "model": load}
+            given = {"collection": collection.name, "model": load}
             given = {name: value for name, value in given.items() if name in defaults}
             alone = declared.trains or bool(nickname) and not collection.is_embedded  # two may not fit into memory
             artefacts = _inputs(collection, declared, nickname, load)
@@ -100,6 +100,12 @@ def plan(
     return jobs
 
 
+def exercise_job(notebook: Path) -> Job:
+    """Return the job that executes a notebook of exercises, which reads the small models whatever else is studied."""
+    declared = Declared(needs=(), after=())
+    return Job(notebook, EMBEDDED, "", {}, _inputs(EMBEDDED, declared, "", ""), declared=declared)
+
+
 def _inputs(study: Collection, declared: Declared, model: str, load: str) -> tuple[Path, ...]:
     """Return the files and folders that a job reads or makes, besides the project's own sources."""
     small = registry.reward_models().query("group == @EMBEDDED.name")["hub_id"]
@@ -109,7 +115,7 @@ def _inputs(study: Collection, declared: Declared, model: str, load: str) -> tup
         "trained": [ROOT / place for place in small] if study.is_embedded else [],
         "scores": [part.scores for part in study.parts],
         "logprobs": [study.logprobs.scores],
-        # "paper | published | ours" reads them, and exercises do.
+        # "paper | published | ours" reads them, and exercises do too.
         "published": [] if study.is_published else [PUBLISHED.figures / "claims.csv", *tables],
         "claims": [part.claims for part in study.parts],
     }
@@ -174,7 +180,7 @@ def key_of(job: Job, wrote: Iterable[str]) -> str:
     wrote: as in Result. So an output that was emptied or edited is made again.
     """
     cells = [[cell.cell_type, cell.source, cell.metadata.get("tags", []), cell.metadata.get(EXERCISE)]
-             for cell in to_execute(job.notebook, job.parameters, job.exercises).cells]  # fmt: skip
+             for cell in read(job.notebook).cells]  # fmt: skip
     has_apps = any(kind == "code" and "lib.apps" in source for kind, source, *_ in cells)
     code = [path for path in sorted((ROOT / "lib").glob("*"))
             if path.name not in APART or has_apps and path.name == "apps"]  # fmt: skip

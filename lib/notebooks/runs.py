@@ -11,11 +11,22 @@ import pandas as pd
 from .. import ROOT, InputError
 from ..claims.claims import published_table
 from ..io import lock
-from ..tables import downloads, lexicons, score_files, scores
-from ..tables.collection import EMBEDDED, ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
+from ..tables import downloads, score_files, scores
+from ..tables.collection import ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
 from ..tables.registry import EARLY, REPORT, find_models, study_of
 from . import files, workers
-from .jobs import Job, Result, is_unchanged, keep_hashes, keep_results, key_of, plan, read_results, state_of
+from .jobs import (
+    Job,
+    Result,
+    exercise_job,
+    is_unchanged,
+    keep_hashes,
+    keep_results,
+    key_of,
+    plan,
+    read_results,
+    state_of,
+)
 from .pages import outcome_lines, score_lines, shown_path, write_index
 
 NOTEBOOKS = ROOT / "notebooks"
@@ -49,12 +60,10 @@ def reproduce_published(folder: Path = NOTEBOOKS, measure: Callable[[], object] 
     end, if words and items are there, for the numbers that value cards compare a model with.
     """
     imported, missing = _import_published()
-    values = {"signs": lexicons.first_of("bing", "bing stand-in"), "frequency": lexicons.first_of("bnc", "wordfreq")}
-    prompts = {ITEMS: {"prompt": "GW"}}  # there it is what `greatest` is in the others, word for word
     failed, lines, outcomes = 0, [], []
     before: dict[str, Result] = {}
     for study in [*imported, PUBLISHED]:
-        jobs = plan(folder, study, values=values | prompts.get(study, {}))
+        jobs = plan(folder, study)
         if study == PUBLISHED:  # its scorecard gathers the claims of all, and what is committed must not be lost
             kept = set(published_table("claims").get("population", pd.Series(dtype=str)))
             lost = [part for part in PUBLISHED.parts if part not in imported and not any(part.claims.glob("*.csv"))]
@@ -196,16 +205,20 @@ class Progress:
 def refresh(names: Sequence[str] = (), folder: Path = NOTEBOOKS) -> int:
     """Execute the committed notebooks whose names start so again, in place; return how many failed.
 
-    Each is executed with the parameters that it is committed with, unless `reproduce` did so and nothing has changed
-    since. A notebook that fails stays as it was. InputError for a name that no notebook starts with.
+    Each is executed with its own parameters, unless `reproduce` or `published` did so and nothing has changed since.
+    A notebook that fails stays as it was. InputError for a name that no notebook starts with.
+
+    names: such as 04, or exercises/04 for the exercises of notebook 04; default: all notebooks, then all exercises.
     """
-    notebooks = files.find_notebooks(folder)
-    if unknown := [name for name in names if not any(path.name.startswith(name) for path in notebooks)]:
-        numbers = ", ".join(path.name.partition("_")[0] for path in notebooks)
+    exercises = folder / files.EXERCISES
+    paths = files.find_notebooks(folder) + (files.find_notebooks(exercises) if exercises.is_dir() else [])
+    places = {path.relative_to(folder).as_posix(): path for path in paths}
+    if unknown := [name for name in names if not any(place.startswith(name) for place in places)]:
+        numbers = ", ".join(place.partition("_")[0] for place in places)
         raise InputError(f"no notebook starts with '{unknown[0]}'; there are {numbers}")
-    chosen = [path for path in notebooks if not names or path.name.startswith(tuple(names))]
-    found = [job_of(path, files.literals_of(path, files.INJECTED)) for path in chosen]
-    jobs = [replace(job, needs=(), after=(), exercises=True) for job in found if job]
+    chosen = [path for place, path in places.items() if not names or place.startswith(tuple(names))]
+    found = [exercise_job(path) if path.parent == exercises else job_of(path) for path in chosen]
+    jobs = [replace(job, needs=(), after=()) for job in found if job]
     failed = 0
     for study in dict.fromkeys(job.collection for job in jobs):
         of_study = [job for job in jobs if job.collection == study]
@@ -217,13 +230,10 @@ def refresh(names: Sequence[str] = (), folder: Path = NOTEBOOKS) -> int:
     return failed
 
 
-def job_of(notebook: Path, parameters: Mapping | None = None) -> Job | None:
-    """Return the job that executes a notebook with these parameters, on the embedded or published scores, or None."""
+def job_of(notebook: Path) -> Job | None:
+    """Return the job that executes a notebook with its own parameters, on embedded or published scores, or None."""
     defaults = files.parameters_of(notebook)
-    wanted = defaults | dict(parameters or {})
-    study = Collection(wanted["collection"])
-    if study.is_published:
-        jobs = plan(notebook.parent, study, values={name: wanted[name] for name in parameters or {}})
-    else:
-        jobs = plan(notebook.parent, EMBEDDED, find_models([]), requested=False)
-    return next((job for job in jobs if job.notebook == notebook and defaults | job.parameters == wanted), None)
+    study = Collection(defaults["collection"])
+    models = {} if study.is_published else find_models([])
+    jobs = plan(notebook.parent, study, models, requested=False)
+    return next((job for job in jobs if job.notebook == notebook and defaults | job.parameters == defaults), None)

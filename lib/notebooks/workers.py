@@ -130,9 +130,7 @@ def outcome(job: Job, **engine) -> Result:
         os.environ[WRITTEN] = str(log)  # the kernel inherits it, and every file that it writes whole is listed there
         try:
             job.executed.unlink(missing_ok=True)
-            files.execute(
-                job.notebook, job.executed, job.parameters, exercises=job.exercises, progress=job.alone, **engine
-            )
+            files.execute(job.notebook, job.executed, job.parameters, progress=job.alone, **engine)
         except Exception as error:
             cause = files.cause_of(error)
         try:

@@ -12,6 +12,7 @@ from lib import ROOT, InputError
 from lib.apps.book import building
 from lib.apps.book.conf import anchors_of, link_first_uses
 from lib.apps.book.sources import for_book
+from lib.notebooks.files import EXERCISES
 from lib.show.display import ANSWER_TYPE
 
 ADDRESSES = {"kendall's tau": "g#tau", "tau": "g#tau", "tau-b": "g#tau", "token": "g#token"}
@@ -105,20 +106,22 @@ def test_every_term_of_the_glossary_is_explained_once_and_leads_to_a_notebook_th
 @pytest.fixture
 def two_notebooks(tmp_path):
     folder = tmp_path / "notebooks"
-    folder.mkdir()
+    (folder / EXERCISES).mkdir(parents=True)
     for number in ("02", "11"):
         [path] = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
-        shutil.copyfile(path, folder / path.name)
+        for place in (path.name, f"{EXERCISES}/{path.name}"):
+            shutil.copyfile(ROOT / "notebooks" / place, folder / place)
     return folder
 
 
 def test_a_book_of_two_notebooks_is_built_without_a_warning_and_without_executing(two_notebooks, tmp_path, capsys):
     page = building.make(two_notebooks, tmp_path / "html")
     assert f"Open {page}" in capsys.readouterr().out
-    html = {path.stem: path.read_text() for path in tmp_path.glob("html/**/*.html")}
-    [of_02] = [text for stem, text in html.items() if stem.startswith("02_")]
+    of_02 = (tmp_path / "html" / "notebooks" / "02_optimal_and_pessimal_tokens.html").read_text()
     assert '<details class="offensive"' in of_02 and "docs/GLOSSARY.html#" in of_02 and '<img alt="' in of_02
     assert "cdn" not in " ".join(re.findall(r'(?:src|href)="([^"]+)"', of_02))
+    exercises = (tmp_path / "html" / "notebooks" / EXERCISES / "02_optimal_and_pessimal_tokens.html").read_text()
+    assert "Show an answer" in exercises and "Exercises: " in exercises and "Show an answer" not in of_02
     assert not list(tmp_path.glob("html/_sources/*")) and not list(tmp_path.glob(".building"))
 
 

@@ -14,7 +14,7 @@ import pytest
 from lib import ROOT, InputError
 from lib.apps.course import making
 from lib.apps.course.exercises import read_section
-from lib.notebooks.files import find_notebooks
+from lib.notebooks.files import EXERCISES, find_notebooks, parameters_of
 from lib.tables.registry import LOADERS
 
 LIGHT = ("02_", "03_", "04_", "05_", "06_", "07_", "09_", "10_", "11_")  # they load no model
@@ -26,7 +26,8 @@ RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*[ .]|.*[<>:\"
 @pytest.fixture(scope="module")
 def folder(small_models, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("course") / "class"
-    making.fill_class(folder, {path.name: making.student_copy(path) for path in find_notebooks(ROOT / "notebooks")})
+    copies = {path.name: making.student_copy(path) for path in find_notebooks(ROOT / "notebooks" / EXERCISES)}
+    making.fill_class(folder, find_notebooks(ROOT / "notebooks"), copies)
     return folder
 
 
@@ -61,10 +62,12 @@ def test_names_and_paths_can_be_had_on_windows_and_nothing_is_a_link(folder):
     assert len({str(path).lower() for path in paths}) == len(paths)  # no two that differ by case alone
 
 
-def test_it_holds_students_copies_and_no_answers(folder):
-    assert {path.name for path in folder.glob("*.ipynb")} == {
-        path.name for path in (ROOT / "notebooks").glob("*.ipynb")
-    }
+def test_it_holds_notebooks_about_the_small_models_and_exercises_without_answers(folder):
+    names = {path.name for path in (ROOT / "notebooks").glob("*.ipynb")}
+    exercises = {f"{name[:2]}_exercises.ipynb" for name in names}
+    assert {path.name for path in folder.glob("*.ipynb")} == names | exercises
+    collections = {name[:2]: parameters_of(folder / name)["collection"] for name in names}
+    assert collections == {number: "published" if number == "11" else "embedded" for number in collections}
     assert not (folder / "answers").exists() and (folder.parent / "class.zip").is_file()
 
 
@@ -87,7 +90,7 @@ def test_the_first_page_fits_a_screen_and_names_files_that_are_there(folder):
 def test_another_folder_is_not_replaced(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(InputError, match="holds something else; name another folder"):
-        making.fill_class(tmp_path, {})
+        making.fill_class(tmp_path, [], {})
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
@@ -111,7 +114,7 @@ def test_what_the_notebooks_import_loads_no_torch(run_without_models):
 
 
 def test_the_exercises_of_a_notebook_are_solved_without_torch(run_without_models):
-    section = read_section(ROOT / "notebooks" / "02_optimal_and_pessimal_tokens.ipynb")
+    section = read_section(ROOT / "notebooks" / EXERCISES / "02_optimal_and_pessimal_tokens.ipynb")
     cells = [section.setup, *(source for one in section.exercises for source in (one.solution, one.check))]
     told = run_without_models(f"for cell in {cells!r}:\n    exec(cell)")
     assert len(section.exercises) >= 2 and len(told.splitlines()) >= len(section.exercises)

@@ -1,6 +1,6 @@
-"""Every exercise of every notebook: its form, and that its check knows the right answer from each wrong one.
+"""Every exercise: its form, and that its check knows the right answer from each wrong one.
 
-Each variant runs after the section's own first cell alone, as for a student who begins there.
+Each variant runs after the setup cells alone, as for a student who begins with it.
 """
 
 import contextlib
@@ -14,15 +14,12 @@ import nbformat
 import pytest
 
 from lib import ROOT, InputError
-from lib.apps.course.exercises import ORDER, SETUP, Exercise, read_section, stub_of, without_marks
-from lib.notebooks.files import find_notebooks, stripped, to_execute
-from lib.notebooks.jobs import Job, key_of
-from lib.tables.collection import OWN
+from lib.apps.course.exercises import ORDER, SETUP, TITLE, Exercise, read_section, stub_of, without_marks
+from lib.notebooks.files import EXERCISES, find_notebooks, stripped
+from lib.notebooks.jobs import exercise_job, key_of
 
 matplotlib.use("Agg")
-NOTEBOOKS = find_notebooks(ROOT / "notebooks")
-
-
+NOTEBOOKS = find_notebooks(ROOT / "notebooks" / EXERCISES)
 SECTIONS = {path.stem: read_section(path) for path in NOTEBOOKS}
 ALL = [(name, one.name) for name, section in SECTIONS.items() for one in section.exercises]
 
@@ -34,6 +31,7 @@ def exercise_of(notebook: str, name: str) -> Exercise:
 def test_names_are_unique_over_all_notebooks_and_each_notebook_has_exercises():
     names = [name for _, name in ALL]
     assert sorted(set(names)) == sorted(names) and len(names) >= 25
+    assert set(SECTIONS) == {path.stem for path in find_notebooks(ROOT / "notebooks")}
     assert all(section.exercises for section in SECTIONS.values())
 
 
@@ -41,7 +39,7 @@ def test_names_are_unique_over_all_notebooks_and_each_notebook_has_exercises():
 def test_an_exercise_says_how_long_and_how_hard_it_is_and_folds_its_hint_and_answer(notebook, name):
     one = exercise_of(notebook, name)
     title, time = [line for line in one.task.splitlines() if line][:2]
-    assert title.startswith("### Exercise: ") and one.title
+    assert title.startswith("## Exercise: ") and one.title
     assert one.minutes in range(2, 41) and one.difficulty in (1, 2, 3)
     assert time == f"{one.minutes} minutes · {'★' * one.difficulty}"
     assert re.search(r"(?s)<details><summary>Hint</summary>.+</details>", one.task)
@@ -126,7 +124,7 @@ def test_a_stub_keeps_all_but_the_marked_parts_and_the_names_of_marked_assignmen
 
 def cells_of_one(**changed) -> list:
     new, given = nbformat.v4, {"exercise": {"minutes": 5, "difficulty": 1}, "solution": {"wrong": []}} | changed
-    cells = [new.new_markdown_cell("## Exercises")]
+    cells = [new.new_markdown_cell(f"{TITLE}of one")]
     cells.append(new.new_code_cell("n = 1", metadata={"tags": [SETUP]}))
     for kind, tag in ORDER:
         cell = getattr(new, f"new_{kind}_cell")(f'"{kind} {tag}"')
@@ -146,7 +144,7 @@ def test_a_section_is_read_and_told_where_it_has_not_the_form_of_one(tmp_path):
     assert section.setup == "n = 1" and [one.check for one in section.exercises] == ['"code check"']
     for broken, says in [
         (cells[:3] + cells[4:], "exercise 'one' has to have the cells"),
-        (cells[1:], "stand a cell '## Exercises'"),
+        (cells[1:], "stand a cell '# Exercises: ...'"),
         ([*cells, nbformat.v4.new_markdown_cell("more")], "without exercise metadata"),
         (cells_of_one(exercise={"minutes": 5}), "has no 'difficulty'"),
         (cells_of_one(solution={}), "has no 'wrong'"),
@@ -155,28 +153,15 @@ def test_a_section_is_read_and_told_where_it_has_not_the_form_of_one(tmp_path):
             read_section(written(tmp_path, broken))
 
 
-def test_exercises_are_executed_with_default_parameters_only_and_then_kept_with_their_metadata(
-    tmp_path, write_notebook
-):
-    notebook = write_notebook(tmp_path / "02_a.ipynb", "1", parameters='collection = "embedded"\nblur = True')
-    node = nbformat.read(notebook, 4)
-    node.cells += cells_of_one()
-    nbformat.write(node, notebook)
-    assert to_execute(notebook, {"collection": "embedded"}).cells == nbformat.read(notebook, 4).cells
-    for other in ({"collection": "mine"}, {"blur": False}):
-        assert [cell.source for cell in to_execute(notebook, other).cells][-1] == "1"
+def test_exercises_keep_their_metadata_when_they_are_committed(tmp_path):
+    node = nbformat.read(written(tmp_path, cells_of_one()), 4)
     kept = [cell.metadata for cell in stripped(node).cells]
     assert kept == [cell.metadata for cell in node.cells] and kept[-1]["exercise"]["name"] == "one"
 
 
-def test_a_run_counts_as_changed_by_its_exercises_only_where_they_are_executed(tmp_path, write_notebook):
-    notebook = write_notebook(tmp_path / "02_a.ipynb", "1")
-    keys = []
-    for cells in ([], cells_of_one(), cells_of_one(solution={"wrong": [{"answer": "1", "says": "2"}]})):
-        node = nbformat.read(notebook, 4)
-        node.cells = [*node.cells[:3], *cells]
-        nbformat.write(node, notebook)
-        jobs = [Job(notebook, OWN, "", {"collection": name}, ()) for name in ("embedded", "mine")]
-        keys.append([key_of(job, ()) for job in jobs])
-    default, other = zip(*keys, strict=True)
-    assert len(set(default)) == 3 and len(set(other)) == 1
+def test_exercises_run_again_when_anything_changes_that_their_file_keeps(tmp_path):
+    keys = set()
+    for wrong in ([], [{"answer": "1", "says": "2"}]):
+        job = exercise_job(written(tmp_path, cells_of_one(solution={"wrong": wrong})))
+        keys.add(key_of(job, ()))
+    assert len(keys) == 2

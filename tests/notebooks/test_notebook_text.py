@@ -58,8 +58,7 @@ def test_after_every_figure_and_printed_table_of_the_paper_there_is_prose(notebo
 def test_code_cells_are_short(notebook):
     exempt = [code_of(notebook)[0], *files.with_tag(notebook, "parameters")]  # imports and parameters
     for cell in code_of(notebook):
-        most = 20 if files.is_of_exercises(cell) else 15  # exercises have a whole function in a cell
-        assert cell in exempt or len(cell.source.splitlines()) <= most, cell.source
+        assert cell in exempt or len(cell.source.splitlines()) <= 15, cell.source
 
 
 def test_a_committed_notebook_is_executed_and_holds_no_run_time_metadata(notebook):

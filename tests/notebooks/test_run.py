@@ -402,11 +402,7 @@ def test_what_reproduce_executed_with_the_same_parameters_is_taken_until_anythin
     assert runs.reproduce([], None, project / "notebooks") == 0
     assert "02_compare" in executed()
     [first, *_] = sorted((project / "notebooks").glob("02_*.ipynb"))
-    job = runs.job_of(first)
-    assert job.executed == EMBEDDED.runs / f"{first.stem}.ipynb" and job == runs.job_of(
-        first, {"collection": "embedded"}
-    )
-    assert runs.job_of(first, {"collection": "mine"}) is None
+    assert runs.job_of(first).executed == EMBEDDED.runs / f"{first.stem}.ipynb"
     assert runs.refresh(["02"], project / "notebooks") == 0
     assert executed() == []  # nothing was executed again
     kept = nbformat.read(first, 4)
@@ -418,17 +414,23 @@ def test_what_reproduce_executed_with_the_same_parameters_is_taken_until_anythin
     assert "00_train" in (project / "figures/embedded/index.html").read_text()  # still about all notebooks
 
 
-@pytest.mark.parametrize("given, kept", [("published-words", ["injected-parameters"]), ("embedded", [])])
-def test_a_notebook_is_committed_with_the_parameters_that_differ_from_its_own(tmp_path, write_notebook, given, kept):
+def test_exercises_are_refreshed_beside_the_notebook_of_their_name(project, executed, write_notebook):
+    path = write_notebook(project / "notebooks" / "exercises" / "02_compare.ipynb", "1")
+    assert runs.refresh(["exercises/02"], project / "notebooks") == 0
+    assert executed() == ["exercises-02_compare"] and runs.refresh([], project / "notebooks") == 2
+    assert executed() == ["00_train", "02_compare"]
+    assert files.stripped(nbformat.read(path, 4)) == nbformat.read(path, 4)
+
+
+def test_a_notebook_is_committed_without_injected_parameters(tmp_path, write_notebook):
     path = write_notebook(tmp_path / "02_a.ipynb", "1")
     executed = nbformat.read(path, 4)
-    injected = v4.new_code_cell(f"# Parameters\ncollection = {given!r}", metadata={"tags": ["injected-parameters"]})
+    injected = v4.new_code_cell('# Parameters\ncollection = "a"', metadata={"tags": ["injected-parameters"]})
     executed.cells.insert(2, injected)
     nbformat.write(executed, tmp_path / "executed.ipynb")
     files.commit(tmp_path / "executed.ipynb", path)
     tags = [tag for cell in nbformat.read(path, 4).cells for tag in cell.metadata.get("tags", [])]
-    assert tags == ["parameters", *kept]
-    assert files.literals_of(path, files.INJECTED) == ({"collection": given} if kept else {})
+    assert tags == ["parameters"]
 
 
 # --- command line -------------------------------------------------------------------------------------------------

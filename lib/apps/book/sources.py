@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from nbformat import NotebookNode
 
 from ... import ROOT
-from ...notebooks.files import INJECTED, KERNEL, find_notebooks, literals_of, opening, parameters_of
+from ...notebooks.files import EXERCISES, INJECTED, KERNEL, find_notebooks, opening, parameters_of
 from ...notebooks.jobs import CARD_OF, SCORECARD
 from ...notebooks.pages import highlights_of, without_folders
 from ...show.display import ANSWER_TYPE, RECORD_TYPE
@@ -33,7 +33,7 @@ FOLDED = {  # tag of a code cell -> MyST-NB's tag that folds a part of it, and w
 def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") -> list[str]:
     """Write all sources into a folder, and files beside the pages into another; return lines on what is left out."""
     chapters = [_chapter_of(path) for path in find_notebooks(notebooks)]
-    (folder / "notebooks").mkdir(parents=True)
+    (folder / "notebooks" / EXERCISES).mkdir(parents=True)
     (extra / "tables").mkdir(parents=True, exist_ok=True)
     for chapter in chapters:
         study, number = chapter["study"], chapter["path"].name.partition("_")[0]
@@ -44,6 +44,9 @@ def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") ->
         linked = ", ".join(f'<a href="../tables/{path.name}">{path.name}</a>' for path in tables)
         below = f"*{chapter['name']}*\n\n" + (f"<p>Data behind this page: {linked}.</p>" if tables else "")
         nbformat.write(for_book(nbformat.read(chapter["path"], 4), below), folder / chapter["place"])
+        if chapter["exercises"]:
+            page = for_book(nbformat.read(notebooks / EXERCISES / chapter["path"].name, 4))
+            nbformat.write(page, folder / f"{chapter['exercises_page']}.ipynb")
     for place in map(Path, DOCUMENTS):
 
         def checked_link(link: re.Match, place: Path = place) -> str:  # tables come along; no link leaves the book
@@ -71,12 +74,13 @@ def assemble(folder: Path, extra: Path, notebooks: Path = ROOT / "notebooks") ->
 def _chapter_of(notebook: Path) -> dict:
     """Return what templates say of a committed notebook."""
     title, question = opening(notebook)
-    parameters = parameters_of(notebook) | literals_of(notebook, INJECTED)
-    study = Collection(parameters.get("collection", EMBEDDED.name))
+    study = Collection(parameters_of(notebook)["collection"])
+    exercises = notebook.parent / EXERCISES / notebook.name
     return {
         "path": notebook, "study": study, "place": f"notebooks/{notebook.name}", "page": f"notebooks/{notebook.stem}",
         "name": NAMES[study], "title": f"{notebook.name.partition('_')[0]} {title}", "question": question,
-        "answer": highlights_of(notebook).answer, "exercises": read_section(notebook).exercises,
+        "answer": highlights_of(notebook).answer, "exercises_page": f"notebooks/{EXERCISES}/{notebook.stem}",
+        "exercises": read_section(exercises).exercises if exercises.is_file() else (),
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The exercises that end a notebook, five cells each (see ORDER), and the stubs that students get for solutions."""
+"""A notebook of exercises, five cells each (see ORDER), and the stubs that students get for solutions."""
 
 import itertools
 import re
@@ -8,9 +8,10 @@ from pathlib import Path
 import nbformat
 
 from ... import InputError
-from ...notebooks.files import EXERCISE, EXERCISES, SETUP, is_of_exercises, read
+from ...notebooks.files import EXERCISE, read
 
-SOLUTION, CHECK = "solution", "check"
+SETUP, SOLUTION, CHECK = "exercise-setup", "solution", "check"  # tags of cells
+TITLE = "# Exercises: "  # how the first cell begins
 ORDER = (
     ("markdown", EXERCISE), ("markdown", "prediction"), ("code", SOLUTION), ("code", CHECK), ("markdown", SOLUTION),
 )  # fmt: skip
@@ -43,29 +44,30 @@ class Exercise:
 
     @property
     def title(self) -> str:
-        return self.task.partition("\n")[0].removeprefix("### Exercise:").strip()
+        return self.task.partition("\n")[0].removeprefix("## Exercise:").strip()
 
 
 @dataclass(frozen=True)
 class Section:
-    """The exercises of one notebook, in order. `setup` is the code before them, or '' without exercises."""
+    """A notebook of exercises, in order. `setup` is the code before the first one."""
 
     setup: str
     exercises: tuple[Exercise, ...]
 
 
 def read_section(notebook: Path) -> Section:
-    """Return the exercises that end a notebook. InputError names a cell without the form of an exercise."""
+    """Return the exercises of a notebook that has nothing else. InputError names a cell of another form."""
     cells = read(notebook).cells
-    inside = [cell for cell in cells if is_of_exercises(cell)]
-    if inside != cells[len(cells) - len(inside) :]:
+    before = list(itertools.takewhile(lambda cell: EXERCISE not in cell.metadata, cells))
+    after = cells[len(before) :]
+    title, setup = before[:1], before[1:]
+    has_title = title and title[0].cell_type == "markdown" and title[0].source.startswith(TITLE)
+    if not (has_title and setup and all(SETUP in _tags(cell) for cell in setup)):
+        raise InputError(f"{notebook.name}: before its exercises stand a cell '{TITLE}...' and cells tagged {SETUP}")
+    if any(EXERCISE not in cell.metadata for cell in after):
         raise InputError(f"{notebook.name}: a cell without exercise metadata stands among its exercises")
-    before = list(itertools.takewhile(lambda cell: EXERCISE not in cell.metadata, inside))
-    setup = before[1:]
-    if inside and not (setup and before[0].cell_type == "markdown" and all(SETUP in _tags(cell) for cell in setup)):
-        raise InputError(f"{notebook.name}: before its exercises stand a cell '{EXERCISES}' and cells tagged {SETUP}")
     exercises = []
-    for name, group in itertools.groupby(inside[len(before) :], lambda cell: cell.metadata[EXERCISE].get("name", "")):
+    for name, group in itertools.groupby(after, lambda cell: cell.metadata[EXERCISE].get("name", "")):
         five = list(group)
         kinds = tuple((cell.cell_type, *_tags(cell)) for cell in five)
         if kinds != ORDER:

@@ -4,6 +4,7 @@ import html
 import re
 import shutil
 import tomllib
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
@@ -13,13 +14,23 @@ from packaging.utils import canonicalize_name
 
 from ... import ROOT, InputError
 from ...io import replacing
-from ...notebooks.files import EXERCISE, INJECTED, KERNEL, NUMBER, find_notebooks, opening, read
+from ...notebooks.files import (
+    EXERCISE,
+    EXERCISES,
+    KERNEL,
+    NUMBER,
+    find_notebooks,
+    opening,
+    parameters_of,
+    read,
+    with_tag,
+)
 from ...notebooks.jobs import tables
 from ...notebooks.pages import highlights_of, without_folders
 from ...show.pages import TEMPLATES
 from ...tables.collection import EMBEDDED, WORDS
 from ..explorer import page as explorer
-from .exercises import CHECK, SOLUTION, read_section, stub_of, without_marks
+from .exercises import CHECK, SOLUTION, TITLE, read_section, stub_of, without_marks
 
 COURSE = ROOT / "data" / "course"
 STUDENTS, ANSWERS, CLASS, SLIDES = "students", "answers", "class", "slides.html"  # in the folder of a course
@@ -33,17 +44,17 @@ def make(folder: Path = COURSE, notebooks: Path = ROOT / "notebooks") -> None:
 
     InputError, with nothing written, for an exercise that does not have the right form.
     """
-    paths = find_notebooks(notebooks)
-    copies = {path.name: student_copy(path) for path in paths}
-    keys = {path.name: answer_key(path) for path in paths if read_section(path).exercises}
+    paths, exercises = find_notebooks(notebooks), find_notebooks(notebooks / EXERCISES)
+    copies = {path.name: student_copy(path) for path in exercises}
+    keys = {path.name: answer_key(path) for path in exercises}
     _write(folder / STUDENTS, copies)
     _write(folder / ANSWERS, keys)
-    print(f"Students' copies of {len(copies)} notebooks: {folder / STUDENTS}")
+    print(f"The exercises of {len(copies)} notebooks, for students: {folder / STUDENTS}")
     print(f"The answers, for the teacher: {folder / ANSWERS}")
     write_slides(paths, folder / SLIDES)
     print(f"Slides, to be opened by double click: {folder / SLIDES}")
     if EMBEDDED.models and EMBEDDED.logprobs.models:
-        fill_class(folder / CLASS, copies)
+        fill_class(folder / CLASS, paths, copies)
         print(f"All that a laptop needs in a class: {folder / CLASS}.zip")
     else:
         print("No folder for a class: it needs the scores of the small models. Run: make reproduce")
@@ -59,16 +70,13 @@ def _write(folder: Path, notebooks: dict[str, NotebookNode]) -> None:
             nbformat.write(notebook, part)
 
 
-def student_copy(notebook: Path) -> NotebookNode:
-    """Return the notebook without outputs and injected parameters, with stubs for solutions and without answers."""
-    read_section(notebook)  # refuses what does not have the form of exercises
-    node = read(notebook)
-    node.metadata = nbformat.from_dict(KERNEL)
-    node.cells = [cell for cell in node.cells if (cell.cell_type, cell.metadata.get("tags")) != ("markdown", [SOLUTION])
-                  and INJECTED not in cell.metadata.get("tags", [])]  # fmt: skip
+def student_copy(exercises: Path) -> NotebookNode:
+    """Return a notebook of exercises without outputs and answers, with stubs for solutions."""
+    read_section(exercises)  # refuses what does not have the form of exercises
+    node = _without_outputs(exercises)
+    is_answer = [(cell.cell_type, cell.metadata.get("tags")) == ("markdown", [SOLUTION]) for cell in node.cells]
+    node.cells = [cell for cell, answer in zip(node.cells, is_answer, strict=True) if not answer]
     for cell in node.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
         if EXERCISE in cell.metadata:
             cell.metadata[EXERCISE].pop("wrong", None)
             if SOLUTION in cell.metadata.tags:
@@ -76,10 +84,30 @@ def student_copy(notebook: Path) -> NotebookNode:
     return node
 
 
-def answer_key(notebook: Path) -> NotebookNode:
+def class_copy(notebook: Path) -> NotebookNode:
+    """Return a notebook without outputs. If it can read the small models, which lie in the class folder, it does."""
+    node = _without_outputs(notebook)
+    if EMBEDDED.name in parameters_of(notebook).get("collections", EMBEDDED.name).split():
+        for cell in with_tag(node, "parameters"):
+            assigned = re.compile(r'^collection = "[^"]*"', re.MULTILINE)
+            cell.source = assigned.sub(f'collection = "{EMBEDDED}"', cell.source)
+    return node
+
+
+def _without_outputs(notebook: Path) -> NotebookNode:
+    node = read(notebook)
+    node.metadata = nbformat.from_dict(KERNEL)
+    for cell in node.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return node
+
+
+def answer_key(exercises: Path) -> NotebookNode:
     """Return the exercises with solutions, answers, and the mistakes that checks know; the notebook runs by itself."""
-    section, new = read_section(notebook), nbformat.v4
-    cells = [new.new_markdown_cell(f"# Answers: {opening(notebook)[0]}"), new.new_code_cell(section.setup)]
+    section, new = read_section(exercises), nbformat.v4
+    title = f"# {opening(exercises)[0]}".replace(TITLE, "# Answers: ")
+    cells = [new.new_markdown_cell(title), new.new_code_cell(section.setup)]
     for exercise in section.exercises:
         wrong = [f"The check says *{case.says}* of:\n\n```python\n{case.answer}\n```" for case in exercise.wrong]
         answer = exercise.answer.replace("<details>", "<details open>")
@@ -118,8 +146,11 @@ def write_slides(notebooks: list[Path], path: Path) -> None:
         part.write_text(page, encoding="utf-8")
 
 
-def fill_class(folder: Path, copies: dict[str, NotebookNode]) -> None:
-    """Write the folder for a class, and a zip of it. InputError if the folder holds something else."""
+def fill_class(folder: Path, notebooks: Iterable[Path], copies: dict[str, NotebookNode]) -> None:
+    """Write the folder for a class, and a zip of it. InputError if the folder holds something else.
+
+    copies: the students' copies of exercises, by the name of the notebook that they belong to.
+    """
     start = resources.files("lib.apps.course").joinpath("START.md").read_text(encoding="utf-8")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / "START.md").is_file():
         raise InputError(f"{folder} holds something else; name another folder: python -m lib.run course FOLDER")
@@ -131,8 +162,11 @@ def fill_class(folder: Path, copies: dict[str, NotebookNode]) -> None:
         place = folder / path.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)
-    for name, copy in copies.items():  # beside lib, so that their kernels import it without an installation
-        nbformat.write(copy, folder / name)
+    # Beside lib, so that their kernels import it without an installation.
+    for notebook in notebooks:
+        nbformat.write(class_copy(notebook), folder / notebook.name)
+    for name, copy in copies.items():
+        nbformat.write(copy, folder / f"{name.partition('_')[0]}_exercises.ipynb")
     if WORDS.models:
         explorer.write(WORDS, folder / "explorer.html")
     if BOOK.is_dir():
