@@ -3,6 +3,7 @@
 Nobody has checked the texts of items, so figures.label hides offensive ones unless blur=False.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -11,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from .. import InputError
-from ..show.charts import name_in_column
+from ..show.charts import heat_map, name_in_column
 from ..show.figures import (
     DENSE_TITLE,
     GREY,
@@ -26,6 +27,7 @@ from ..show.figures import (
 )
 
 SHAPES = ("o", "s", "^", "D", "v", "P")
+COLUMNS = 5  # small panels side by side
 
 
 def _key(text: str, colour: str, shape: str = "", line: str = "-", **options) -> Line2D:
@@ -150,3 +152,36 @@ def _draw_slopes(axes: Axes, ranks: pd.DataFrame, items: Sequence[str], blur: bo
     axes.set_yticks(shown, [f"{rank:,}" for rank in shown], fontsize=11, color=GREY)
     for rank in shown:
         axes.axhline(rank, color="#dddddd", linewidth=0.8, zorder=0)
+
+
+@styled
+def draw_small_matrices(matrices: Mapping[str, pd.DataFrame], *, title: str) -> Chart:
+    """Draw a small matrix of correlations per model, all on one scale from 0 to 1 (Fig A6)."""
+    rows, columns = math.ceil(len(matrices) / COLUMNS), min(len(matrices), COLUMNS)
+    figure = new_chart(2.6 * columns, 0.9 + 2.6 * rows, title, DENSE_TITLE)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes, (name, matrix) in zip(panels, matrices.items(), strict=False):
+        heat_map(axes, matrix, limits=(0.0, 1.4), are_models=False)  # 1.4: a 1 is not black
+        axes.set_title(model_label(name), fontsize=12)
+    for axes in panels[len(matrices) :]:
+        axes.set_axis_off()
+    return figure
+
+
+@styled
+def draw_bars(discrepancies: Mapping[str, pd.Series], *, title: str, n: int = 10, blur: bool = True) -> Chart:
+    """Draw the n items that models rank lowest and highest, compared with people (Figs 5B and A7).
+
+    `discrepancies`: panel -> rank by models minus rank by people, by item, the largest first.
+    """
+    figure = new_chart(6.4 * len(discrepancies), 1.6 + 0.62 * n, title, DENSE_TITLE)
+    panels = figure.subplots(1, len(discrepancies), squeeze=False)[0]
+    for axes, (name, ordered) in zip(panels, discrepancies.items(), strict=True):
+        shown = pd.concat([ordered.head(n), ordered.tail(n)])
+        colours = [NEGATIVE] * n + [POSITIVE] * n
+        heights = [*range(n), *range(n + 1, 2 * n + 1)]  # a gap between the two ends
+        axes.barh(heights, shown, color=colours)
+        axes.set_yticks(heights, [item_label(item, 26, blur) for item in shown.index], fontsize=11)
+        axes.set(title=name, xlabel="rank by models minus rank by people", ylim=(2 * n + 0.8, -0.8))
+        axes.axvline(0, color="black", linewidth=0.8)
+    return figure

@@ -1,17 +1,22 @@
 """Charts of section 3: slopes beside the paper's, and rewards for two prompts."""
 
+import math
 from collections.abc import Mapping
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
+import seaborn
 from matplotlib.axes import Axes
 
 from ..show import charts
 from ..show.charts import Mark
-from ..show.figures import DENSE_TITLE, GREY, SIDES, Chart, label, new_chart, styled
+from ..show.figures import DENSE_TITLE, GREY, SIDES, Chart, label, model_label, new_chart, styled
+from .effects import SIGNS
 from .opposites import corners
 
 COUNT_COLOURS = mpl.colors.LinearSegmentedColormap.from_list("counts", ["#9ecae1", "#2171b5", "#08306b", "#000000"])
+COLUMNS = 5  # small panels side by side
 
 
 @styled
@@ -80,4 +85,46 @@ def draw_density(table: pd.DataFrame, x: str, y: str, *, title: str, named: int 
         place = 0.99 if is_right else 0.01, top + up / 2 if is_top else bottom - up / 2
         axes.text(*place, texts[corner] + ":", fontsize=12, ha="right" if is_right else "left", va="center",
                   transform=axes.get_yaxis_transform())  # fmt: skip
+    return figure
+
+
+@styled
+def draw_scatters(tables: Mapping[str, pd.DataFrame], x: str, y: str, *, title: str, notes: Mapping[str, str]) -> Chart:
+    """Draw rewards for prompt y over rewards for prompt x, a small panel per model (Figs 4 and A2).
+
+    `tables`: model -> score table with one row per distinct input; darker = more texts. `notes`:
+    model -> what stands below its name.
+    """
+    rows, columns = math.ceil(len(tables) / COLUMNS), min(len(tables), COLUMNS)
+    figure = new_chart(3.0 * columns, 1.2 + 3.0 * rows, title, DENSE_TITLE)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes, (name, table) in zip(panels, tables.items(), strict=False):
+        look = {"gridsize": 40, "bins": "log", "mincnt": 1, "cmap": COUNT_COLOURS, "linewidths": 0}
+        axes.hexbin(table[x], table[y], **look)
+        axes.set_title(f"{model_label(name)}\n{notes[name]}", fontsize=11)
+        axes.tick_params(labelsize=9)
+    for axes in panels[len(tables) :]:
+        axes.set_axis_off()
+    figure.supxlabel(f"reward, {x} (each model's own scale)", fontsize=12)
+    figure.supylabel(f"reward, {y}", fontsize=12)
+    return figure
+
+
+@styled
+def draw_sentiment(rows: pd.DataFrame, *, title: str, notes: Mapping[str, str]) -> Chart:
+    """Draw one model's rewards over the sentiment of words, a panel per prompt (Figs 3A and 3B).
+
+    `rows`: observations of one model (lib.framing.effects). A line with its 95% band is fitted among
+    the positive and among the negative words. `notes`: prompt -> what stands above its panel.
+    """
+    prompts = list(rows["prompt"].unique())
+    figure, panels = charts.row_of_panels(prompts, height=5, title=title, width=6)
+    for axes, (prompt, own) in zip(panels, rows.groupby("prompt", sort=False), strict=True):
+        for sign, words in own.groupby(np.sign(own["sentiment"]).map(SIGNS)):
+            dots = {"s": 16, "alpha": 0.35, "linewidths": 0}
+            seaborn.regplot(words, x="sentiment", y="reward", color=SIDES[sign], scatter_kws=dots,
+                            label=f"{sign} words", seed=0, n_boot=300, ax=axes)  # fmt: skip
+        axes.set_title(f"prompt: {prompt}\n{notes[prompt]}", fontsize=12)
+        axes.set(xlabel="sentiment of the word", ylabel="reward, the model's own scale")
+    panels[0].legend(frameon=False)
     return figure

@@ -5,6 +5,7 @@ direction of a line. So a mark (MARKS) or a code point stands for every characte
 are folded away in HTML until they are clicked, and hidden in plain text; data/offensive.txt lists them as hashes.
 """
 
+import base64
 import functools
 import hashlib
 import html
@@ -242,6 +243,24 @@ def table_html(
     )  # fmt: skip
     text = "\n".join("  ".join(row).rstrip() for row in zip(*texts, strict=True))
     return Shown(page, "\n".join(filter(None, [_plain(caption), text, legend_of(text)])))
+
+
+def folded(line: str, *shown) -> Shown:
+    """Return tables and charts behind one line of text, which opens them when it is clicked.
+
+    It is for what stands for completeness only. Plain text shows the line alone. `shown`: results
+    of table_html, and charts.
+    """
+    inside = "".join(one.html if isinstance(one, Shown) else _picture_html(one) for one in shown)
+    summary = f'<summary style="cursor: pointer">{_inert(_plain(line))}</summary>'
+    return Shown(f"<details>{summary}{inside}</details>", f"{_plain(line)} (folded; open it in the notebook)")
+
+
+def _picture_html(chart) -> str:
+    """Return a chart as an HTML image that holds its own bytes."""
+    png, about = chart._repr_png_()
+    encoded = base64.b64encode(png).decode()
+    return f'<img alt="{_inert(about["alt"])}" src="data:image/png;base64,{encoded}">'
 
 
 def _as_texts(values: pd.Series) -> list[str]:

@@ -110,3 +110,22 @@ def test_charts_draw_what_they_are_given_and_hide_what_offends():
     ranked = human.ranks(rewards).assign(people=human.ranks(people))
     shown = texts_in(alignment_charts.draw_trajectories(ranked, {"first": ["$x$ a", word]}, title="Title"))
     assert shown.count(r"\$x\$ a") == 2 and shown.count(hidden) == 2  # at both ends
+
+
+def test_bars_show_the_two_ends_with_a_gap_between_them_and_hide_what_offends():
+    word = claims.paper_table("table_2").set_index("token_id").loc[106863, "decoded"]
+    ordered = pd.Series([900.0, 500, 1, 0, -1, -400], ["$x$ a", word, "b", "c", "d", "e"])
+    figure = alignment_charts.draw_bars({"GE": ordered}, title="Title", n=2)
+    [axes] = figure.axes
+    heights = [(patch.get_y() + patch.get_height() / 2, patch.get_width()) for patch in axes.patches]
+    assert heights == [(0, 900), (1, 500), (3, -1), (4, -400)]  # no bar at 2
+    shown = texts_in(figure)
+    assert r"\$x\$ a" in shown and f"▒▒▒⟨{len(word)}⟩" in shown and word not in shown and "b" not in shown
+
+
+def test_small_matrices_write_the_numbers_of_each_model():
+    matrices = {
+        name: pd.DataFrame([[1, r], [r, 1]], ["GE", "HP"], ["GE", "HP"]) for name, r in {"A": 0.25, "B": 0.5}.items()
+    }
+    shown = texts_in(alignment_charts.draw_small_matrices(matrices, title="Title"))
+    assert {"A", "B"} <= set(shown) and (shown.count("1.00"), shown.count("0.25"), shown.count("0.50")) == (4, 2, 2)

@@ -1,6 +1,7 @@
 """Charts of framing: what is drawn is what was found, and no token of the list is written out."""
 
 import numpy as np
+import pandas as pd
 
 from lib.framing import charts as framing_charts
 
@@ -18,3 +19,23 @@ def test_a_corner_names_its_tokens_and_hides_those_of_the_list(score_table):
     assert {"rewarded for both:", "life", "for neither:", "▒▒▒⟨4⟩"} <= set(shown) and "fuck" not in shown
     open_shown = texts_of(framing_charts.draw_density(table, "best", "worst", title="T", named=1, blur=False))
     assert "fuck" in open_shown
+
+
+def test_small_scatters_have_a_panel_per_model_with_its_note(score_table):
+    random = np.random.default_rng(0)
+    tables = {name: score_table([f"w{i}" for i in range(60)], best=random.normal(size=60), worst=random.normal(size=60))
+              for name in "ABCDEFG"}  # fmt: skip
+    notes = {name: f"note {name}" for name in tables}
+    figure = framing_charts.draw_scatters(tables, "best", "worst", title="T", notes=notes)
+    titled = [axes.get_title(loc="left") for axes in figure.axes if axes.axison]
+    assert titled == [f"{name}\nnote {name}" for name in tables]  # the last three of ten panels are empty
+
+
+def test_the_lines_among_positive_and_negative_words_have_their_own_slopes():
+    sentiment = np.tile([-3.0, -2.0, -1.0, 1.0, 2.0, 3.0], 5)
+    rewards = np.where(sentiment > 0, 2 * sentiment, 0.5 * sentiment)
+    rows = pd.DataFrame({"prompt": "best", "sentiment": sentiment, "reward": rewards})
+    figure = framing_charts.draw_sentiment(rows, title="T", notes={"best": "n"})
+    lines = [line.get_xydata() for line in figure.axes[0].lines]
+    slopes = sorted(float((xy[-1] - xy[0])[1] / (xy[-1] - xy[0])[0]) for xy in lines)
+    assert np.allclose(slopes, [0.5, 2.0])

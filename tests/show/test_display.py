@@ -17,6 +17,7 @@ from lib.show.display import (
     MARKS,
     Shown,
     answer,
+    folded,
     is_offensive,
     ranked_table,
     show_token,
@@ -281,3 +282,22 @@ def test_an_answer_is_shown_and_kept_and_nothing_in_it_acts(monkeypatch):
     sentence = "In 8 of 10 models (mean 0.3 [0.1, 0.5]) ␣love <b>leads</b> ▒▒▒⟨7⟩ ⟨U+001B⟩[31m."
     assert shown[0][ANSWER_TYPE] == shown[0]["text/plain"] == sentence
     assert set(Page(shown[0]["text/html"]).tags) == {"p", "strong"} and not unsafe(shown[0]["text/html"])
+
+
+# --- what is folded -----------------------------------------------------------------------------------------------
+
+
+class Picture:
+    """A chart as far as `folded` needs it."""
+
+    def _repr_png_(self):
+        return b"png", {"alt": 'a "quoted" finding'}
+
+
+def test_what_is_folded_stands_behind_its_line_with_tables_and_pictures():
+    table = table_html(pd.DataFrame({"token": ["love"]}), ["token"])
+    shown = folded("All <models>", table, Picture())
+    before, _, inside = shown.html.partition("</summary>")
+    assert "<models>" not in before and "love" not in before and table.html in inside
+    assert 'src="data:image/png;base64,cG5n"' in inside and '"quoted"' not in inside  # cG5n is png in base64
+    assert shown.text.startswith("All <models> (folded")
