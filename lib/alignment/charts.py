@@ -4,6 +4,7 @@ Nobody has checked the texts of items, so figures.label hides offensive ones unl
 """
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -169,7 +170,9 @@ def draw_small_matrices(matrices: Mapping[str, pd.DataFrame], *, title: str) -> 
 
 
 @styled
-def draw_bars(discrepancies: Mapping[str, pd.Series], *, title: str, n: int = 10, blur: bool = True) -> Chart:
+def draw_bars(
+    discrepancies: Mapping[str, pd.Series], *, title: str, n: int = 10, blur: bool = True
+) -> Chart:  # fmt: skip
     """Draw the n items that models rank lowest and highest, compared with people (Figs 5B and A7).
 
     `discrepancies`: panel -> rank by models minus rank by people, by item, the largest first.
@@ -182,6 +185,8 @@ def draw_bars(discrepancies: Mapping[str, pd.Series], *, title: str, n: int = 10
         heights = [*range(n), *range(n + 1, 2 * n + 1)]  # a gap between the two ends
         axes.barh(heights, shown, color=colours)
         axes.set_yticks(heights, [item_label(item, 26, blur) for item in shown.index], fontsize=11)
-        axes.set(title=name, xlabel="rank by models minus rank by people", ylim=(2 * n + 0.8, -0.8))
+        axes.set_title(textwrap.fill(name, 40), fontsize=12)
+        axes.set(xlabel="rank by models minus rank by people", ylim=(2 * n + 0.8, -0.8))
+        axes.locator_params(axis="x", nbins=4)
         axes.axvline(0, color="black", linewidth=0.8)
     return figure
