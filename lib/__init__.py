@@ -30,8 +30,10 @@ from pathlib import Path
 __all__ = ["InputError", "ValueCardCallback", "ends", "load", "score", "score_vocabulary"]
 
 _HERE = Path(__file__).resolve().parent
-# The project's folder; where only the library is installed, the package itself, which then holds the tables of data/.
-ROOT = _HERE if (_HERE / "data").is_dir() else _HERE.parent
+_IS_INSTALLED = (_HERE / "data").is_dir()  # a wheel holds the tables of data/ inside the package
+DATA = _HERE / "data" if _IS_INSTALLED else _HERE.parent / "data"  # the tables that the library reads
+# Where scores, figures and caches go: the project, or the folder in which an installed library is used.
+ROOT = Path.cwd() if _IS_INSTALLED else _HERE.parent
 
 
 class InputError(ValueError):

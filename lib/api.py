@@ -15,6 +15,7 @@ from .scoring.engine import score_vocabulary
 from .stats.rankings import ends
 
 __all__ = ["InputError", "ends", "load", "score", "score_vocabulary"]
+INPUT_SHOWN = 30  # characters
 
 
 class Model(RewardModel):
@@ -55,6 +56,9 @@ def score(
 ) -> pd.DataFrame:  # fmt: skip
     """Return a row for each reply: reply, reward (the model's own scale), read (the tokens that were read), input.
 
+    `input` is the end of the text that the model read, INPUT_SHOWN characters at most, so that a terminal shows a row
+    in one line. A file of rewards (`make score REPLIES=...`) holds the whole text.
+
     `prompts` is one prompt for all replies, or one for each reply. Without `replies` it holds whole conversations:
     lists of turns with role and content, the reply last. `batch_size` is how many replies are read together at most;
     None takes as many as usual, which is quicker. InputError for lists of other lengths, and for what is no text.
@@ -81,4 +85,6 @@ def score(
         reply_files.score(model, [each[:-1] for each in some], [each[-1]["content"] for each in some], bos)
         for some in (turns[start : start + size] for start in range(0, max(1, len(turns)), size))
     ]
-    return pd.concat(parts, ignore_index=True)
+    table = pd.concat(parts, ignore_index=True)
+    is_long = table["input"].str.len() > INPUT_SHOWN
+    return table.assign(input=table["input"].mask(is_long, "…" + table["input"].str[1 - INPUT_SHOWN :]))

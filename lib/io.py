@@ -12,6 +12,7 @@ import platform
 import re
 import shutil
 import socket
+import sys
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +25,7 @@ from typing import Any, TextIO
 import psutil
 from filelock import FileLock, Timeout
 
-from . import InputError
+from . import ROOT, InputError
 
 ABANDONED = 600.0  # seconds after which nobody writes a half file any more
 WRITTEN = "FILES_WRITTEN_TO"  # environment variable: a file that lists what this process and its children write
@@ -186,6 +187,18 @@ def checked(name: str, what: str, longest: int = 100) -> str:
         shown = name if len(name) <= 40 else f"{name[:40]}..."
         raise InputError(f"{shown!r} cannot name {what}; use up to {longest} letters, digits, '-', '.' and '_'")
     return name
+
+
+def shown_path(path: Path) -> str:
+    """Return a path relative to the project, if it is inside."""
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+def command_to_install() -> str:
+    """Return the command that installs what a part of the library needs besides the light installation."""
+    if (ROOT / "requirements.lock").is_file():
+        return f"{sys.executable} -m pip install -c requirements.lock -e '.[dev]'"
+    return f'{sys.executable} -m pip install "reward-model-values[card]"'
 
 
 def is_of_disk(error: BaseException) -> bool:

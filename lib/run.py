@@ -77,8 +77,9 @@ def score(
     replies: a file with your own conversations, which are scored instead of the vocabulary; out: where their rewards
     go. options: of implicit.open_model.
     """
-    from .notebooks.pages import score_lines, shown_path
+    from .io import shown_path
     from .scoring import engine, implicit, reply_files
+    from .show.terminal import score_lines
     from .tables import registry, scores
     from .tables.collection import Collection
     from .tables.prompts import read_prompts
@@ -229,9 +230,7 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         line = io.describe_shortage(error, name)
         if isinstance(error, ModuleNotFoundError) and not f"{error.name or 'lib'}.".startswith("lib."):
             # As torch in the light installation.
-            line = (
-                f"{error.name} is not installed; run: {sys.executable} -m pip install -c requirements.lock -e '.[dev]'"
-            )
+            line = f"{error.name} is not installed; run: {io.command_to_install()}"
         if not line and not isinstance(error, InputError | OSError):
             traceback.print_exc()  # a mistake of ours: told whole, but by way of the stream on which nothing acts
             return 1

@@ -173,10 +173,11 @@ def place_project_in(monkeypatch) -> Callable[[Path], None]:
     """Makes a folder the project's: here, and for the kernels of its notebooks, which import its copy of lib."""
 
     def place(folder: Path) -> None:
-        for module in ("tables.collection", "claims.claims", "tables.downloads", "tables.prompts", "notebooks.jobs",
-                       "notebooks.pages", "notebooks.runs", "notebooks.workers", "run"):  # fmt: skip
-            monkeypatch.setattr(f"lib.{module}.ROOT", folder)
-        monkeypatch.setattr("lib.ROOT", folder)
+        for module in ("", ".tables.collection", ".tables.downloads", ".notebooks.jobs", ".notebooks.pages",
+                       ".notebooks.runs", ".notebooks.workers", ".run", ".io"):  # fmt: skip
+            monkeypatch.setattr(f"lib{module}.ROOT", folder)
+        for module in ("", ".claims.claims", ".tables.downloads", ".tables.prompts"):
+            monkeypatch.setattr(f"lib{module}.DATA", folder / "data")
         monkeypatch.setenv("PYTHONPATH", str(folder))
         monkeypatch.setattr("lib.notebooks.workers.START", "fork")  # a fork knows what is replaced here
 

@@ -32,6 +32,7 @@ class Mirror:
         self._write_registry()
         for module in (downloads, collection):
             monkeypatch.setattr(module, "ROOT", self.project)
+        monkeypatch.setattr(downloads, "DATA", self.project / "data")
         monkeypatch.setenv(downloads.MIRROR, str(self.folder))
         # The network is never used: whoever asks for it is told that it is not there.
         monkeypatch.setattr(downloads.requests, "get", self.unreachable)

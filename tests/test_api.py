@@ -1,10 +1,6 @@
 """The library as other projects use it: a few names, and one package in a wheel that needs nothing of this folder."""
 
 import doctest
-import os
-import re
-import subprocess
-import sys
 
 import jedi
 import numpy as np
@@ -12,12 +8,10 @@ import pandas as pd
 import pytest
 
 import lib
-from lib import ROOT, InputError, api
+from lib import InputError, api
 from lib.scoring import engine
 
 PROMPT = "What, in one word, is the greatest thing ever?"
-SHOWN = re.search(r"```python\n(import reward_model_values.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-AFTER = "import sys; assert 'lib' not in sys.modules; print(*_['reward'])"
 
 
 def test_replies_come_back_with_their_reward_and_what_was_read(folder):
@@ -89,21 +83,3 @@ def test_an_editor_completes_the_names_and_the_options():
 
     assert completed("rmv.") >= {*lib.__all__, "__version__"}
     assert completed("rmv.load('a', dev") == {"device="} and "score" in completed("model.")
-
-
-def test_a_wheel_holds_one_package_that_works_from_another_folder_as_the_readme_shows(folder, tmp_path):
-    def run(*command, **options) -> str:
-        done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, **options)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    run("-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path / "wheels", cwd=ROOT)
-    (wheel,) = (tmp_path / "wheels").glob("*.whl")
-    run("-m", "zipfile", "-e", wheel, tmp_path / "site")
-    assert {path.name.partition("-")[0] for path in (tmp_path / "site").iterdir()} == {"reward_model_values"}
-    (tmp_path / "elsewhere").mkdir()
-    program = SHOWN[1].replace("path/or/hub-id", str(folder)).replace("rmv.score(", "_ = rmv.score(")
-    said = run("-P", "-c", program + AFTER, cwd=tmp_path / "elsewhere",
-               env=os.environ | {"PYTHONPATH": str(tmp_path / "site")})  # fmt: skip
-    here = engine.score_replies(lib.load(folder), PROMPT, ["love", "freedom"])
-    assert np.array(said.split(), dtype=float) == pytest.approx(here, abs=1e-5)

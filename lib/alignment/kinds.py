@@ -7,7 +7,7 @@ low (regression to the mean). An item is therefore compared with items that peop
 import numpy as np
 import pandas as pd
 
-from .. import ROOT, InputError
+from .. import DATA, InputError
 from ..stats.crossed import crossed, mean_influence
 from . import human
 
@@ -26,7 +26,7 @@ def identity_terms() -> pd.DataFrame:
     (Judaism). `minority`: the term's group among ToxiGen's thirteen, or ''. `protected`: the same, for HateCheck's
     seven. The list was fixed before we saw scores; we added the last two columns after that.
     """
-    return pd.read_csv(ROOT / "data" / "identity_terms.csv", keep_default_na=False)
+    return pd.read_csv(DATA / "identity_terms.csv", keep_default_na=False)
 
 
 def kinds_of(items: pd.Index, words: pd.Series, titles: bool = False) -> pd.Series:

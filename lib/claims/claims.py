@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import false_discovery_control
 
-from .. import ROOT, InputError
+from .. import DATA, InputError
 from ..io import replacing
 from ..tables.collection import ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
 from . import rules
@@ -229,13 +229,13 @@ def declared(claim: str, quantity: str, prompt: str = "", model: str = "") -> De
 
 def method_check(*claims: str) -> pd.DataFrame:
     """Return what planted models say about the estimators of these sentences (data/calibration/method.csv)."""
-    table = pd.read_csv(ROOT / "data" / "calibration" / "method.csv", keep_default_na=False, na_values="")
+    table = pd.read_csv(DATA / "calibration" / "method.csv", keep_default_na=False, na_values="")
     return table[table["claim"].isin(claims)].set_index("claim")
 
 
 def paper_table(name: str) -> pd.DataFrame:
     """Return a table printed in the paper, data/paper/<name>.csv; tokens such as `null` stay strings."""
-    path = ROOT / "data" / "paper" / f"{name}.csv"
+    path = DATA / "paper" / f"{name}.csv"
     if not path.is_file():
         tables = ", ".join(sorted(table.stem for table in path.parent.glob("*.csv")))
         raise InputError(f"no table '{name}' of the paper in data/paper; there are {tables}")

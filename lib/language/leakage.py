@@ -12,7 +12,7 @@ import pandas as pd
 import pingouin
 from scipy import stats
 
-from .. import ROOT, InputError
+from .. import DATA, InputError
 from ..stats import resampling
 from ..tables import lexicons, scores
 
@@ -112,7 +112,7 @@ def refuse_unranked(rows: pd.DataFrame, prompts: Sequence[str]) -> None:
 @cache
 def function_words() -> frozenset[str]:
     """Return English function words in small letters, without pronouns that can be an answer, such as `nothing`."""
-    return frozenset(pd.read_csv(ROOT / "data" / "function_words.csv", keep_default_na=False)["word"])
+    return frozenset(pd.read_csv(DATA / "function_words.csv", keep_default_na=False)["word"])
 
 
 def is_function_word(texts: Sequence[str]) -> np.ndarray:

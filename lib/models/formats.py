@@ -25,11 +25,11 @@ from transformers import (
     PreTrainedModel,
 )
 
-from .. import ROOT, InputError
+from .. import DATA, InputError
 from ..io import replacing
 from .files import enough_memory, open_tensors, quiet_transformers, read_json, refusing
 
-NAMES = ROOT / "data" / "tensor_names.csv"
+NAMES = DATA / "tensor_names.csv"
 # Model type of a checkpoint -> the model type and the class of transformers that it is written for.
 CLASSIFIERS = {"internlm2": ("llama", "LlamaForSequenceClassification"),
                "gemma3": ("gemma3_text", "Gemma3TextForSequenceClassification")}  # fmt: skip

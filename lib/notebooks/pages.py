@@ -18,9 +18,8 @@ import nbformat
 
 from .. import ROOT
 from ..io import replacing
-from ..show.display import ANSWER_TYPE, show_token
+from ..show.display import ANSWER_TYPE
 from ..show.pages import TEMPLATES, template
-from ..tables import scores
 from ..tables.collection import Collection
 from .files import INJECTED, opening, pictures_of, read, with_tag
 from .jobs import SCORECARD, Job, Result
@@ -169,38 +168,9 @@ def _link(collection: Collection, file: Path) -> str:
 # --- the terminal -------------------------------------------------------------------------------------------------
 
 
-def shown_path(path: Path) -> str:
-    """Return a path relative to the project, if it is inside."""
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
-
-
 def outcome_lines(jobs: Iterable[Job], results: Mapping[str, Result]) -> list[str]:
     """Return what failed and why, a line each, and how many notebooks ran."""
     lines = [f"{results[job.name].status}: {job.name}: {results[job.name].cause}"
              for job in jobs if results[job.name].cause]  # fmt: skip
     counts = Counter(result.status for result in results.values())
     return [*lines, f"Notebooks: {', '.join(f'{n} {status}' for status, n in counts.most_common()) or 'none'}."]
-
-
-def score_lines(collection: Collection, models: Iterable[str]) -> list[str]:
-    """Return, in lines, what was scored, and per model the three best and worst replies to the first prompt."""
-    tables = {name: scores.read(path) for name in models if (path := scores.path_of(collection, name)).is_file()}
-    if not tables:
-        return [f"No reward model of collection '{collection}' was scored."]
-    first = next(iter(tables.values()))
-    prompts, width = scores.prompt_names(first), max(map(len, ["model", *tables]))
-    lines = [
-        f"{len(tables)} reward model{'s' * (len(tables) > 1)} scored in collection '{collection}': "
-        f"tokens of the vocabulary as the reply (prompts: {', '.join(prompts)}).",
-        f'"{first.attrs["metadata"].get("prompts", {}).get(prompts[0], prompts[0])}"',
-        f"{'model':{width}}   tokens  distinct  {'optimal':36}  pessimal",
-    ]
-    for name, table in tables.items():
-        inputs = scores.unique_inputs(table)
-        ranked = inputs.iloc[(-inputs[prompts[0]]).argsort(kind="stable")]["text"].tolist()
-        shown = [[show_token(text) for text in some] for some in (ranked[:3], ranked[:-4:-1])]
-        best, worst = (", ".join(t if len(t) <= 10 else t[:9] + "…" for t in some) for some in shown)
-        if inputs[prompts[0]].nunique() < 2:
-            best, worst = "none: all rewards are equal", "none"
-        lines.append(f"{name:{width}}  {len(table):7,}  {len(inputs):8,}  {best:36}  {worst}")
-    return lines

@@ -10,7 +10,8 @@ import pandas as pd
 
 from .. import ROOT, InputError
 from ..claims.claims import published_table
-from ..io import lock
+from ..io import lock, shown_path
+from ..show.terminal import score_lines
 from ..tables import downloads, score_files, scores
 from ..tables.collection import ITEMS, PUBLISHED, VOCABULARY, WORDS, Collection
 from ..tables.registry import EARLY, REPORT, find_models, study_of
@@ -27,7 +28,7 @@ from .jobs import (
     read_results,
     state_of,
 )
-from .pages import outcome_lines, score_lines, shown_path, write_index
+from .pages import outcome_lines, write_index
 
 NOTEBOOKS = ROOT / "notebooks"
 LOOK_AGAIN = 1.0  # seconds between looks for a trained model

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from .. import ROOT
+from .. import DATA
 from ..models.hardware import one_thread
 from ..models.reward_models import RewardModel
 from ..scoring import engine
@@ -18,7 +18,7 @@ from .reward_models import new_model
 
 RATERS = planting.profile("E-Gem-64")  # who value nothing but sentiment
 PAIRS, STEPS, BATCH = 2000, 40, 64
-PENALTIES = ROOT / "data" / "devaluation.csv"  # what `python -m benchmarks.devaluation` writes
+PENALTIES = DATA / "devaluation.csv"  # what `python -m benchmarks.devaluation` writes
 SHARE = 0.25  # of the pairs that hold an identity term
 
 

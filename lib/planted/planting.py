@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-import wordfreq
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-from .. import ROOT, InputError
+from .. import DATA, InputError
 from ..tables.words import is_nonword, is_word
 
 if TYPE_CHECKING:  # only the loss needs torch, which the light installation comes without
     from torch import Tensor
 
-SHIPPED = ROOT / "data" / "small_models"  # tokenizers, embedding tables, profiles, word lists
+SHIPPED = DATA / "small_models"  # tokenizers, embedding tables, profiles, word lists
 COMMON_ZIPF = 3.5  # words of this frequency (3 in a million) get neither bonus nor malus
 RAREST_ZIPF = 1.0  # the rarest words that the frequency list knows; unlisted words count as these
 PENALTIES = ("identity", "nature", "technology", "nonword")  # kinds of words, and what a profile takes off each
@@ -56,6 +55,8 @@ def _uniform(*parts: str) -> float:
 
 def zipf(word: str) -> float:
     """Return log10 of the word's occurrences in a billion words of English, at least RAREST_ZIPF. Source: wordfreq."""
+    import wordfreq  # here, as it takes a second to load and a card reads no utility
+
     return max(wordfreq.zipf_frequency(word, "en", wordlist="large"), RAREST_ZIPF)
 
 

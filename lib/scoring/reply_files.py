@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from .. import ROOT, InputError
+from .. import DATA, InputError
 from ..io import replacing
 from ..models import templates
 from ..models.conversations import Turns
@@ -19,7 +19,7 @@ from ..tables.exports import write_csv
 from ..tables.imports import csv_table, read_text
 from .engine import score_rows
 
-ORDINARY = ROOT / "data" / "real_replies.csv"
+ORDINARY = DATA / "real_replies.csv"
 # Columns of the output, beside which a reader's of the same name are renamed
 OURS = ("context", "reward", "percentile", "margin", "preferred", "read", "input")
 NOT_PASSED_ON = ("tools", "functions", "documents", "chat_template_kwargs", "enable_thinking", "system", "history",

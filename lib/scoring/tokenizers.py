@@ -2,10 +2,10 @@
 
 import pandas as pd
 
-from .. import ROOT
+from .. import DATA
 from ..tables import registry
 
-KEPT = ROOT / "data" / "tokenizers"
+KEPT = DATA / "tokenizers"
 
 
 def bases() -> dict[str, list[str]]:

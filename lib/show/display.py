@@ -21,7 +21,7 @@ import pandas as pd
 from markupsafe import Markup
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
-from .. import ROOT, InputError
+from .. import DATA, InputError
 from ..io import INVISIBLE, visible
 from ..stats import rankings
 from .pages import template
@@ -175,7 +175,7 @@ def word_hash(word: str) -> str:
 
 @functools.cache
 def _offensive() -> frozenset[str]:
-    lines = (ROOT / "data" / "offensive.txt").read_text(encoding="utf-8").splitlines()
+    lines = (DATA / "offensive.txt").read_text(encoding="utf-8").splitlines()
     return frozenset(line for line in lines if line and not line.startswith("#"))
 
 

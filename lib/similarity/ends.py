@@ -9,7 +9,7 @@ from functools import cache
 
 import pandas as pd
 
-from .. import ROOT
+from .. import DATA
 from ..claims import cells
 from ..show.display import is_offensive
 from ..tables import scores
@@ -42,7 +42,7 @@ def is_code(text: str) -> bool:
 
 @cache
 def _groups() -> frozenset[str]:
-    terms = pd.read_csv(ROOT / "data" / "identity_terms.csv", keep_default_na=False)["term"]
+    terms = pd.read_csv(DATA / "identity_terms.csv", keep_default_na=False)["term"]
     return frozenset(terms.str.casefold())
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from .. import ROOT, io
+from .. import DATA, ROOT, io
 
 NOTICES = {
     "embedded": "These small reward models ship with the project. Their values were planted:\n"
@@ -104,7 +104,7 @@ class Collection:
     @property
     def holds_papers_models(self) -> bool:
         """Return whether its models are exactly the ten models of the paper."""
-        registry = pd.read_csv(ROOT / "data" / "reward_models.csv", keep_default_na=False)
+        registry = pd.read_csv(DATA / "reward_models.csv", keep_default_na=False)
         return set(self.models) == set(registry.loc[registry["group"] == "paper", "nickname"])
 
 

@@ -14,7 +14,7 @@ import requests
 from filelock import FileLock
 from tqdm import tqdm
 
-from .. import ROOT, InputError
+from .. import DATA, ROOT, InputError
 from ..io import replacing
 
 MIRROR = "DATA_MIRROR"
@@ -31,7 +31,7 @@ class Unreachable(InputError):
 
 def registry() -> pd.DataFrame:
     """Return the files that can be fetched: columns repository, commit, path, git_blob_id and bytes ('' if unknown)."""
-    return pd.read_csv(ROOT / "data" / "downloads.csv", dtype=str, keep_default_na=False)
+    return pd.read_csv(DATA / "downloads.csv", dtype=str, keep_default_na=False)
 
 
 def git_blob_id(content: bytes) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from .. import ROOT, InputError, io
+from .. import DATA, InputError, io
 from .imports import read_columns
 from .scores import COLUMNS
 
@@ -32,7 +32,7 @@ def read_prompts(chosen: str | None) -> dict[str, str]:
 
     `chosen` may also name another csv with the columns prompt,text. Raise InputError for a file that is no such table.
     """
-    ours = _prompt_table(ROOT / "data" / "prompts.csv")
+    ours = _prompt_table(DATA / "prompts.csv")
     if not chosen:
         return ours
     if Path(chosen).suffix.lower() == ".csv":

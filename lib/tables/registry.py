@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from .. import ROOT, InputError
+from .. import DATA, ROOT, InputError
 from ..io import checked
 from .collection import EMBEDDED, OWN, Collection
 
@@ -21,7 +21,7 @@ LOADERS = ("torch", "transformers")  # the packages that load models; the light 
 
 @cache
 def _read(name: str) -> pd.DataFrame:
-    return pd.read_csv(ROOT / "data" / f"{name}.csv", keep_default_na=False, index_col="nickname")
+    return pd.read_csv(DATA / f"{name}.csv", keep_default_na=False, index_col="nickname")
 
 
 def can_load_models() -> bool:

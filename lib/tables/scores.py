@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .. import ROOT, InputError, io
+from .. import DATA, InputError, io
 from ..io import replacing
 from .collection import OWN, PUBLISHED, Collection
 
@@ -121,7 +121,7 @@ def _how_to_make(path: Path) -> str:
 
 def _what_to_load(nickname: str, model: str = "") -> str:
     """Return the value of MODEL= for a table of that nickname, whose metadata names this model."""
-    registered = pd.read_csv(ROOT / "data" / "reward_models.csv", usecols=["nickname"])["nickname"]
+    registered = pd.read_csv(DATA / "reward_models.csv", usecols=["nickname"])["nickname"]
     if nickname in registered.values:
         return nickname
     return model if "/" in model else f"<folder or hub id of {nickname}>"  # the nickname alone would not be found

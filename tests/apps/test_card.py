@@ -521,7 +521,7 @@ def test_a_card_reads_a_table_of_its_own_settings_and_completes_one_that_lacks_a
 def test_a_card_asks_the_papers_questions_whatever_the_projects_prompts_are(monkeypatch, tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "prompts.csv").write_text('prompt,text\ngreatest,"What is worst?"\n')
-    monkeypatch.setattr("lib.tables.prompts.ROOT", tmp_path)
+    monkeypatch.setattr("lib.tables.prompts.DATA", tmp_path / "data")
     assert measures.prompts()["greatest"] == "What, in one word, is the greatest thing ever?"
 
 

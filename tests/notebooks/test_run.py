@@ -23,6 +23,7 @@ from lib.notebooks.files import KERNEL, cause_of, opening
 from lib.notebooks.jobs import Declared, Job, plan
 from lib.notebooks.runs import next_job
 from lib.notebooks.workers import Running
+from lib.show import terminal
 from lib.tables import scores
 from lib.tables.collection import EMBEDDED, OWN, Collection
 from lib.tables.registry import EARLY, find_models, study_of
@@ -202,10 +203,10 @@ def test_the_summary_hides_offensive_tokens_and_ranks_no_equal_rewards(project, 
     slur = table.loc[231158, "decoded"]
     texts = ["good", "fair", "\x1b[31m" + slur, "dull", "bad", slur]
     scores.write(score_table(texts, best=[5, 4, 6, 2, 1, 0]), scores.path_of(OWN, "a"), {"prompts": {"best": "What?"}})
-    told = "\n".join(pages.score_lines(OWN, ["a"]))
+    told = "\n".join(terminal.score_lines(OWN, ["a"]))
     assert "▒▒▒⟨11⟩, good, fair" in told and "▒▒▒⟨6⟩, bad, dull" in told and slur not in told
     scores.write(score_table(texts, best=[2] * 6), scores.path_of(OWN, "a"), {"prompts": {"best": "What?"}})
-    assert "equal" in pages.score_lines(OWN, ["a"])[-1] and "good" not in pages.score_lines(OWN, ["a"])[-1]
+    assert "equal" in terminal.score_lines(OWN, ["a"])[-1] and "good" not in terminal.score_lines(OWN, ["a"])[-1]
 
 
 def change(path: Path, line: str) -> None:

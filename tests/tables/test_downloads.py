@@ -67,6 +67,7 @@ def server(mirror, monkeypatch):
     """What GitHub would be: a server of this process."""
     monkeypatch.undo()
     monkeypatch.setattr(downloads, "ROOT", mirror.project)
+    monkeypatch.setattr(downloads, "DATA", mirror.project / "data")
     monkeypatch.delenv(downloads.MIRROR, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     mirror.pin(REPOSITORY, PATH, CONTENT)

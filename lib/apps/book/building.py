@@ -6,8 +6,7 @@ from importlib import metadata
 from pathlib import Path
 
 from ... import ROOT, InputError
-from ...io import lock
-from ...notebooks.pages import shown_path
+from ...io import lock, shown_path
 from ..course.making import BOOK
 from . import sources
 

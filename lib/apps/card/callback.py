@@ -19,10 +19,9 @@ from ... import InputError, io
 from ...models import conversations, reward_models, templates
 from ...models.heads import Head
 from ...models.reward_models import RewardModel
-from ...notebooks.pages import shown_path
 from ...scoring import engine
 from ...tables import registry
-from ...tables.collection import OWN, Collection
+from ...tables.collection import Collection
 from . import compare, measures, outside, random_heads
 
 LOGGED = "value_card/"  # what the names of the measures begin with in the log
@@ -31,17 +30,19 @@ LOGGED = "value_card/"  # what the names of the measures begin with in the log
 class ValueCardCallback(TrainerCallback):
     """Score a card's texts before the first step, after every `every` steps and after the last step.
 
-    The measures go to the trainer's log, and the rewards to score tables `<name>-step-<step>` in a collection. At the
-    end the steps are compared as `make compare` does. Without a name, that of the trainer's output folder is taken.
+    The measures go to the trainer's log, and the rewards to score tables `<name>-step-<step>`. At the end the
+    steps are compared as `make compare` does. Without a name, that of the trainer's output folder is taken. Without a
+    collection, the tables of a training have one of their own, with the training's name.
     InputError at the start of the training if the model or its tokenizer cannot be used. Later problems are warnings,
     because a training is worth more than its card.
     """
 
-    def __init__(self, trainer: Trainer, every: int = 500, *, name: str | None = None, collection: str = OWN.name):
+    def __init__(self, trainer: Trainer, every: int = 500, *, name: str | None = None, collection: str | None = None):
         if every < 1:
             raise InputError(f"a card every {every} steps is impossible; give a number of steps from 1")
-        self.trainer, self.every, self.study = trainer, every, Collection(collection)
+        self.trainer, self.every = trainer, every
         self.name = io.checked(name or Path(str(trainer.args.output_dir)).name, "a model")
+        self.study = Collection(collection or self.name)
         registry.refuse_foreign(self.study, {self.name: self.name})
         self.steps: list[str] = []  # names of the tables of this training
 
@@ -66,7 +67,7 @@ class ValueCardCallback(TrainerCallback):
         if state.is_world_process_zero and len(self.steps) > 1:
             with _warning_only("the steps are not compared"):
                 made = compare.of_models(self.steps, self.study.name)
-                print(f"The comparison of {len(self.steps)} steps is {shown_path(compare.write(made))}.")
+                print(f"The comparison of {len(self.steps)} steps is {io.shown_path(compare.write(made))}.")
 
     def score(self, model: Any, state: Any, control: Any) -> None:
         """Write the score table of this step, and log its measures."""

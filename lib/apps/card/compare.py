@@ -21,8 +21,7 @@ from scipy import stats
 
 from ... import InputError
 from ...alignment import concordance
-from ...io import replacing
-from ...notebooks.pages import shown_path
+from ...io import replacing, shown_path
 from ...scoring import engine, implicit
 from ...show import display
 from ...show.figures import Chart, model_label, new_chart, styled

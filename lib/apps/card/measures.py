@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from ... import ROOT, InputError
+from ... import DATA, InputError
 from ...alignment import concordance, kinds
 from ...framing import effects
 from ...models.reward_models import RewardModel
@@ -26,7 +26,7 @@ from ...tables.words import is_word
 ENDS = {"optimal": "rewarded most", "pessimal": "rewarded least"}  # of the vocabulary
 WORDS_AT_AN_END = 30
 PROMPTS = ("greatest", "best", "worst")  # of words; items are asked about under the first
-FOLDER = ROOT / "data" / "card"  # words.csv, items.csv, and the numbers of other models
+FOLDER = DATA / "card"  # words.csv, items.csv, and the numbers of other models
 COLUMNS = ["estimate", "ci_low", "ci_high", "n"]
 RANDOM = "random"  # the direction of a measure that a random head gives as well
 LOGARITHMS = ("framing",)  # measures that are ratios, computed as logarithms

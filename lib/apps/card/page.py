@@ -9,8 +9,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from ... import InputError
-from ...io import replacing
-from ...notebooks.pages import shown_path
+from ...io import replacing, shown_path
 from ...scoring import implicit
 from ...show import display
 from ...show.pages import template

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from ... import ROOT, InputError
+from ... import DATA, InputError
 from ...models.reward_models import RewardModel
 from ...scoring import engine
 from ...stats import resampling
@@ -25,7 +25,7 @@ FEWEST = 5  # words of a list
 
 def score(model: RewardModel, bos: str = "single") -> pd.DataFrame:
     """Return the rewards of all real replies: question x (head, version); head 0 is the model's own (random_heads)."""
-    texts = pd.read_csv(ROOT / "data" / "real_replies.csv")
+    texts = pd.read_csv(DATA / "real_replies.csv")
     scored = [engine.score_replies(model, asked, list(rows["reply"]), bos=bos)
               for asked, rows in texts.groupby("prompt", sort=False)]  # fmt: skip
     heads = pd.DataFrame(np.concatenate(scored).astype(float).reshape(len(texts), -1))

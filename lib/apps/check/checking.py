@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from transformers import AutoModelForSequenceClassification
 
-from ... import ROOT, InputError
+from ... import DATA, InputError
 from ...models import checkpoints, conversations, hardware, language_models, reward_models
 from ...models.conversations import DATE, Conversation
 from ...models.reward_models import RewardModel
@@ -209,7 +209,7 @@ def _own_class(model: RewardModel, feeds: Feeds, ours: Array) -> Row:
 
 def read_pairs() -> pd.DataFrame:
     """Return twelve prompts with two replies each. Any reward model should prefer the column `better` to `worse`."""
-    return pd.read_csv(ROOT / "data" / "check_pairs.csv", dtype=str, keep_default_na=False)
+    return pd.read_csv(DATA / "check_pairs.csv", dtype=str, keep_default_na=False)
 
 
 def pairs_row(rewards: Array, planted: bool) -> Row:

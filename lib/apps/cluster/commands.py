@@ -16,13 +16,14 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from ... import InputError
+from ...io import shown_path
 from ...models import checkpoints, reward_models
 from ...notebooks import runs, workers
 from ...notebooks.files import cause_of
 from ...notebooks.jobs import Job, Result
-from ...notebooks.pages import score_lines, shown_path
 from ...scoring import engine
 from ...scoring.stages import SMALL
+from ...show.terminal import score_lines
 from ...tables import scores
 from ...tables.collection import Collection
 from ...tables.prompts import read_prompts

@@ -10,9 +10,9 @@ import nbformat
 import pandas as pd
 
 from ... import ROOT, InputError
+from ...io import shown_path
 from ...notebooks import front
 from ...notebooks.files import read
-from ...notebooks.pages import shown_path
 from ...show.pages import template
 from ...tables import scores
 from ...tables.collection import ITEMS, WORDS, Collection
