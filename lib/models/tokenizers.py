@@ -1,34 +1,43 @@
-"""Tokenizers of checkpoints: opened, and refused in one line where they fail or make texts grow without end."""
+"""Tokenizers of checkpoints: opened with the ids that their files say; what fails is refused in one line."""
 
 import base64
 import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from tokenizers import Tokenizer, models
 from tqdm import tqdm
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from .. import InputError
 from . import templates
-from .files import first_line, refusing
+from .files import first_line, quiet_transformers, read_json, refusing
 
 MOST_GROWTH = 1000  # times that a tokenizer may make a text longer before it cuts it
 
 
 def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
-    """Return the checkpoint's tokenizer, its chat template confined.
+    """Return the checkpoint's tokenizer, with the ids that tokenizer.json says and its chat template confined.
 
-    BPE dropout is switched off, and a printed line says so. It is meant for training and cuts a text differently each
-    time. InputError if transformers can open none, or if it may make a text more than MOST_GROWTH times as long.
+    A printed line says where the tokenizer's class in transformers gives other ids. BPE dropout is switched off, and
+    a printed line says so: it is meant for training and cuts a text differently each time. Truncation and padding
+    that the file asks for are left out, because whole conversations are scored, and nothing is padded. InputError if
+    transformers can open no tokenizer, or if it may make a text more than MOST_GROWTH times as long.
     """
     _refuse_growing_texts(folder / "tokenizer.json")
     # A broken file, or a class that is not there, fails in many ways.
     unreadable = f"{folder} holds no tokenizer that transformers can open"
     with refusing(unreadable, "save tokenizer.json there"), working_tokenizer(folder):
-        tokenizer = templates.confine(AutoTokenizer.from_pretrained(folder, trust_remote_code=False))
+        tokenizer, change = open_as_file_says(folder)
+    templates.confine(tokenizer)
+    if change:
+        tqdm.write(f"{folder}: {change.line}")
+    if tokenizer.is_fast:  # parts of conversations are encoded by the library itself, which would obey both
+        tokenizer.backend_tokenizer.no_truncation()
+        tokenizer.backend_tokenizer.no_padding()
     if tokenizer.split_special_tokens:
         raise InputError(f"{folder}: its tokenizer cuts control tokens into pieces; unset split_special_tokens there")
     if not isinstance(tokenizer.model_max_length, int | float):  # nothing is cut to it, but it is compared with lengths
@@ -37,6 +46,130 @@ def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
         tokenizer.backend_tokenizer.model.dropout = None
         tqdm.write(f"{folder}: its tokenizer drops merges at random ({dropout:g}), as in training; here it drops none")
     return tokenizer
+
+
+# --- ids as the file says -------------------------------------------------------------------------------------------
+
+# Transformers 5 rebuilds a tokenizer whose class has an __init__ of its own from vocabulary and merges. What
+# tokenizer.json says beside them (normalizer, pre-tokenizer, options of the model) is dropped.
+
+# Texts that reach every stage of a tokenizer: digits, blanks, line breaks, compatibility characters (NFKC), accents
+# (composed and not), capitals, punctuation, other scripts.
+STAGES = (
+    "2023", "12345678", "3.14 and 1,000", "a  b", "   love", "love ", " love", "a\tb",
+    "a\nb", "\n\nlove\r\n",
+    "\ufb01ne\u2460", "\uff21\u00bd \u212b",
+    "\u00c9mile caf\u00e9", "e\u0301 n\u0303", "\u0130I Love LOVE",
+    "don't DON'T we'll", "!?... -- (x) </div> //", "a_b-c.d snake_case camelCase",
+    "\u4f60\u597d\u4e16\u754c", "\u041f\u0440\u0438\u0432\u0435\u0442", "\u05e9\u05dc\u05d5\u05dd",
+    "\U0001f600\U0001f600 \u2764\ufe0f", "\u200b\u00a0\u3000x",
+)  # fmt: skip
+CONTROL = ("{}love", "{} love", "a{}b", "a {}\nlove", "{0}{0}2023")  # a control token and what stands beside it
+MOST_CONTROL, MOST_WORDS = 40, 2000  # control tokens, and words of the vocabulary, that are compared
+FIXED_PATTERN = "fix_mistral_regex"  # in tokenizer_config.json: asks transformers for Mistral's corrected pattern
+
+
+class Change(NamedTuple):
+    """What the tokenizer's class in transformers, or an option of it, makes of tokenizer.json.
+
+    - other: the tokenizer as transformers opens it, with other ids
+    - text, ids, others: the shortest text with other ids, its ids by the file, and its ids by `other`
+    """
+
+    other: PreTrainedTokenizerBase
+    text: str
+    ids: list[int]
+    others: list[int]
+
+    @property
+    def line(self) -> str:
+        """Return the change in one line."""
+        example = f"{self.text!a} is {len(self.ids)} ids by the file and {len(self.others)} by "
+        if len(self.ids) == len(self.others):
+            example = f"{self.text!a} has the ids {self.ids[:4]} by the file and {self.others[:4]} by "
+        if getattr(self.other, FIXED_PATTERN, False):
+            return (
+                f"tokenizer.json cuts words by a pattern that Mistral corrected later ({example}the later one); ids "
+                f'are as the file says; if the model was trained with the later one, write "{FIXED_PATTERN}": true '
+                "into tokenizer_config.json"
+            )
+        name = type(self.other).__name__
+        return (
+            f"{name} of transformers drops parts of tokenizer.json ({example}{name}); ids are as the file says, which "
+            "PreTrainedTokenizerFast gives elsewhere"
+        )
+
+
+def open_as_file_says(folder: Path) -> tuple[PreTrainedTokenizerBase, Change | None]:
+    """Return the tokenizer that gives the ids of tokenizer.json, and what its class in transformers changes, if any.
+
+    The names of special tokens are those of the class. InputError if the class and the file contradict each other in
+    what surrounds a text or in capitals, which configurations ask for: see _refuse_contradiction.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    if not (folder / "tokenizer.json").is_file():
+        return tokenizer, None
+    if type(tokenizer) is PreTrainedTokenizerFast:  # it reads the file as it is
+        return tokenizer, _corrected_pattern(folder, tokenizer)
+    with quiet_transformers():
+        by_file = PreTrainedTokenizerFast.from_pretrained(folder)
+    known = by_file.get_vocab()
+    for name, token in tokenizer.special_tokens_map.items():
+        if isinstance(token, str) and token in known and getattr(by_file, name, None) is None:
+            by_file.add_special_tokens({name: token})
+    _refuse_contradiction(folder, tokenizer, by_file)
+    change = _change(by_file, tokenizer)
+    return (by_file, change) if change else (tokenizer, None)
+
+
+def _corrected_pattern(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Change | None:
+    """Return what Mistral's corrected pattern would change in a tokenizer of which transformers warns."""
+    config = folder / "config.json"
+    if not config.is_file() or "stral" not in str(read_json(config).get("model_type")):
+        return None
+    with quiet_transformers():
+        other = PreTrainedTokenizerFast.from_pretrained(folder, **{FIXED_PATTERN: True})
+    other.fix_mistral_regex = True
+    return _change(tokenizer, other)
+
+
+def _change(by_file: PreTrainedTokenizerBase, other: PreTrainedTokenizerBase) -> Change | None:
+    """Return the first text of STAGES, of control tokens or of the vocabulary that has other ids; None if none has."""
+    control = sorted(by_file.get_added_vocab(), key=by_file.get_added_vocab().__getitem__)
+    words = sorted(by_file.get_vocab().values())[:: max(1, len(by_file) // MOST_WORDS)]
+    texts = [*STAGES, *(form.format(token) for token in control[:MOST_CONTROL] for form in CONTROL)]
+    texts += by_file.batch_decode([[word] for word in words], clean_up_tokenization_spaces=False)
+    for whole in (False, True):  # with what surrounds a text
+        ids, others = (each(texts, add_special_tokens=whole)["input_ids"] for each in (by_file, other))
+        for text, by_one, by_other in zip(texts, ids, others, strict=True):
+            if by_one != by_other:
+                return Change(other, text, by_one, by_other)
+    pair = by_file("a", "b")["input_ids"], other("a", "b")["input_ids"]
+    return Change(other, "the pair of a and b", *pair) if pair[0] != pair[1] else None
+
+
+def _refuse_contradiction(folder: Path, tokenizer: PreTrainedTokenizerBase, by_file: PreTrainedTokenizerBase) -> None:
+    """Raise InputError where the class has a reason to change the file, so that neither can be taken.
+
+    Classes of encoders put control tokens around texts, such as [CLS] and [SEP], which a file may lack; and
+    do_lower_case in tokenizer_config.json may contradict the file.
+    """
+    remedy = "save the tokenizer that the model was trained with (save_pretrained)"
+    name, bare = type(tokenizer).__name__, len(by_file("a", "b", add_special_tokens=False)["input_ids"])
+    if len(by_file("a", "b")["input_ids"]) == bare < len(tokenizer("a", "b")["input_ids"]):
+        text = tokenizer.decode(tokenizer("a", "b")["input_ids"])
+        raise InputError(f"{folder}: its {name} surrounds texts ({text}), but its tokenizer.json does not; {remedy}")
+    file = folder / "tokenizer_config.json"
+    stated = read_json(file).get("do_lower_case") if file.is_file() else None
+    lowers = [
+        each("LOVE", add_special_tokens=False)["input_ids"] == each("love", add_special_tokens=False)["input_ids"]
+        for each in (tokenizer, by_file)
+    ]
+    if stated is not None and lowers[0] != lowers[1]:
+        raise InputError(f"{file} says do_lower_case {stated}, and tokenizer.json the opposite; {remedy}")
+
+
+# --- what fails -----------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager

@@ -18,7 +18,8 @@ from lib.apps.check.report import Report, Row
 from lib.models import heads
 
 ROWS = ["files", "head", "vocabulary", "special tokens", "attention", "precision", "memory", "template",
-        "system and date", "token ids", "reward read at", "pad token", "own class", "pairs", "time"]  # fmt: skip
+        "system and date", "token ids", "tokenizer file", "reward read at", "pad token", "own class", "pairs",
+        "time"]  # fmt: skip
 LLAMA = {"kind": "linear_llama", "template": "llama3_no_bos"}
 GEMMA = {"kind": "linear_gemma2", "template": "gemma_no_bos"}
 
@@ -85,7 +86,7 @@ def test_every_row_is_ok_where_nothing_is_wrong(spoiled, options):
     report = checked(folder)
     assert sorted(statuses(report)) == sorted(ROWS)
     assert set(statuses(report).values()) == {"ok"}, report.lines()
-    assert report.wrong == [] and report.lines()[-1] == "15 ok, 0 to note, 0 wrong."
+    assert report.wrong == [] and report.lines()[-1] == "16 ok, 0 to note, 0 wrong."
     own = row_of(report, "own class").numbers
     assert own["largest difference"] <= own["tolerance"] < 1e-3
     assert row_of(report, "pairs").numbers["right"] == 12

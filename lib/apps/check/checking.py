@@ -131,7 +131,8 @@ def program_rows(model: RewardModel, feeds: Feeds, about: Conversation, reader: 
                  for cause, far in moved.items()]  # fmt: skip
         remedy = "; ".join(dict.fromkeys(cause.remedy for cause in moved))
         numbers = {cause.text: far for cause, far in apart.items() if reader and cause.row == name}
-        rows.append(Row(name, "note" if notes else "ok", "; ".join([found, *notes]), remedy, numbers))
+        is_noted = notes or name == "tokenizer file" and feeds.change
+        rows.append(Row(name, "note" if is_noted else "ok", "; ".join([found, *notes]), remedy, numbers))
     if feeds.own and (problem := _problem_of_ids(model, feeds, about.bos)):
         rows[2] = replace(rows[2], status="wrong", found=f"{problem[0]}: {rows[2].found}", remedy=problem[1])
     return rows
@@ -156,9 +157,12 @@ def _found(model: RewardModel, feeds: Feeds, about: Conversation) -> dict[str, s
         "system and date": f"the template begins with {len(tokenizer(before, add_special_tokens=False)['input_ids'])} "
         f"ids of its own{f', with the date {DATE}' * (DATE in before)}",
         "token ids": f"{tokenizer.bos_token or 'bos tokens'}: {counted.format(*counts)}",
+        "tokenizer file": "ids are those that tokenizer.json says, also by the class of the tokenizer",
         "reward read at": read.get(model.read_at, f"{shown(tokenizer, (at,))}, {which}"),
         "pad token": "config.json names none, so transformers refuses batches",
     }
+    if feeds.change:
+        found["tokenizer file"] = feeds.change.line
     if not has_own:
         found["system and date"] = "the template adds neither a system turn nor a date"
     if not feeds.own:

@@ -10,15 +10,17 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from ... import InputError
-from ...models import templates
+from ...models import templates, tokenizers
 from ...models.conversations import DATE, Turns
 from ...models.reward_models import RewardModel, read_template
+from ...models.tokenizers import Change
 
 SYSTEMS = ("", "You are a helpful assistant.", "You are a helpful, respectful and honest assistant.",
            "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.")  # fmt: skip
@@ -95,7 +97,7 @@ class Feeds:
                     causes = tuple(cause for cause in others if cause)
                     if 0 < len(causes) <= 2:
                         made.append(Feed(causes, tuple(Input(tuple(ids)) for ids in self.ids(wholes, count)), is_own))
-        made += self._of_pairs()
+        made += [*self._of_pairs(), *self._of_class()]
         feeds: dict[tuple[Input, ...], Feed] = {}
         for feed in sorted(made, key=lambda feed: len(feed.causes)):
             feeds.setdefault(feed.inputs, feed)
@@ -112,6 +114,12 @@ class Feeds:
         while n and list(ids[count * n : count * n + n]) == self.lead:
             count += 1
         return count
+
+    @cached_property
+    def change(self) -> Change | None:
+        """Return what the tokenizer's class in transformers changes of tokenizer.json; None if it changes nothing."""
+        files = getattr(self.model, "files", None)
+        return tokenizers.open_as_file_says(files.folder)[1] if files else None
 
     # --- where the texts come from -----------------------------------------------------------------------------------
 
@@ -247,6 +255,23 @@ class Feeds:
         for cause, end in ends:
             used.setdefault(end, cause)
         yield from ((cause, [start + end for start in starts]) for end, cause in used.items())
+
+    def _of_class(self) -> Iterator[Feed]:
+        """Yield what a program feeds that takes the ids of the tokenizer's class in transformers."""
+        if self.change is None:
+            return
+        other, name = self.change.other, type(self.change.other).__name__
+        cause = Cause(f"took the ids of transformers' {name}, which drops parts of tokenizer.json",
+                      "open it with PreTrainedTokenizerFast there", "tokenizer file")  # fmt: skip
+        if getattr(other, tokenizers.FIXED_PATTERN, False):
+            cause = cause._replace(text=f"corrected the pattern of tokenizer.json ({tokenizers.FIXED_PATTERN}=True)",
+                                   remedy="leave that option out there")  # fmt: skip
+        if self.own:
+            _, wholes = next(self.closings(self.own, True))
+            ids = [self.lead * self.count + each for each in other(wholes, add_special_tokens=False)["input_ids"]]
+        else:
+            ids = [other(turns[-2]["content"], turns[-1]["content"])["input_ids"] for turns in self.turns]
+        yield Feed((cause,), tuple(Input(tuple(each)) for each in ids))
 
     def _of_pairs(self) -> Iterator[Feed]:
         """Yield what an encoder that reads the pair (prompt, reply) may be fed."""
