@@ -49,10 +49,15 @@ def opening(notebook: Path) -> tuple[str, str]:
 
 
 def pictures_of(cells: Iterable[nbformat.NotebookNode]) -> dict[str, str]:
-    """Return the pictures that executed cells show: file name -> alternative text."""
-    outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    shown = [output.get("metadata", {}).get("image/png", {}) for output in outputs]
-    return {picture["file"]: picture.get("alt", "") for picture in shown if picture.get("file")}
+    """Return the pictures that executed cells show, folded ones too: file name -> alternative text."""
+    found = {}
+    for output in (output for cell in cells for output in cell.get("outputs", [])):
+        about = output.get("metadata", {})
+        picture = about.get("image/png", {})
+        if picture.get("file"):
+            found[picture["file"]] = picture.get("alt", "")
+        found |= about.get("text/html", {}).get("pictures", {})
+    return found
 
 
 def with_tag(executed: nbformat.NotebookNode, tag: str) -> list[nbformat.NotebookNode]:

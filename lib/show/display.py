@@ -196,6 +196,16 @@ class Shown:
         return self.text
 
 
+@dataclass(frozen=True, repr=False)
+class Folded(Shown):
+    """What stands behind one line until it is clicked; the notebook also stores its pictures' names."""
+
+    pictures: Mapping[str, str]  # file -> alternative text
+
+    def _repr_html_(self) -> tuple[str, dict]:
+        return self.html, {"pictures": dict(self.pictures)}
+
+
 # In each element, since many viewers drop what a <style> block says.
 TOKEN_STYLE = "unicode-bidi: isolate; font-family: monospace"
 MARK_STYLE = "opacity: .7; font-style: normal"
@@ -245,22 +255,25 @@ def table_html(
     return Shown(page, "\n".join(filter(None, [_plain(caption), text, legend_of(text)])))
 
 
-def folded(line: str, *shown) -> Shown:
+def folded(line: str, *shown) -> Folded:
     """Return tables and charts behind one line of text, which opens them when it is clicked.
 
     It is for what stands for completeness only. Plain text shows the line alone. `shown`: results
     of table_html, and charts.
     """
-    inside = "".join(one.html if isinstance(one, Shown) else _picture_html(one) for one in shown)
-    summary = f'<summary style="cursor: pointer">{_inert(_plain(line))}</summary>'
-    return Shown(f"<details>{summary}{inside}</details>", f"{_plain(line)} (folded; open it in the notebook)")
-
-
-def _picture_html(chart) -> str:
-    """Return a chart as an HTML image that holds its own bytes."""
-    png, about = chart._repr_png_()
-    encoded = base64.b64encode(png).decode()
-    return f'<img alt="{_inert(about["alt"])}" src="data:image/png;base64,{encoded}">'
+    inside, pictures = [], {}
+    for one in shown:
+        if isinstance(one, Shown):
+            inside.append(one.html)
+            continue
+        png, about = one._repr_png_()
+        encoded = base64.b64encode(png).decode()
+        inside.append(f'<img alt="{_inert(about["alt"])}" src="data:image/png;base64,{encoded}">')
+        pictures[about["file"]] = about["alt"]
+    plain = _plain(line)
+    summary = f'<summary style="cursor: pointer">{_inert(plain)}</summary>'
+    page = f"<details>{summary}{''.join(inside)}</details>"
+    return Folded(page, f"{plain} (folded; open it in the notebook)", pictures)
 
 
 def _as_texts(values: pd.Series) -> list[str]:

@@ -291,7 +291,7 @@ class Picture:
     """A chart as far as `folded` needs it."""
 
     def _repr_png_(self):
-        return b"png", {"alt": 'a "quoted" finding'}
+        return b"png", {"alt": 'a "quoted" finding', "file": "04_chart.png"}
 
 
 def test_what_is_folded_stands_behind_its_line_with_tables_and_pictures():
@@ -301,3 +301,4 @@ def test_what_is_folded_stands_behind_its_line_with_tables_and_pictures():
     assert "<models>" not in before and "love" not in before and table.html in inside
     assert 'src="data:image/png;base64,cG5n"' in inside and '"quoted"' not in inside  # cG5n is png in base64
     assert shown.text.startswith("All <models> (folded")
+    assert shown._repr_html_()[1] == {"pictures": {"04_chart.png": 'a "quoted" finding'}}
