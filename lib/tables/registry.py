@@ -15,6 +15,7 @@ from ..io import checked
 from .collection import EMBEDDED, OWN, Collection
 
 EARLY = ("A-Gem-48", "A-Gem-96")  # small models that are trained first; notebooks about them run meanwhile
+MADE_HERE = "data/models/"  # how the registry's places of models begin that runs make
 REPORT = "training.json"  # in the folder of a small model, once it is trained
 LOADERS = ("torch", "transformers")  # the packages that load models; the light installation comes without
 
@@ -49,7 +50,7 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
     for column in ("nickname", "hub_id"):
         if len(rows := models[models[column] == name]):
             entry = rows.iloc[0].to_dict()
-            if entry["group"] == "embedded":
+            if entry["hub_id"].startswith(MADE_HERE):
                 entry["hub_id"] = str(ROOT / entry["hub_id"])
             return entry
     if Path(name).is_dir() or "/" in name:
@@ -66,9 +67,10 @@ def find_in(models: pd.DataFrame, name: str, kind: str) -> dict:
 
 
 def reward_models() -> pd.DataFrame:
-    """Return the paper's ten reward models, current models, and this project's small models, indexed by nickname.
+    """Return the paper's ten reward models, current models, and those that are trained here, indexed by nickname.
 
-    The columns are those of data/reward_models.csv; '' where nothing is known. group: paper, current or embedded.
+    The columns are those of data/reward_models.csv; '' where nothing is known. group: paper, current, embedded (planted
+    values) or human_ratings.
     parameters_b: billions. lineage: the line of reward models that this one descends from, as grouped after the paper's
     data were known.
     """
@@ -130,9 +132,9 @@ def study_of(models: Mapping[str, str], collection: str | None = None) -> Collec
 def language_models() -> pd.DataFrame:
     """Return the models of Tables A1-A5, bases of reward models, and our language models, indexed by nickname.
 
-    The columns are those of data/language_models.csv; '' where nothing is known. group: paper, base or embedded.
-    tuned: instruction-tuned, and not pretrained. reward_models: nicknames, separated by blanks, of the reward models
-    made from it, or with its embedding table.
+    The columns are those of data/language_models.csv; '' where nothing is known. group: paper, base, embedded
+    or packaged (from the package index). tuned: instruction-tuned, and not pretrained. reward_models: nicknames,
+    separated by blanks, of the reward models made from it, or with its embedding table.
     """
     models = _read("language_models")
     return models.assign(tuned=models["tuned"] == "instruction-tuned")

@@ -51,7 +51,7 @@ def test_registry_holds_the_ten_models_of_the_papers_tables():
 def test_every_reward_model_of_the_paper_and_of_the_project_has_one_base_of_its_family():
     known, models = registry.language_models(), registry.reward_models()
     assert known.index.is_unique
-    for name in models.index[models["group"].isin(["paper", "embedded"])]:
+    for name in models.index[models["group"].isin(["paper", "embedded", "human_ratings"])]:
         base = registry.base_of(name)
         assert sum(name in names.split() for names in known["reward_models"]) == 1
         assert known.loc[base, "base"] == models.loc[name, "base"]
