@@ -168,20 +168,33 @@ def recorded(notebook) -> dict:
 # --- projects of their own ----------------------------------------------------------------------------------------
 
 
+def place_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a folder the project's: here, and for the kernels of its notebooks, which import its copy of lib."""
+    for module in ("", ".tables.collection", ".tables.downloads", ".notebooks.jobs", ".notebooks.pages",
+                   ".notebooks.runs", ".notebooks.workers", ".run", ".io"):  # fmt: skip
+        monkeypatch.setattr(f"lib{module}.ROOT", folder)
+    for module in ("", ".claims.claims", ".tables.downloads", ".tables.prompts"):
+        monkeypatch.setattr(f"lib{module}.DATA", folder / "data")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setattr("lib.notebooks.workers.START", "fork")  # a fork knows what is replaced here
+
+
 @pytest.fixture
 def place_project_in(monkeypatch) -> Callable[[Path], None]:
-    """Makes a folder the project's: here, and for the kernels of its notebooks, which import its copy of lib."""
+    """Makes a folder the project's for one test; see place_project."""
+    return lambda folder: place_project(folder, monkeypatch)
 
-    def place(folder: Path) -> None:
-        for module in ("", ".tables.collection", ".tables.downloads", ".notebooks.jobs", ".notebooks.pages",
-                       ".notebooks.runs", ".notebooks.workers", ".run", ".io"):  # fmt: skip
-            monkeypatch.setattr(f"lib{module}.ROOT", folder)
-        for module in ("", ".claims.claims", ".tables.downloads", ".tables.prompts"):
-            monkeypatch.setattr(f"lib{module}.DATA", folder / "data")
-        monkeypatch.setenv("PYTHONPATH", str(folder))
-        monkeypatch.setattr("lib.notebooks.workers.START", "fork")  # a fork knows what is replaced here
 
-    return place
+def copy_project(folder: Path, without: tuple[str, ...] = ()) -> Path:
+    """Copy what notebooks read and write into a folder, but for some folders of data/, and return the folder."""
+    from lib import ROOT
+
+    for name in ("lib", "notebooks", "data", "figures"):
+        absent = without if name == "data" else ()
+        ignored = shutil.ignore_patterns("__pycache__", *absent)
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    shutil.copy(ROOT / "requirements.lock", folder)
+    return folder
 
 
 @pytest.fixture

@@ -146,8 +146,7 @@ def _digest(arrow: pa.Table, metadata: bytes) -> bytes:
 def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
     """Return the score tables of a collection by nickname; InputError for none, a copy, or two asked differently."""
     if not collection.models:
-        command = "published" if collection.kind == "published" else f"reproduce COLLECTION={collection}"
-        raise InputError(f"no scores in {collection.scores}; run: make {command}")
+        raise InputError(_without_scores(collection))
     tables = {nickname: read(path_of(collection, nickname)) for nickname in collection.models}
     settings = {nickname: table.attrs["metadata"] for nickname, table in tables.items()}
     for one, other in itertools.combinations(settings, 2):
@@ -155,6 +154,19 @@ def read_all(collection: Collection) -> dict[str, pd.DataFrame]:
             raise InputError(f"{one} and {other} in {collection.scores} are one table, counted twice; delete a copy")
     refuse_differing(settings, f"delete one of them in {collection.scores} and score it again as the other was")
     return tables
+
+
+def _without_scores(collection: Collection) -> str:
+    """Return one line that says which collections have scores, and what makes those of this collection."""
+    others = [folder.name for folder in sorted(OWN.scores.parent.glob("*")) if Collection(folder.name).models]
+    listed = f" (there are: {', '.join(others)})" if others else ""
+    notebook = "papermill notebooks/01_score_vocabulary.ipynb out.ipynb"
+    command = f"{notebook} -p collection {collection} -p model MODEL"
+    if collection.is_embedded:
+        command = "make reproduce, or notebook 00"
+    if collection.is_published:
+        command = "make published"
+    return f"no scores in collection '{collection}'{listed}; run: {command}"
 
 
 def refuse_differing(settings: dict[str, dict], remedy: str) -> None:

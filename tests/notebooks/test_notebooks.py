@@ -1,12 +1,13 @@
 """Every notebook runs from a fresh kernel on the ten small models, and records the numbers that it should.
 
-What `make reproduce` executed, and of which nothing has changed since, is read; all else is executed as it would be. A
-notebook that is not listed fails; so does a number that is recorded and not expected, or the reverse.
+What `make reproduce` executed, and of which nothing has changed since, is read; all else is executed as it would be, in
+a copy of the project. A notebook that is not listed fails; so does a number that is recorded and not expected, or the
+reverse.
 """
 
 import nbformat
 import pytest
-from conftest import recorded
+from conftest import copy_project, place_project, recorded
 
 from lib import ROOT
 from lib.notebooks.jobs import SCORECARD, plan
@@ -80,9 +81,17 @@ RECORDS: dict[str, dict] = {
 
 
 @pytest.fixture(scope="module")
-def executed(request):
+def executed(request, tmp_path_factory):
     """What this run of the tests is about: for each name, the executed notebook, or the result that says why not."""
-    jobs = plan(ROOT / "notebooks", EMBEDDED, find_models([]), requested=False)
+    folder = copy_project(tmp_path_factory.mktemp("executed") / "project")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        place_project(folder, monkeypatch)
+        return run_notebooks(request, folder / "notebooks")
+
+
+def run_notebooks(request, folder) -> dict:
+    """Run the notebooks of the folder that this run of the tests asks about, and those that they wait for."""
+    jobs = plan(folder, EMBEDDED, find_models([]), requested=False)
     names = {item.callspec.params["name"] for item in request.session.items
              if getattr(item, "originalname", "") == test_a_notebook_records_what_it_should.__name__}  # fmt: skip
     for job in reversed(jobs):  # what a notebook waits for has a smaller number
