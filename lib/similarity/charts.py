@@ -12,15 +12,24 @@ from . import agreement
 
 
 @styled
-def draw_matrices(frames: Mapping[str, pd.DataFrame], *, title: str, measure: str) -> Chart:
-    """Draw models x models matrices side by side, a panel each: the pairs below the diagonal, on one scale.
+def draw_matrices(
+    frames: Mapping[str, pd.DataFrame], *, title: str, measure: str, columns: int = 2
+) -> Chart:
+    """Draw models x models matrices, a panel each: the pairs below the diagonal, on one scale.
 
     frames: panel title -> matrix. Shades run from the lowest to the highest entry of all panels.
+    columns: panels beside each other; further ones stand below.
     """
     most = max(map(len, frames.values()))
-    wide = max(7.0, (2.4 + 0.56 * most) * len(frames))
-    figure = new_chart(wide, 2.4 + 0.48 * most + 0.3 * len(title_lines(title, wide)), title)
-    panels = figure.subplots(1, len(frames), squeeze=False)[0]
+    columns = min(columns, len(frames))
+    lines = -(-len(frames) // columns)
+    wide = max(7.0, (2.4 + 0.56 * most) * columns)
+    high = (2.0 + 0.48 * most) * lines + 0.4 + 0.3 * len(title_lines(title, wide))
+    figure = new_chart(wide, high, title)
+    panels = figure.subplots(lines, columns, squeeze=False).ravel()
+    for unused in panels[len(frames) :]:
+        unused.set_axis_off()
+    panels = panels[: len(frames)]
     below = {name: frame.where(np.tri(len(frame), k=-1, dtype=bool)).iloc[1:, :-1] for name, frame in frames.items()}
     low, high = (limit([limit(frame) for frame in below.values()]) for limit in (np.nanmin, np.nanmax))
     room = 0.25 * (high - low) or 1.0  # so that the highest cell is not black, and its number can be read

@@ -46,9 +46,16 @@ def overlap(rewards: pd.DataFrame, n: int = 22, end: str = "optimal") -> pd.Data
 
     `rewards`: texts x models. By chance two models share n / len(rewards).
     """
-    listed = side_by_side_shared(rewards, n).loc[end]
+    return overlap_of_lists(side_by_side_shared(rewards, n).loc[end])
+
+
+def overlap_of_lists(listed: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of each two columns' texts that both list, models x models, in [0, 1].
+
+    `listed`: places x models, the texts of one end, each once. The place does not matter.
+    """
     sets = {name: set(listed[name]) for name in listed}
-    return pd.DataFrame({a: {b: len(sets[a] & sets[b]) / n for b in sets} for a in sets})
+    return pd.DataFrame({a: {b: len(sets[a] & sets[b]) / len(listed) for b in sets} for a in sets})
 
 
 def tau_matrix(rewards: pd.DataFrame) -> pd.DataFrame:
