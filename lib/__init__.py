@@ -7,7 +7,8 @@ Its rooms, in reading order. A room imports only from rooms above it in this lis
     stats/       means over words and models, resampling, relabelling of models
     models/      conversations, chat templates, checkpoints, heads, reward and language models
     scoring/     every token as the reply: batches, shards, weights that are read layer by layer
-    show/        tokens that are safe to show, figures in one style, shared charts, templates of pages
+    show/        tokens that are safe to show, figures in one style, shared charts, templates of pages,
+                 and what a notebook says of its own run
     claims/      the paper's sentences and numbers, the rules that give each its word, the scorecard
     planted/     small reward and language models whose values are known              notebook 00
     similarity/  agreement of rankings, and what it goes with                         notebooks 02, 03

@@ -20,6 +20,7 @@ from lib.tables import lexicons, scores
 from lib.tables.prompts import read_prompts
 
 MODELS = {"tiny-gemma": "linear_gemma2", "tiny-llama": "qrm_llama"}  # as S-Gem-27B-v0.2 and N-Lla-8B
+FEWER = {"02": {"resamples": 20}, "03": {"permutations": 200}, "07": {"resamples": 20}}
 QUICK = ("02", "03", "04", "05", "06", "07", "11")
 SLOW = ("01", "08", "09", "10", "12", "00")  # 00 last, because it trains the small models
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("papermill")]
@@ -86,7 +87,7 @@ def check_run(project: Path, number: str, *options: str) -> str:
 
 @pytest.mark.parametrize("number", QUICK)
 def test_a_collection_of_two_models_runs_to_the_end(scored, number):
-    check_run(scored, number, *parameters(collection="two"))
+    check_run(scored, number, *parameters(collection="two", **FEWER.get(number, {})))
 
 
 def test_what_is_missing_is_the_last_line_of_papermill(project):
