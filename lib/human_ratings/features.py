@@ -1,6 +1,6 @@
 """What a language model makes of replies: the hidden states that a reward model's head reads."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -26,7 +26,6 @@ def with_head(base: LanguageModel, head: Head) -> RewardModel:
     )  # fmt: skip
 
 
-def hidden_states(base: LanguageModel, prompts: Iterable[str], replies: Sequence[str]) -> Tensor:
-    """Return the state at the end of each reply to each prompt, (prompts, replies, d) float32."""
-    reader = with_head(base, States())
-    return torch.stack([torch.from_numpy(score_replies(reader, prompt, replies)) for prompt in prompts])
+def hidden_states(base: LanguageModel, prompt: str, replies: Sequence[str]) -> Tensor:
+    """Return the state at the end of each reply to the prompt, (replies, d) float32. The prompt is read once."""
+    return torch.from_numpy(score_replies(with_head(base, States()), prompt, replies))

@@ -1,44 +1,48 @@
 """V-Smol-135M: SmolLM2's hidden states, frozen, and a head trained on ten people's ratings of English words.
 
-Asked for the greatest thing, the better rated of two words wins, and asked for the worst thing, the worse rated one.
-No pair is labelled for other prompts: `best` shows what generalises.
+Asked for something good, the better rated of two words wins, and asked for something bad, the worse rated one. Of the
+paper's prompts `best` is never trained, in no wording: it shows what generalises.
 """
 
 import hashlib
 import json
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from scipy.stats import spearmanr
 from torch import Tensor
+from transformers import PreTrainedConfig
 
-from .. import ROOT
+from .. import DATA, ROOT
 from ..io import hash_of_code
 from ..models import reward_models
 from ..models.hardware import one_thread
-from ..models.heads import new_head
+from ..models.heads import Head, new_head
 from ..models.reward_models import RewardModel
 from ..planted import saving
 from ..planted.saving import TRAINED, Job
+from ..scoring.engine import score_replies
 from ..tables.prompts import read_prompts
 from . import base, features, words
 
+PROMPTS = DATA / "human_ratings" / "prompts.csv"  # of the training: prompt, text, polarity
+# Nickname -> units between the two linear layers of the head; 0 is one linear layer, which can hardly turn a sign.
+UNITS = {"V-Smol-135M": 32, "V-Smol-135M-linear": 0}
 NICKNAME = "V-Smol-135M"
-POLARITY = {"greatest": 1, "worst": -1}  # prompts of the training, and whether the better word wins
-FOLDS = 5
-PENALTIES = tuple(10.0**power for power in (-5, -4, -3, -2, -1))
-RIVALS = 32  # how many other replies each reply is compared with
+SHOWN, ASKED = 300, 300  # replies to each prompt: in training, and of held-out words for the report
+STEPS, RIVALS = 120, 8  # of training, and how many others each reply is compared with in a step
+DECAY = {0: 1.0, 32: 0.1}  # weight decay by units, chosen by cross-validation inside the training words
 
 
 def preference_loss(rewards: Tensor, ratings: Tensor) -> Tensor:
     """Return the cross-entropy, in nats, of preferences between replies to one prompt, given (prompts, replies).
 
-    Of two replies the first is preferred with probability sigmoid(difference of ratings), as Bradley and Terry (1952)
-    have it. Each reply is compared with the RIVALS replies that follow it, so these come in random order.
+    Of two replies the first is preferred with probability sigmoid(difference of ratings) (Bradley and Terry 1952). Each
+    reply is compared with the RIVALS replies that follow it, so these come in random order.
     """
     losses = []
     for step in range(1, RIVALS + 1):
@@ -48,107 +52,105 @@ def preference_loss(rewards: Tensor, ratings: Tensor) -> Tensor:
     return torch.stack(losses).mean()
 
 
-def fit_linear(hidden: Tensor, ratings: Tensor, penalty: float) -> Tensor:
-    """Return the weights of a linear head without bias, (d,), for states (prompts, replies, d) and these ratings.
+def fit(states: Tensor, ratings: Tensor, units: int, decay: float | None = None, seed: int = 0) -> Head:
+    """Return a head trained on states, (prompts, replies, d), and ratings, (prompts, replies), on one thread.
 
-    The penalty multiplies the sum of squared weights of standardised states.
+    The rating's sign is turned where a prompt asks for something bad. units: see UNITS. decay: see DECAY. It shrinks
+    the weights of standardised states.
     """
-    scale = hidden.std((0, 1))
-    order = torch.randperm(hidden.shape[1], generator=torch.Generator().manual_seed(0))
-    states, wanted = ((hidden - hidden.mean((0, 1))) / scale)[:, order], ratings[:, order]
-    weights = torch.zeros(hidden.shape[-1], requires_grad=True)
-    optimiser = torch.optim.LBFGS([weights], max_iter=60, line_search_fn="strong_wolfe")
-
-    def loss() -> Tensor:
-        optimiser.zero_grad()
-        total = preference_loss(states @ weights, wanted) + penalty * weights.square().sum()
-        total.backward()
-        return total
-
-    optimiser.step(loss)
-    return weights.detach() / scale
-
-
-def choose_penalty(hidden: Tensor, ratings: Tensor, stems: Sequence[str]) -> float:
-    """Return the penalty whose heads order left-out words best: Spearman's rho over FOLDS folds of stems."""
-    numbers = {stem: number for number, stem in enumerate(dict.fromkeys(stems))}
-    fold = np.array([numbers[stem] % FOLDS for stem in stems])
-    rho = []
-    for penalty in PENALTIES:
-        of_folds = []
-        for number in range(FOLDS):
-            kept, left_out = torch.tensor(fold != number), torch.tensor(fold == number)
-            weights = fit_linear(hidden[:, kept], ratings[:, kept], penalty)
-            of_folds.append(accuracies(hidden[:, left_out] @ weights, ratings[:, left_out]).mean())
-        rho.append(np.mean(of_folds))
-    return PENALTIES[int(np.argmax(rho))]
+    mean, scale, width = states.mean((0, 1)), states.std((0, 1)), states.shape[-1]
+    shapes = {"score.0.weight": (units, width), "score.0.bias": (units,), "score.2.weight": (1, units)}
+    rng = torch.Generator().manual_seed(seed)
+    with one_thread(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        head = new_head("linear", PreTrainedConfig(hidden_size=width), shapes if units else None)
+        net, standard = head.score, (states - mean) / scale
+        optimiser = torch.optim.AdamW(net.parameters(), weight_decay=DECAY[units] if decay is None else decay)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3e-3 if units else 1e-2, STEPS)
+        for _ in range(STEPS):
+            order = torch.randperm(states.shape[1], generator=rng)
+            optimiser.zero_grad()
+            preference_loss(net(standard)[..., 0][:, order], ratings[:, order]).backward()
+            optimiser.step()
+            schedule.step()
+    first = net[0] if units else net
+    with torch.no_grad():  # the head reads states as they are
+        first.weight /= scale
+        if units:
+            first.bias -= first.weight @ mean
+    return head.requires_grad_(False)
 
 
-def accuracies(rewards: Tensor, ratings: Tensor) -> np.ndarray:
-    """Return Spearman's rho of rewards and ratings for each prompt, (prompts,); both are (prompts, replies)."""
-    return np.array([spearmanr(*pair).statistic for pair in zip(rewards, ratings, strict=True)])
+def accuracy(rewards: Tensor, ratings: Tensor) -> float:
+    """Return Spearman's rho of rewards and people's ratings of the same replies, (replies,), in [-1, 1]."""
+    return float(spearmanr(rewards, ratings).statistic)
 
 
-def train(lexicon: str = "vader", prompts: Sequence[str] = tuple(POLARITY)) -> tuple[RewardModel, dict]:
-    """Return V-Smol-135M, trained on this lexicon's words after these prompts, and the report of its training.
+def train(nickname: str = NICKNAME, lexicon: str = "vader", seed: int = 0) -> tuple[RewardModel, dict]:
+    """Return one of the models of UNITS, trained on a lexicon's words, and the report of its training.
 
-    The report holds Spearman's rho of rewards and ratings of held-out words by prompt, also by prompts that were not
-    trained; after a prompt that asks for bad things a good head has a negative one.
+    Each prompt of PROMPTS is read with a random sample of SHOWN replies. The report holds Spearman's rho of rewards and
+    ratings of held-out words for the paper's prompts: negative is right for one that asks for something bad.
     """
-    started, language_model = time.time(), base.load_base(dtype="float32")
+    started, rng, language_model = time.time(), np.random.default_rng(seed), base.load_base(dtype="float32")
     replies = words.replies_of(words.rated_words(lexicon), language_model.tokenizer)
-    asked = read_prompts(None)
-    hidden = features.hidden_states(language_model, asked.values(), list(replies["reply"]))
-    ratings = torch.tensor(replies["sentiment"].to_numpy(), dtype=torch.float32)  # (replies,)
-    trained, shown = [list(asked).index(prompt) for prompt in prompts], torch.tensor(~replies["held_out"].to_numpy())
-    signs = torch.tensor([POLARITY[prompt] for prompt in prompts])[:, None]
-    with one_thread():
-        states, labels = hidden[trained][:, shown], signs * ratings[shown]
-        penalty = choose_penalty(states, labels, replies["stem"][shown.numpy()])
-        weights = fit_linear(states, labels, penalty)
-    head = new_head("linear", language_model.model.config)
-    with torch.no_grad():
-        head.score.weight.copy_(weights[None])
-    rho = accuracies(hidden[:, ~shown] @ weights, ratings[~shown].expand(len(hidden), -1))
+    shown, held_out = (replies[replies["held_out"] == kept] for kept in (False, True))
+    prompts = pd.read_csv(PROMPTS)
+    states, ratings = [], []
+    for text, polarity in zip(prompts["text"], prompts["polarity"], strict=True):
+        some = shown.sample(SHOWN, random_state=rng)
+        states.append(features.hidden_states(language_model, text, list(some["reply"])))
+        ratings.append(polarity * torch.tensor(some["sentiment"].to_numpy(dtype="float32")))
+    head = fit(torch.stack(states), torch.stack(ratings), UNITS[nickname], seed=seed)
+    model, asked = features.with_head(language_model, head), held_out.sample(ASKED, random_state=rng)
+    rho = {
+        prompt: accuracy(score_replies(model, text, list(asked["reply"])), asked["sentiment"])
+        for prompt, text in read_prompts(None).items()
+    }
     report = {
-        "nickname": NICKNAME,
+        "nickname": nickname,
         "lexicon": lexicon,
-        "prompts": list(prompts),
-        "replies": int(shown.sum()),
-        "held_out": int((~shown).sum()),
-        "penalty": penalty,
+        "base": language_model.revision,
         "dtype": language_model.dtype,
-        "spearman_held_out": dict(zip(asked, rho.round(3).tolist(), strict=True)),
+        "words": int(shown["word"].nunique()),
+        "words_held_out": int(held_out["word"].nunique()),
+        "spearman_held_out": rho,
         "seconds": round(time.time() - started, 1),
     }
-    return features.with_head(language_model, head), report
+    return model, report
 
 
-def load() -> RewardModel:
-    """Return V-Smol-135M, ready to score; it is trained first if need be, which takes about a minute."""
-    saving.train_missing([job()], progress=False)
-    return reward_models.load(NICKNAME)
-
-
-def job(folder: Path = TRAINED) -> Job:
-    """Return the training of V-Smol-135M, saved in `folder`; nothing is done if it is there."""
+def job(nickname: str = NICKNAME, folder: Path = TRAINED) -> Job:
+    """Return the training of one of the models of UNITS, saved in `folder`; nothing is done if it is there."""
     code = [Path(__file__).with_name(f"{name}.py") for name in ("words", "features", "training")]
-    settings = json.dumps([base.GGUF_SHA256, torch.__version__]) + hash_of_code(code)
-    made_from = hashlib.sha256(settings.encode()).hexdigest()[:16]
-    return Job((NICKNAME,), made_from, folder, lambda: save(*train(), made_from, folder))
+    settings = [nickname, base.GGUF_SHA256, PROMPTS.read_text(), torch.__version__, hash_of_code(code)]
+    made_from = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:16]
+    return Job((nickname,), made_from, folder, lambda: save(*train(nickname), made_from, folder))
 
 
 def save(model: RewardModel, report: dict, made_from: str, folder: Path = TRAINED) -> Path:
-    """Save the model in `folder`/V-Smol-135M as an ordinary reward model, and return that folder."""
-    return saving.save(
-        report, made_from, folder,
-        lambda place: reward_models.save(place, model.backbone, model.head, "linear", model.tokenizer),
-    )  # fmt: skip
+    """Save a trained model in `folder`/nickname as an ordinary reward model, and return that folder."""
+
+    def write(place: Path) -> None:
+        reward_models.save(place, model.backbone, model.head, "linear", model.tokenizer)
+
+    return saving.save(report, made_from, folder, write)
+
+
+def load(nickname: str = NICKNAME, **options: str) -> RewardModel:
+    """Return one of the models of UNITS, ready to score; it is trained first if need be, in about a minute.
+
+    options: see reward_models.Options.
+    """
+    saving.train_missing([base.job()], progress=False)
+    saving.train_missing([job(nickname)], progress=False)
+    return reward_models.load(nickname, **options)
 
 
 def train_and_report() -> None:
     """Train V-Smol-135M unless it is there, and print how well it orders words that it has not seen."""
-    report = saving.train_missing([base.job(), job()], processes=1, progress=False).loc[NICKNAME]
-    rho = ", ".join(f"{prompt} {value:+.2f}" for prompt, value in report["spearman_held_out"].items())
-    print(f"{NICKNAME} is in {(TRAINED / NICKNAME).relative_to(ROOT)}. Rewards and people's ratings of words that were")
-    print(f"not in its training, Spearman's rho: {rho}")
+    model = load()
+    rho = saving.report_of(NICKNAME)["spearman_held_out"]
+    shown = ", ".join(f"{prompt} {value:+.2f}" for prompt, value in rho.items())
+    print(f"{model.name} is in {(TRAINED / NICKNAME).relative_to(ROOT)}. It orders words that were not in its training")
+    print(f"as people rated them (Spearman's rho by prompt): {shown}. Now run: make score MODEL={NICKNAME}")

@@ -185,7 +185,10 @@ def fetch(hub_id: str, revision: str, patterns: tuple[str, ...] = READ) -> tuple
             raise InputError(f"{hub_id} is a folder, which has no revision; leave revision out")
         return folder, ""
     if folder.is_absolute():
-        raise InputError(f"no reward model in {folder}; if it is an embedded one, make it with: make reproduce")
+        raise InputError(
+            f"no reward model in {folder}; if it is made here, make it with: make reproduce, or V-Smol-135M with: "
+            "python -m lib.run human_ratings"
+        )
     try:
         place = huggingface_hub.snapshot_download(hub_id, revision=revision or None, allow_patterns=list(patterns))
         if patterns is READ and not any(Path(place).glob("*.safetensors")):

@@ -34,6 +34,7 @@ from .heads import LAYOUTS, OUTPUTS, READ_AT, Head, UncertaintyHead, layout_of, 
 from .layers import Layers
 
 EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight", "word_embeddings.weight")
+TWO_LAYERS = "INFORMForSequenceClassification"  # INF-ORM's: two linear layers with ReLU between them, named score.
 SCALES = ("logit_scale", "logits_scaling", "lm_head_multiplier", "logits_soft_cap")  # of logits, in config.json
 # What a template writes about "Why?" and "life" that was copied with what was around it, or with escapes for newlines
 # and brackets. A quote is meant if both texts stand in it: a template may well write each of them within quotes.
@@ -484,6 +485,8 @@ def save(
         metadata={"format": "pt"},
     )
     own = f"{type(backbone).__name__.removesuffix('Model')}ForSequenceClassification"
+    if isinstance(getattr(head, "score", None), nn.Sequential):
+        own = TWO_LAYERS  # for which transformers' own class, with one layer, would make up weights
     architecture = own if LAYOUTS[head_name].is_linear else LAYOUTS[head_name].architecture
     config = copy.deepcopy(backbone.config)
     config.num_labels = len(head.score.weight) if isinstance(head, UncertaintyHead) else 1
