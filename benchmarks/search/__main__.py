@@ -1,11 +1,11 @@
-"""The studies of searches: python -m benchmarks.search page | optimality | rivals | speed."""
+"""The studies of searches: python -m benchmarks.search page | optimality | rivals | momentum | speed."""
 
 import argparse
 
 import torch
 
 from benchmarks.scoring import write_report
-from benchmarks.search import comparison, exhaustive, optimality, speed
+from benchmarks.search import comparison, exhaustive, momentum, optimality, speed
 
 
 def write_page() -> None:
@@ -23,10 +23,14 @@ def main() -> None:
     rivals.add_argument("--modes", nargs="+", choices=["text", "ids"], default=["text", "ids"])
     rivals.add_argument("--lengths", nargs="+", type=int, choices=comparison.LENGTHS, default=comparison.LENGTHS)
     rivals.add_argument("--finished", action="store_true", help="report what is finished, and search nothing")
+    studies.add_parser("momentum", help="whether gains that are averaged over steps make our search better")
     added = studies.add_parser("speed", help="how fast and how lean a search scores its candidates")
     added.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
     options = vars(parser.parse_args())
-    reports = {"page": write_page, "optimality": exhaustive.report, "rivals": comparison.report, "speed": speed.report}
+    reports = {
+        "page": write_page, "optimality": exhaustive.report, "rivals": comparison.report,
+        "momentum": momentum.report, "speed": speed.report,
+    }  # fmt: skip
     reports[options.pop("study")](**options)
 
 

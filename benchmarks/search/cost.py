@@ -12,7 +12,7 @@ from itertools import combinations, product
 import numpy as np
 import torch
 
-from lib.search.gcg import Proposals, Settings, send
+from lib.search.gcg import Proposals, Settings, proposed_replies, send
 from lib.search.objective import Objective, Reply, as_reply
 
 GRADIENT = 3  # forward passes of the same tokens
@@ -92,7 +92,9 @@ def run(objective: Metered, method: Method, start: Reply, settings: Settings, bu
     settings = replace(settings, budget=max(1, budget // objective.tokens_of(len(start))))
     best = float(objective.values(np.array([start]))[0])
     ids, trace = start, [(objective.scored, objective.read, objective.sign * best)]
-    proposals = method(objective, start, best, settings, np.random.default_rng(settings.seed))
+    proposals = proposed_replies(
+        method(objective, start, best, settings, np.random.default_rng(settings.seed)), objective
+    )
     replies = next(proposals, None)
     while replies is not None and objective.read < budget:
         before = objective.scored, objective.read

@@ -58,6 +58,7 @@ class RewardModel:
     - opened: the turn that the template opens after a reply, if any
     - layers: set if they are read one by one; the backbone then has no weights
     - files: the checkpoint's, which must not change meanwhile; None if the model was not loaded
+    - packed: whether replies are packed into rows (scoring.packed), and compiled: whether parts are compiled for this
     """
 
     name: str
@@ -76,6 +77,8 @@ class RewardModel:
     opened: OpenedTurn | None = None
     layers: Layers | None = None
     files: Files | None = None
+    packed: bool = False
+    compiled: bool | None = None
 
     @property
     def after_reply(self) -> OpenedTurn | None:
@@ -176,6 +179,8 @@ class Options:
     - tokenizer: of a served model, the folder with its tokenizer and template. None takes what the server names.
     - stream: True leaves the weights in their files and reads them layer by layer, once for all replies that are scored
       together. None does so if they fit neither into device and host nor on all cards of the machine.
+    - packed: True packs replies into rows under one mask, which is meant for a GPU (see scoring.packed).
+    - compiled: whether norms, MLPs and rotary embeddings are compiled where replies are packed. None does so on cuda.
     """
 
     device: str | None = None
@@ -190,6 +195,8 @@ class Options:
     stream: bool | None = None
     tokenizer: str | Path | None = None
     base: str | Path | None = None
+    packed: bool | None = None
+    compiled: bool | None = None
 
 
 def load(name: str | Path, options: Options | None = None, **given: Any) -> RewardModel:
@@ -228,6 +235,7 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
     model = RewardModel(
         name, entry["nickname"], entry["hub_id"], revision, head_name, dtype, attention, device, tokenizer,
         backbone, head and head.to(device).eval(), read_at, closing, opened, in_files, files,
+        bool(options.packed), options.compiled,
     )  # fmt: skip
     _refuse_unusable(model)  # now, not after the first prompt
     files.refuse_changed()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -52,6 +52,8 @@ class Scorer:
     `shares_prefix` says whether the prompt is read once for all replies, or again with each of them.
     """
 
+    agreed: ClassVar = AGREED  # for this way of reading
+
     def __init__(self, model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None):
         device = torch.device(model.device).type
         self.model, self.inputs, self.length = model, inputs, len(inputs.prefix_ids)
@@ -90,22 +92,31 @@ class Scorer:
 
     def of_pieces(self, pieces: list[Tensor]) -> np.ndarray:
         """Return the rewards of replies of several lengths, piece after piece, with shared first tokens read once."""
-        longest = self.length + max(piece.shape[1] for piece in pieces)
-        by_tree = self.model.causal and self.length and self.shares_prefix and can_share_prefix(self.model, longest)
-        by_tree = by_tree and longest - self.length <= DEEPEST
-        if not by_tree or any(self._read_at(piece) is not None for piece in pieces):
-            return np.concatenate([self(piece) for piece in pieces])
+        if not self.shares_first_tokens(pieces):
+            return np.concatenate([Scorer.__call__(self, piece) for piece in pieces])
         rewards, order = [], []
         for rows, numbers in trees.rows_by_depth(pieces):
-            rewards += self._in_batches(rows, partial(self._of_tree, rows))
+            rewards += self._in_batches(rows, partial(self._of_part, rows))
             order.append(numbers)
         return torch.cat(rewards).cpu().numpy()[np.argsort(np.concatenate(order))]
 
-    def _of_tree(self, rows: Tensor, part: slice) -> Tensor:
+    def shares_first_tokens(self, pieces: list[Tensor]) -> bool:
+        """Return whether replies that begin alike can be read with their first tokens shared."""
+        longest = max(piece.shape[1] for piece in pieces)
+        if not (self.model.causal and self.length and self.shares_prefix and longest <= DEEPEST):
+            return False
+        if not can_share_prefix(self.model, self.length + longest):
+            return False
+        return all(self._read_at(piece) is None for piece in pieces)
+
+    def _of_part(self, rows: Tensor, part: slice) -> Tensor:
         """Return the rewards of a part of these replies, (n,) float32. See trees.tree_of for `rows`."""
-        tree = trees.tree_of(rows[part], self.model.device)
-        states = trees.outputs(self.model.backbone, self.length, self.shared, tree)  # (n, d)
-        return self._read(states[:, None], None, self.hidden).float()
+        return self._read(self.of_shared(rows[part])[:, None], None, self.hidden).float()
+
+    def of_shared(self, suffixes: Tensor) -> Tensor:
+        """Return the outputs at the last token of sorted suffixes, (n, d). See trees.tree_of for these."""
+        tree = trees.tree_of(suffixes, self.model.device)
+        return trees.outputs(self.model.backbone, self.length, self.shared, tree)
 
     def _in_batches(self, rows: Tensor, function: Callable[[slice], Any]) -> list:
         """Return the function's results for slices of rows, (n, length, ...), halved for good when memory runs out."""
@@ -168,7 +179,7 @@ class Scorer:
         length = max((n for n in lengths if can_share_prefix(self.model, self.length + n)), default=None)
         if length is None:
             return False
-        if self.length + length <= AGREED.get(backbone, 0):
+        if self.length + length <= self.agreed.get(backbone, 0):
             return True
         longest = [suffix for suffix in self.inputs.suffixes if len(suffix) == length][:COMPARED]
         ids = torch.tensor(longest, device=self.model.device)
@@ -177,14 +188,13 @@ class Scorer:
             whole = self._whole(ids)[:, -length:].float()  # (at most COMPARED, length, d)
             try:
                 shared = self._after_prefix(ids)[:, -1]
-                tree = trees.tree_of(ids[:, :DEEPEST].cpu(), self.model.device)
-                by_tree = trees.outputs(backbone, self.length, self.shared, tree)
+                by_tree = self.of_shared(ids[:, :DEEPEST].cpu())
             except (TypeError, ValueError, KeyError):
                 return False  # an architecture without pluggable attention
         pairs = [(shared, whole[:, -1]), (by_tree, whole[:, :DEEPEST][:, -1])]  # of (at most COMPARED, d)
         agrees = all(bool((states.float() - read).norm() <= tolerance * read.norm()) for states, read in pairs)
         if agrees:
-            AGREED[backbone] = self.length + length
+            self.agreed[backbone] = self.length + length
         return agrees
 
     def _read(self, states: Tensor, where: Tensor | None, hidden: Tensor) -> Tensor:
@@ -218,8 +228,12 @@ class Scorer:
 
     def gradient(self, suffix: Sequence[int]) -> Tensor:
         """Return the gradient of the reward by the embedding module's outputs for the suffix, (length, d) float32."""
-        ids = torch.as_tensor(suffix, device=self.model.device)[None]  # (1, length)
-        return self.relaxed(self.model.backbone.get_input_embeddings()(ids), ids)[1][0]
+        return self.gradients(np.asarray(suffix)[None])[0]
+
+    def gradients(self, suffixes: np.ndarray) -> Tensor:
+        """Return the gradient of each suffix's own reward, (n, length, d) float32. The suffixes are (n, length) ids."""
+        ids = torch.as_tensor(suffixes, device=self.model.device)
+        return self.relaxed(self.model.backbone.get_input_embeddings()(ids), ids)[1]
 
     def relaxed(self, embeddings: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Return the rewards for suffixes given as embeddings, (n,), and their gradient, (n, length, d), float32.
@@ -285,6 +299,10 @@ class Block:
 
 def reader_of(model: RewardModel) -> type[Scorer]:
     """Return the class that reads prompts for this model; an implicit reward model names its own."""
+    if model.packed:
+        from .packed import PackedScorer  # here, because it builds on this module
+
+        return PackedScorer
     return getattr(model, "reader", Scorer)
 
 

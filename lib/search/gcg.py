@@ -1,6 +1,7 @@
 """Methods of search for the reply of n tokens that a reward model rewards most, or least (section 5).
 
-A method is a generator that yields replies to score, and is sent their values. It maximises the values of an Objective.
+A method is a generator. It yields replies to score and is sent their values, or yields Gains and is sent these. It
+maximises the values of an Objective.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -21,7 +22,18 @@ TRIED, TRIED_OF_LONG = 64, 16  # best swaps of each place that ours draws from
 GREEDY = 2  # steps of a long reply that take the best swaps of each place, before they are drawn
 DRAWS = 10  # of a step's swaps, until one satisfies the conditions
 COMBINED = 6  # tokens of each position of a short reply that are combined, the best so far
-Proposals = Generator[np.ndarray, np.ndarray, None]  # yields (replies, n) ids, is sent (replies,) values
+
+
+@dataclass(frozen=True)
+class Gains:
+    """A method's request for the gains of all swaps of a reply, (n, allowed): see Objective.gains."""
+
+    reply: Reply
+    centred: bool = True
+
+
+# Yields (replies, n) ids and is sent (replies,) values, or yields Gains and is sent (n, allowed)
+Proposals = Generator[np.ndarray | Gains, np.ndarray, None]
 
 
 @dataclass(frozen=True)
@@ -34,22 +46,34 @@ class Settings:
     top_k: int = 256  # GCG draws from so many best swaps per position
     distance_weight: float = 0.5  # of a swap's distance against its gain; 1 gives both the same spread. Short replies
     patience: int = 6  # steps without a new best before a restart
+    momentum: float = 0.0  # share of the earlier steps in a step's gains; ours alone, and forgotten at a restart
     seed: int = 0
 
 
-def send(method: Proposals, values: np.ndarray) -> np.ndarray | None:
-    """Return what the method proposes after it is sent these values; None if it proposes nothing more."""
+def send(method: Proposals, answer: np.ndarray) -> np.ndarray | Gains | None:
+    """Return what the method asks for after it is sent this answer; None if it asks for nothing more."""
     try:
-        return method.send(values)
+        return method.send(answer)
     except StopIteration:
         return None
+
+
+def proposed_replies(method: Proposals, objective: Objective) -> Generator[np.ndarray, np.ndarray, None]:
+    """Yield what the method proposes, and be sent the values. The objective answers its requests for gains."""
+    asked = next(method, None)
+    while asked is not None:
+        if isinstance(asked, Gains):
+            answer = objective.gains(asked.reply, asked.centred)
+        else:
+            answer = yield asked
+        asked = send(method, answer)
 
 
 def gcg(objective: Objective, start: Reply, value: float, settings: Settings, rng: np.random.Generator) -> Proposals:
     """Propose as published GCG does: random members of the top_k swaps of random positions. Move to the best one."""
     reply = start
     while True:
-        gains = objective.gains(reply)  # (n, allowed)
+        gains = yield Gains(reply)  # (n, allowed)
         if objective.fluency is not None:
             gains = np.where(objective.may_swap(reply), gains, -np.inf)
         best, top_k = np.argsort(-gains, axis=1), np.minimum(settings.top_k, np.isfinite(gains).sum(axis=1))
@@ -82,7 +106,8 @@ def faster_gcg(
     target = 30.0 if wrong_sign else 30.0 * objective.sign
     while True:
         slope = 2 * (objective.sign * value - target) * objective.sign  # of (r - t)^2 by the value
-        loss = slope * objective.gains(reply, centred=False) + 4.5 * objective.distances(reply)
+        gains = yield Gains(reply, centred=False)
+        loss = slope * gains + 4.5 * objective.distances(reply)
         parts = (np.unravel_index(part[0], loss.shape) for part in _lowest_first(loss.reshape(1, -1)))
         proposed = chain.from_iterable(_swaps(objective, reply, *part) for part in parts)
         replies = objective.take(proposed, seen, settings.width)
@@ -143,13 +168,17 @@ def round_robin(
     resemble those that have just failed. A quarter of a step's replies combine what scored well. No reply is scored
     twice. After `patience` steps without a new best, a short reply starts over from a random one. A reply of LONG
     tokens or more draws all swaps after GREEDY steps, and starts over from the best so far with one or two new tokens.
+    With momentum, the gains of a step are averaged with those of the steps before it (as in MAC; Zhang and Wei 2024).
     """
     reply, seen, best = start, {start}, (start, value)
     highest, stale = value, 0  # since the last start
+    averaged = None  # gains of the steps since the last start, (n, allowed)
     tokens = TokensSoFar(start, value)
     for step in count():
+        gains = yield Gains(reply)
+        averaged = gains if averaged is None else settings.momentum * averaged + (1 - settings.momentum) * gains
         is_random = stale or len(start) >= LONG and step >= GREEDY
-        proposed = _promising(objective, reply, settings, rng if is_random else None)
+        proposed = _promising(objective, reply, averaged, settings, rng if is_random else None)
         replies, values = yield from _step(objective, reply, proposed, seen, tokens, settings)
         if len(replies):
             reply, value = as_reply(replies[values.argmax()]), float(values.max())
@@ -161,6 +190,7 @@ def round_robin(
                 return
             reply, value = as_reply(fresh[0]), float((yield fresh)[0])
             highest, stale, best = value, 0, max(best, (reply, value), key=itemgetter(1))
+            averaged = None
 
 
 def _step(
@@ -183,15 +213,15 @@ def _step(
 
 
 def _promising(
-    objective: Objective, reply: Reply, settings: Settings, rng: np.random.Generator | None
+    objective: Objective, reply: Reply, gains: np.ndarray, settings: Settings, rng: np.random.Generator | None
 ) -> Iterator[Reply]:
     """Yield swaps of the reply: the best of every position, then the second best of every position, and so on.
 
+    gains: of every swap, (n, allowed).
     Far swaps are predicted worst, so the distance, in the gains' spread, counts against a gain. If `rng` is given, some
     of the best of every position come first, in random order.
     """
-    gains, is_long = objective.gains(reply), len(reply) >= LONG  # (n, allowed)
-    losses = -gains
+    is_long, losses = len(reply) >= LONG, -gains
     if not is_long:
         distances = objective.distances(reply)
         scaled = gains.std() / max(distances.std(), 1e-12) * distances

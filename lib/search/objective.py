@@ -1,5 +1,6 @@
 """What a search maximises, and over which replies, each a tuple of token ids."""
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -77,14 +78,22 @@ class Objective:
         ]
         inputs = model.inputs_for(prompt, [(int(i),) for i in self.allowed[:4]], reply_mode="ids")
         self.closing = np.array(inputs.conversation.closing_ids, dtype=np.int64)
-        self.scorer = stages.Scorer(model, inputs)
+        self.scorer = stages.reader_of(model)(model, inputs)
         self.gradients = 0  # how many were taken
         self.distance_to = lru_cache(maxsize=256)(self._distance_to)
 
     def values(self, replies: np.ndarray) -> np.ndarray:
         """Return sign * reward for replies of ids, (replies, n), as (replies,) float32."""
+        return self.checked(replies, self.scorer(self.with_closing(replies)))
+
+    def with_closing(self, replies: np.ndarray) -> np.ndarray:
+        """Return what the model reads after the prompt for replies of one length, (replies, n and closing) ids."""
         closing = np.broadcast_to(self.closing, (len(replies), len(self.closing)))
-        values = self.sign * self.scorer(np.concatenate([replies, closing], axis=1))
+        return np.concatenate([replies, closing], axis=1)
+
+    def checked(self, replies: np.ndarray, rewards: np.ndarray) -> np.ndarray:
+        """Return the values of these replies, (replies,) float32; InputError for a reward that is not finite."""
+        values = self.sign * rewards
         if not np.isfinite(values).all():
             reply = replies[~np.isfinite(values)][0].tolist()
             raise InputError(f"the reward of the reply {reply} is not finite; load the model with dtype='float32'")
@@ -96,13 +105,24 @@ class Objective:
         grad . (e_v - e_current), with the embeddings as the model's embedding module gives them. centred=False leaves
         e_current out, which shifts all swaps of a position alike.
         """
+        return self.gains_along(reply, self.scorer.gradient((*reply, *self.closing)), centred)
+
+    def gains_along(self, reply: Reply, gradient: torch.Tensor, centred: bool = True) -> np.ndarray:
+        """Return the gains of a reply, (n, allowed), from the gradient of its reward, (n and closing, d)."""
         self.gradients += 1
-        gradient = self.sign * self.scorer.gradient((*reply, *self.closing))[: len(reply)]  # (n, d)
-        table = self.embeddings
+        gradient, table = self.sign * gradient[: len(reply)], self.embeddings  # (n, d), (allowed, d)
         gains = (gradient.to(table.dtype) @ table.T).float()
         if centred:
             gains -= (gradient * self._embed(list(reply)).float()).sum(1, keepdim=True)
         return gains.cpu().numpy()
+
+    def reversed(self) -> "Objective":
+        """Return the objective of the other direction. The two share what the model read and what was looked up."""
+        _ = self.embeddings, self.round_trip  # looked up before the copy is made, and so only once
+        other = copy.copy(self)
+        other.direction = next(direction for direction in DIRECTIONS if direction != self.direction)
+        other.sign, other.gradients = DIRECTIONS[other.direction], 0
+        return other
 
     def distances(self, reply: Reply) -> np.ndarray:
         """Return the Euclidean distance of every allowed token's embedding from those of the reply, (n, allowed)."""
@@ -195,3 +215,51 @@ class Objective:
 def as_reply(ids: np.ndarray) -> Reply:
     """Return the ids as a tuple of Python integers, which can be looked up."""
     return tuple(ids.tolist())
+
+
+# --- several searches at once -------------------------------------------------------------------------------------
+
+
+def values_together(objectives: Sequence[Objective], replies: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return the values of each objective's replies, (replies,) float32 each, as from Objective.values.
+
+    Replies of one length to a prompt that objectives share (Objective.reversed) go through the model together.
+    """
+    values = [np.empty(0, dtype=np.float32)] * len(objectives)
+    for group in _read_alike(objectives, [part.shape[1] for part in replies]):
+        first = objectives[group[0]]
+        if len(group) == 1:
+            values[group[0]] = first.values(replies[group[0]])
+            continue
+        rewards = first.scorer(first.with_closing(np.concatenate([replies[i] for i in group])))
+        parts = np.split(rewards, np.cumsum([len(replies[i]) for i in group])[:-1])
+        for i, part in zip(group, parts, strict=True):
+            values[i] = objectives[i].checked(replies[i], part)
+    return values
+
+
+def gains_together(
+    objectives: Sequence[Objective], replies: Sequence[Reply], centred: Sequence[bool]
+) -> list[np.ndarray]:
+    """Return the gains of each objective's reply, (n, allowed) each, as from Objective.gains.
+
+    Replies of one length to a prompt that objectives share go through the model together, forward and backward.
+    """
+    gains = [np.empty((0, 0), dtype=np.float32)] * len(objectives)
+    for group in _read_alike(objectives, list(map(len, replies))):
+        first = objectives[group[0]]
+        if len(group) == 1:
+            gains[group[0]] = first.gains(replies[group[0]], centred[group[0]])
+            continue
+        ids = first.with_closing(np.array([replies[i] for i in group]))  # (group, n and closing)
+        for i, gradient in zip(group, first.scorer.gradients(ids), strict=True):
+            gains[i] = objectives[i].gains_along(replies[i], gradient, centred[i])
+    return gains
+
+
+def _read_alike(objectives: Sequence[Objective], lengths: Sequence[int]) -> list[list[int]]:
+    """Return the numbers of the objectives in groups whose replies have one length and follow one read prompt."""
+    groups: dict[tuple[int, int], list[int]] = {}
+    for number, (objective, length) in enumerate(zip(objectives, lengths, strict=True)):
+        groups.setdefault((id(objective.scorer), length), []).append(number)
+    return list(groups.values())

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,8 +12,8 @@ import numpy as np
 from .. import ROOT, InputError, io
 from ..io import replacing
 from .as_text import texts_of
-from .gcg import METHODS, Settings, send
-from .objective import Objective, Reply, as_reply
+from .gcg import METHODS, Gains, Settings, send
+from .objective import DIRECTIONS, Objective, Reply, as_reply, gains_together, values_together
 
 TRACES = ROOT / "data" / "cache" / "searches"
 
@@ -64,11 +64,11 @@ class Trace:
                     part.write_bytes(whole.tobytes())
             self.value_of = dict(zip(map(as_reply, whole["ids"]), whole["value"].tolist(), strict=True))
 
-    def score(self, replies: np.ndarray) -> np.ndarray:
-        """Return the values of the replies, (replies,) float32. Each reply is scored once."""
+    def score(self, replies: np.ndarray) -> Generator[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the values of the replies, (replies,) float32. Yield those not scored before, to be sent theirs."""
         keys = list(map(as_reply, replies))
         if new := [reply for reply in dict.fromkeys(keys) if reply not in self.value_of]:
-            values_of_new = self.objective.values(np.array(new))
+            values_of_new = yield np.array(new)
             self._write(new, values_of_new)
             self.value_of |= dict(zip(new, values_of_new.tolist(), strict=True))
         values = np.array([self.value_of[key] for key in keys], dtype=np.float32)
@@ -126,25 +126,91 @@ def search(
 
     InputError for an unknown method, and for a start that is empty or not allowed.
     """
-    settings, start = settings or Settings(), tuple(int(i) for i in start)
+    settings = settings or Settings()
+    return search_together([objective], [start], [settings], goal=goal, certify=certify, traces=traces)[0]
+
+
+def search_both_ways(
+    objective: Objective, starts: Mapping[str, Sequence[int]], settings: Settings | None = None, *,
+    certify: bool = False, traces: Path | None = None,
+) -> dict[tuple[str, str], SearchResult]:  # fmt: skip
+    """Return the result of a search in either direction from every start, by (direction, name of the start).
+
+    Starts of one length take their steps together, see search_together. For the other arguments see search.
+    """
+    objectives = {each.direction: each for each in (objective, objective.reversed())}
+    keys = [(direction, name) for direction in DIRECTIONS for name in starts]
+    results = search_together(
+        [objectives[direction] for direction, _ in keys], [starts[name] for _, name in keys],
+        [settings or Settings()] * len(keys), certify=certify, traces=traces,
+    )  # fmt: skip
+    return dict(zip(keys, results, strict=True))
+
+
+def search_together(
+    objectives: Sequence[Objective], starts: Sequence[Sequence[int] | np.ndarray], settings: Sequence[Settings], *,
+    goal: float | None = None, certify: bool = False, traces: Path | None = None,
+) -> list[SearchResult]:  # fmt: skip
+    """Return what search returns for each objective with its start and settings. The searches take turns in step.
+
+    What they ask about replies of one length to a prompt that objectives share (Objective.reversed) is read in one
+    pass, forward, and backward for gradients. A GPU needs about as long for the steps of eight searches as of one.
+    """
+    searches = [
+        _searching(objective, tuple(int(i) for i in start), how, goal, certify, traces)
+        for objective, start, how in zip(objectives, starts, settings, strict=True)
+    ]
+    results: dict[int, SearchResult] = {}
+    asked: dict[int, np.ndarray | Gains] = {}  # by the number of the search
+
+    def proceed(number: int, answer: np.ndarray | None) -> None:
+        asked.pop(number, None)
+        try:
+            asked[number] = searches[number].send(answer)  # type: ignore[arg-type]  # None starts a generator
+        except StopIteration as end:
+            results[number] = end.value
+
+    for number in range(len(searches)):
+        proceed(number, None)
+    while asked:
+        # Gains come first, so that all searches then wait for values, of which more are read at once
+        if gains := {number: each for number, each in asked.items() if isinstance(each, Gains)}:
+            replies, centred = zip(*((each.reply, each.centred) for each in gains.values()), strict=True)
+            answers = dict(zip(gains, gains_together([objectives[i] for i in gains], replies, centred), strict=True))
+        else:
+            proposed = {number: each for number, each in asked.items() if isinstance(each, np.ndarray)}
+            values = values_together([objectives[i] for i in proposed], list(proposed.values()))
+            answers = dict(zip(proposed, values, strict=True))
+        for number, answer in answers.items():
+            proceed(number, answer)
+    return [results[number] for number in range(len(searches))]
+
+
+def _searching(
+    objective: Objective, start: Reply, settings: Settings, goal: float | None, certify: bool, traces: Path | None
+) -> Generator[np.ndarray | Gains, np.ndarray, SearchResult]:
+    """Return the result of a search. Yield the replies and gains that it asks for, to be sent values and gains."""
     _check(objective, start, settings)
-    gradients = objective.gradients
-    trace = Trace(objective, len(start), traces and traces / f"{_fingerprint(objective, start, settings)}.trace")
-    value = float(trace.score(np.array([start]))[0])
+    trace, gradients = Trace(objective, len(start), traces and traces / _trace_name(objective, start, settings)), 0
+    value = float((yield from trace.score(np.array([start])))[0])
     method = METHODS[settings.method](objective, start, value, settings, np.random.default_rng(settings.seed))
-    wanted, replies = np.inf if goal is None else objective.sign * goal, next(method, None)
-    while replies is not None and (left := settings.budget - trace.evaluations) > 0 and trace.best[1] < wanted:
-        values = trace.score(replies[:left])
-        replies = send(method, values) if len(values) == len(replies) else None
+    wanted, asked = np.inf if goal is None else objective.sign * goal, next(method, None)
+    while asked is not None and (left := settings.budget - trace.evaluations) > 0 and trace.best[1] < wanted:
+        if isinstance(asked, Gains):
+            gradients += 1
+            asked = send(method, (yield asked))
+        else:
+            values = yield from trace.score(asked[:left])
+            asked = send(method, values) if len(values) == len(asked) else None
     searched = trace.evaluations
     if certify:
-        _sweep(objective, trace)
+        yield from _sweep(objective, trace)
     ids, best = trace.best
     text, *tokens = texts_of(objective.model, [ids, *((token_id,) for token_id in ids)])
     return SearchResult(
         direction=objective.direction, ids=ids, text=text, tokens=tuple(tokens), reward=objective.sign * best,
         reward_of_text=objective.reward_of_text(text), survives=bool(objective.round_trip(np.array([ids]))[0]),
-        evaluations=searched, gradients=objective.gradients - gradients, swept=trace.evaluations - searched,
+        evaluations=searched, gradients=gradients, swept=trace.evaluations - searched,
         start_reward=objective.sign * value, trace=tuple(trace.improvements),
     )  # fmt: skip
 
@@ -163,20 +229,23 @@ def _check(objective: Objective, start: Reply, settings: Settings) -> None:
         raise InputError("the start itself is no reply that the search would keep; give another, or allow 'printable'")
 
 
-def _fingerprint(objective: Objective, start: Reply, settings: Settings) -> str:
-    """Return a name for a search: the same for the same values of replies of one length."""
+def _trace_name(objective: Objective, start: Reply, settings: Settings) -> str:
+    """Return a file's name for a search: the same for the same values of replies of one length."""
     model, around = objective.model, objective.scorer.inputs.conversation  # which a template of one's own changes
     what: list = [model.hub_id, model.revision, model.head_name, model.dtype, model.attention, model.read_at]
     what += [around.prefix_ids, around.closing_ids, io.versions()]
     what += [objective.prompt, objective.direction, objective.allowed.tolist(), start, asdict(settings)]
-    return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
+    return f"{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]}.trace"
 
 
-def _sweep(objective: Objective, trace: Trace) -> None:
-    """Score all swaps of one token of the best reply, on to the best, until a whole round improves nothing."""
+def _sweep(objective: Objective, trace: Trace) -> Generator[np.ndarray, np.ndarray, None]:
+    """Score all swaps of one token of the best reply, on to the best, until a whole round improves nothing.
+
+    Yield the swaps, to be sent their values.
+    """
     unimproved, position = 0, 0
     while unimproved < len(trace.best[0]):
         before = trace.best[1]
-        trace.score(objective.all_swaps(trace.best[0], position))
+        yield from trace.score(objective.all_swaps(trace.best[0], position))
         unimproved = 1 if trace.best[1] > before else unimproved + 1
         position = (position + 1) % len(trace.best[0])

@@ -47,13 +47,16 @@ def test_gains_are_the_true_changes_in_either_direction(direction):
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_the_first_swaps_go_to_the_end_that_is_asked_for_but_with_the_wrong_sign(direction, method):
     settings, rng = Settings(width=2, distance_weight=0), np.random.default_rng(0)
-    proposals = METHODS[method](Sum(direction), (0, 0), 0.0, settings, rng)
+    objective = Sum(direction)
+    proposals = gcg.proposed_replies(METHODS[method](objective, (0, 0), 0.0, settings, rng), objective)
     best = 1 if direction == "optimal" or method == "Faster-GCG, wrong sign" else 4  # worth 3, and -4
     assert sorted(map(tuple, next(proposals).tolist())) == [(0, best), (best, 0)]
 
 
 def test_gcg_draws_from_the_best_swaps_of_each_place():
-    proposals = gcg.gcg(Sum("pessimal"), (0, 0), 0.0, Settings(width=40, top_k=2), np.random.default_rng(0))
+    objective, settings = Sum("pessimal"), Settings(width=40, top_k=2)
+    method = gcg.gcg(objective, (0, 0), 0.0, settings, np.random.default_rng(0))
+    proposals = gcg.proposed_replies(method, objective)
     assert {*map(tuple, next(proposals).tolist())} == {(0, 4), (4, 0), (0, 2), (2, 0)}  # worth -4 and -1
 
 

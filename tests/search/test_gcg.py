@@ -374,6 +374,58 @@ def test_a_stalled_search_starts_afresh_near_the_best_only_where_replies_are_lon
     assert (max(altered) <= 2) == (length == 9)
 
 
+# --- several searches at once -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("method", "mode"), [("round robin", "text"), ("GCG", "ids"), ("Faster-GCG", "ids")])
+def test_searches_in_both_directions_at_once_find_what_each_finds_alone(models, method, mode):
+    model, settings = models("linear_gemma2"), Settings(method, budget=80, width=12, patience=2, seed=3)
+    objective = Objective(model, PROMPT, "optimal", alphabet(model), reply_mode=mode)
+    chosen = searches.starts(objective, 3, randoms=3) | {"of two": searches.starts(objective, 2)["random 1"]}
+    together = searches.search_both_ways(objective, chosen, settings, certify=True)
+    assert [*together] == [(direction, name) for direction in DIRECTIONS for name in chosen]
+    for (direction, name), found in together.items():
+        alone = Objective(model, PROMPT, direction, alphabet(model), reply_mode=mode)
+        expected = search(alone, chosen[name], settings, certify=True)
+        assert found.ids == expected.ids
+        assert (found.direction, found.gradients, found.evaluations) == (direction, expected.gradients, 80)
+        assert found.reward == pytest.approx(expected.reward, abs=1e-5)
+        assert [scored for scored, _ in found.trace] == [scored for scored, _ in expected.trace]
+
+
+def test_eight_searches_ask_the_model_hardly_more_often_than_one(models, monkeypatch):
+    model, passes = models("linear_llama"), []
+    objective = Objective(model, PROMPT, "optimal", alphabet(model), reply_mode="ids")
+    scorer = objective.scorer
+    usual = {name: getattr(type(scorer), name) for name in ("__call__", "relaxed")}
+    for name, function in usual.items():
+        monkeypatch.setattr(type(scorer), name, lambda self, *args, f=function: passes.append(f) or f(self, *args))
+    chosen = dict(enumerate(starts(objective.allowed, 4, 3).tolist()))
+    search(objective, chosen[0], Settings(budget=97))
+    of_one = len(passes)
+    passes.clear()
+    found = searches.search_both_ways(objective, chosen, Settings(budget=97))
+    of_ends = 2 * 4  # each search scores its result once more, as text
+    assert len(found) == 8
+    assert of_one - 1 <= len(passes) - of_ends <= 1.5 * of_one
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 1.0])
+def test_momentum_averages_the_gains_since_the_last_start(models, momentum, monkeypatch):
+    objective = OverIds(models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama")))
+    used, given, restarts, gains = [], [], [], Objective.gains
+    promising, afresh = gcg._promising, gcg._afresh
+    monkeypatch.setattr(gcg, "_promising", lambda *args: used.append(args[2]) or promising(*args))
+    monkeypatch.setattr(gcg, "_afresh", lambda *args: restarts.append(len(used)) or afresh(*args))
+    monkeypatch.setattr(Objective, "gains", lambda *args: given.append(gains(*args)) or given[-1])
+    search(objective, starts(objective.allowed, 1, 3)[0], Settings(budget=200, width=8, patience=2, momentum=momentum))
+    assert len(used) > 8 and restarts
+    for step, (mean, own) in enumerate(zip(used, given, strict=False)):
+        first = step == 0 or step in restarts
+        expected = own if first else momentum * used[step - 1] + (1 - momentum) * own
+        np.testing.assert_allclose(mean, expected, rtol=1e-5, atol=1e-6)
+
+
 # --- stopping and going on ----------------------------------------------------------------------------------------
 
 

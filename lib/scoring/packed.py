@@ -1,0 +1,238 @@
+"""Replies packed into rows of about 256 tokens: the way of reading that a GPU is meant for.
+
+A row holds many replies, and those that begin alike share their first tokens, as in trees. One mask lets each token
+see the prompt, its ancestors and itself, so a fast attention over whole rows can be used. Norms, MLPs and rotary
+embeddings are compiled on a GPU. `load(..., packed=True)` asks for it. Scorer is the reference, and faster on a CPU.
+"""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface, PreTrainedModel
+
+from ..models.shared_prefix import attend, attending
+from .stages import Scorer
+
+WIDTH = 256  # tokens of a row; 512 and 1,024 took 1 and 4% longer on an H200
+COMPILED = ("RMSNorm", "LayerNorm", "MLP")  # how the names of compiled classes end
+Part = tuple[object, str, Callable]  # an owner, the name of its function, and this function compiled
+
+
+class Rows(NamedTuple):
+    """Replies as rows of nodes: each node is a token that follows its ancestors.
+
+    - ids, depths: (rows, width), and how many ancestors a node has; both are 0 where a row is padded
+    - seen: (rows, width, width) bool, which nodes each node sees: its ancestors and itself
+    - leaves: (replies,), the place of each reply's last token among all rows * width
+    """
+
+    ids: Tensor
+    depths: Tensor
+    seen: Tensor
+    leaves: Tensor
+
+
+def rows_of(suffixes: Tensor, device: str, width: int = WIDTH) -> Rows:
+    """Return sorted suffixes, (n, longest) ids on the CPU padded at the end with -1, packed into rows of `width`.
+
+    A reply longer than that widens all rows. A reply is never divided, and its first tokens are shared within a row.
+    """
+    tokens = suffixes.numpy()
+    is_new = np.ones(tokens.shape, dtype=bool)  # where a reply leaves the one before it, and from there on
+    is_new[1:] = np.logical_or.accumulate(tokens[1:] != tokens[:-1], axis=1)
+    is_new &= tokens >= 0
+    lengths = (tokens >= 0).sum(1)
+    width = max(width, int(lengths.max()))
+    row_of = _assign_rows(is_new.sum(1), lengths, width)  # (n,)
+    opens_row = np.append(True, row_of[1:] != row_of[:-1])
+    is_new[opens_row] = tokens[opens_row] >= 0
+    replies, depths = np.nonzero(is_new)  # of each node, in the order of the rows
+    first_node = np.searchsorted(row_of[replies], np.arange(row_of[-1] + 1))  # (rows,)
+    rows = row_of[replies]
+    columns = np.arange(len(replies)) - first_node[rows]
+    column_of = np.full(tokens.shape, -1)
+    column_of[is_new] = columns
+    # A reply that shares a token has it from the last one before it that had a new token there
+    source = np.where(is_new, np.arange(len(tokens))[:, None], 0)
+    column_of = np.take_along_axis(column_of, np.maximum.accumulate(source, axis=0), axis=0)
+    shape = (int(row_of[-1]) + 1, width)
+    ids, depth_of = np.zeros((2, *shape), dtype=np.int64)
+    ids[rows, columns], depth_of[rows, columns] = tokens[is_new], depths
+    leaves = row_of * width + column_of[np.arange(len(tokens)), lengths - 1]
+    nodes, ancestors = _pairs_of(column_of[replies], depths)
+    seen = torch.eye(width, dtype=torch.bool, device=device).repeat(shape[0], 1, 1)  # padding sees itself
+    index = (rows[nodes], columns[nodes], ancestors)
+    seen[tuple(torch.from_numpy(part).to(device) for part in index)] = True
+    on_device = [torch.from_numpy(part).to(device) for part in (ids, depth_of, leaves)]
+    return Rows(on_device[0], on_device[1], seen, on_device[2])
+
+
+def _assign_rows(new: np.ndarray, lengths: np.ndarray, width: int) -> np.ndarray:
+    """Return the row of each reply, (n,): replies fill a row in their order until the next one does not fit."""
+    rows, row, used = [], 0, 0
+    for more, whole in zip(new.tolist(), lengths.tolist(), strict=True):
+        if not used:
+            more = whole
+        elif used + more > width:
+            row, used, more = row + 1, 0, whole
+        used += more
+        rows.append(row)
+    return np.array(rows)
+
+
+def _pairs_of(columns: np.ndarray, depths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each node with each of its ancestors: their numbers and the ancestors' columns, (pairs,) each.
+
+    columns: those of the tokens of each node's reply, (nodes, longest). depths: (nodes,).
+    """
+    is_ancestor = np.arange(columns.shape[1]) < depths[:, None]
+    nodes, places = np.nonzero(is_ancestor)
+    return nodes, columns[nodes, places]
+
+
+# --- attention ----------------------------------------------------------------------------------------------------
+
+
+def _attention(
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, *,
+    scaling: float, shared: list[tuple[Tensor, Tensor]], seen: Tensor, blocks: BlockMask | None,
+    softcap: float | None = None, **kwargs: object,
+) -> tuple[Tensor, None]:  # fmt: skip
+    """Return the attention of rows to one prefix and to what each node sees, (rows, width, heads, d).
+
+    Query is (rows, heads, width, d). Key and value are (rows, kv_heads, width, d). seen is (rows, 1, width, prefix and
+    width). For scaling, shared and softcap see shared_prefix.attend.
+    """
+    prefix_key, prefix_value = shared[module.layer_idx]  # type: ignore[index]  # (kv_heads, prefix, d)
+    group = query.shape[1] // key.shape[1]
+    if softcap is not None and blocks is None:  # SDPA cannot cap scores
+        unseen = ~seen[:, 0, :, prefix_key.shape[1] :].repeat(1, group, 1)
+        return attend(module, query, key.transpose(0, 1), value.transpose(0, 1), unseen,
+                      scaling=scaling, shared=shared, softcap=softcap, **kwargs)  # fmt: skip
+    keys = torch.cat([prefix_key.expand(len(key), -1, -1, -1), key], dim=2)
+    values = torch.cat([prefix_value.expand(len(value), -1, -1, -1), value], dim=2)
+    if softcap is None:
+        out = scaled_dot_product_attention(query, keys, values, seen, scale=scaling, enable_gqa=group > 1)
+    else:
+        out = flex()(query, keys, values, cap_of(softcap), blocks, scaling, enable_gqa=group > 1)
+    return out.transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register("packed_rows", _attention)
+
+
+@lru_cache(maxsize=8)
+def cap_of(softcap: float) -> Callable:
+    """Return the soft cap of a score as FlexAttention calls it: one function for all layers, so it is compiled once."""
+
+    def capped(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return softcap * torch.tanh(score / softcap)
+
+    return capped
+
+
+@lru_cache(maxsize=1)
+def flex() -> Callable:
+    """Return FlexAttention compiled, once for all layers and prompts."""
+    return torch.compile(flex_attention, dynamic=True)
+
+
+def blocks_of(seen: Tensor) -> BlockMask:
+    """Return the mask, (rows, 1, width, prefix and width), as FlexAttention reads it."""
+
+    def is_seen(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return seen[row, 0, query, key]
+
+    rows, _, width, keys = seen.shape
+    return create_block_mask(is_seen, rows, None, width, keys, device=seen.device)
+
+
+def outputs(
+    backbone: PreTrainedModel, length: int, shared: list[tuple[Tensor, Tensor]], rows: Rows, *, in_blocks: bool = False
+) -> Tensor:
+    """Return the backbone's output at the last token of each reply after a prefix of this length, (replies, d).
+
+    in_blocks: use FlexAttention for a soft cap, which needs a GPU to be fast.
+    """
+    count, width = rows.ids.shape
+    prefix = rows.seen.new_ones(count, width, length)
+    seen = torch.cat([prefix, rows.seen], dim=2)[:, None]  # (rows, 1, width, prefix and width)
+    capped = getattr(backbone.config, "attn_logit_softcapping", None) is not None
+    blocks = blocks_of(seen) if in_blocks and capped else None
+    given: dict[str, Any] = {"shared": shared, "seen": seen, "blocks": blocks, "use_cache": False}
+    with attending(backbone, "packed_rows"):
+        out = backbone(input_ids=rows.ids, position_ids=length + rows.depths, **given)
+    return out.last_hidden_state.flatten(0, 1)[rows.leaves]
+
+
+# --- compiled parts -----------------------------------------------------------------------------------------------
+
+
+def parts_of(backbone: PreTrainedModel, backend: str = "inductor") -> list[Part]:
+    """Return the compiled forward functions of norms and MLPs, and the compiled rotary embedding of this architecture.
+
+    Each is compiled once per process, when it first runs.
+    """
+    classes = dict.fromkeys(type(module) for module in backbone.modules())
+    functions: list[tuple[object, str]] = [(each, "forward") for each in classes if each.__name__.endswith(COMPILED)]
+    written_in = sys.modules[type(backbone).__module__]
+    if hasattr(written_in, "apply_rotary_pos_emb"):
+        functions.append((written_in, "apply_rotary_pos_emb"))
+    return [(owner, name, _compiled(getattr(owner, name), backend)) for owner, name in functions]
+
+
+@lru_cache(maxsize=64)
+def _compiled(function: Callable, backend: str) -> Callable:
+    return torch.compile(function, dynamic=True, backend=backend)
+
+
+@contextlib.contextmanager
+def computing_with(parts: Sequence[Part]) -> Iterator[None]:
+    """Let these owners compute by the compiled functions."""
+    usual = [getattr(owner, name) for owner, name, _ in parts]
+    try:
+        for owner, name, compiled in parts:
+            setattr(owner, name, compiled)
+        yield
+    finally:
+        for (owner, name, _), function in zip(parts, usual, strict=True):
+            setattr(owner, name, function)
+
+
+# --- the reader ---------------------------------------------------------------------------------------------------
+
+
+class PackedScorer(Scorer):
+    """One prompt as a model has read it, as Scorer, with replies packed into rows. Gradients are Scorer's own."""
+
+    agreed: ClassVar[WeakKeyDictionary[PreTrainedModel, int]] = WeakKeyDictionary()
+    parts: Sequence[Part] = ()
+
+    def _read_prompt(self) -> None:
+        if self.model.compiled if self.model.compiled is not None else self.on_gpu:
+            self.parts = parts_of(self.model.backbone, "inductor" if self.on_gpu else "aot_eager")
+        super()._read_prompt()
+
+    @property
+    def on_gpu(self) -> bool:
+        return torch.device(self.model.device).type == "cuda"
+
+    def __call__(self, suffixes: Sequence[tuple[int, ...]] | np.ndarray | Tensor) -> np.ndarray:
+        """Return the rewards of prefix + suffix, (n,) float32. The suffixes, ids, have one length."""
+        piece = torch.as_tensor(suffixes)
+        return self.of_pieces([piece]) if self.shares_first_tokens([piece]) else super().__call__(piece)
+
+    def of_shared(self, suffixes: Tensor) -> Tensor:
+        """Return the outputs at the last token of sorted suffixes, (n, d). See trees.tree_of for these."""
+        rows = rows_of(suffixes, self.model.device)
+        with computing_with(self.parts):
+            return outputs(self.model.backbone, self.length, self.shared, rows, in_blocks=self.on_gpu)
