@@ -1,4 +1,5 @@
-"""Other optimisers of discrete inputs, adapted to a free reply: relaxations (ADC, PGD) and a beam (BEAST).
+"""Other optimisers of discrete inputs, adapted to a free reply: relaxations (ADC, PGD), a beam (BEAST), and variants
+of GCG (MAC, ACG, and evolution without gradients).
 
 They were published for making a language model say a given target. A reward has no target: the loss of the target
 becomes minus the reward, and what counted wrong target tokens, or proposed tokens by the language model, is replaced as
@@ -14,8 +15,8 @@ from torch import Tensor
 
 from benchmarks.search.cost import Metered, Method
 from benchmarks.search.optimality import OURS
-from lib.search.gcg import METHODS, Proposals, Settings
-from lib.search.objective import PER_SURVIVOR, Reply
+from lib.search.gcg import METHODS, Gains, Proposals, Settings
+from lib.search.objective import MOST_DRAWS, PER_SURVIVOR, Reply, as_reply
 
 PARALLEL = 8  # relaxed replies that are optimised at once
 ADC_STEPS = 64  # from dense to one token; then it starts anew
@@ -24,6 +25,8 @@ PGD_RATE, PGD_PERIOD, PGD_LEAST = 0.11, 60, 0.325  # Adam, and cosine annealing 
 PGD_ENTROPY, PGD_WARM_UP, PGD_PATIENCE = 0.4, 250, 100  # strength of the entropy projection, reached in so many steps
 HEAVIEST = 16  # tokens of a place, by weight, that a reply as text is made of
 BEAMS = 15  # replies kept, and continuations of each that are tried
+MAC_MOMENTUM = 0.4  # share of the earlier gains
+KEPT = 16  # best replies that ACG goes on from, and that are the parents in evolution
 
 
 # --- relaxations --------------------------------------------------------------------------------------------------
@@ -193,6 +196,84 @@ def _continued(objective: Metered, kept: np.ndarray, chances: np.ndarray, rng: n
     return np.concatenate(drawn)
 
 
+# --- variants of GCG ----------------------------------------------------------------------------------------------
+
+
+def mac(objective: Metered, start: Reply, value: float, settings: Settings, rng: np.random.Generator) -> Proposals:
+    """Propose as GCG does, by gains with momentum (MAC; Zhang and Wei 2024, arXiv 2405.01229)."""
+    reply, averaged, seen = start, np.zeros(0), {start}
+    while True:
+        gains = yield Gains(reply)
+        first = not averaged.size
+        averaged = gains if first else MAC_MOMENTUM * averaged + (1 - MAC_MOMENTUM) * gains
+        swaps = _random_swaps(objective, reply, averaged, 1, settings.top_k, rng)
+        if not len(replies := objective.take(swaps, seen, settings.width)):
+            return
+        values = yield replies
+        reply = as_reply(replies[values.argmax()])
+
+
+def acg(objective: Metered, start: Reply, value: float, settings: Settings, rng: np.random.Generator) -> Proposals:
+    """Propose swaps of many tokens at first and of one at the end (ACG; Haize Labs 2024).
+
+    The number of swapped tokens falls from half of the reply to one during the first half of the budget. Each step
+    starts from the best of the KEPT best replies that no step has started from yet.
+    """
+    kept, used, seen, scored = [(value, start)], set[Reply](), {start}, 0
+    while True:
+        fresh = [reply for _, reply in kept if reply not in used]
+        reply = fresh[0] if fresh else kept[int(rng.integers(len(kept)))][1]
+        used.add(reply)
+        gains = yield Gains(reply)
+        left = max(0.0, 1 - 2 * scored / settings.budget)
+        count = max(1, round(left * len(start) / 2))
+        swaps = _random_swaps(objective, reply, gains, count, settings.top_k, rng)
+        if not len(replies := objective.take(swaps, seen, settings.width)):
+            return
+        values = yield replies
+        scored += len(replies)
+        kept = _best_of(kept, replies, values)
+
+
+def evolution(
+    objective: Metered, start: Reply, value: float, settings: Settings, rng: np.random.Generator
+) -> Proposals:
+    """Propose children of the KEPT best replies: each token from one of two parents, and one token drawn anew."""
+    kept, seen = [(value, start)], {start}
+    while True:
+        children = _children([reply for _, reply in kept], objective.allowed, rng)
+        if not len(replies := objective.take(children, seen, settings.width)):
+            return
+        values = yield replies
+        kept = _best_of(kept, replies, values)
+
+
+def _random_swaps(
+    objective: Metered, reply: Reply, gains: np.ndarray, count: int, top_k: int, rng: np.random.Generator
+) -> Iterator[Reply]:
+    """Yield the reply with `count` tokens swapped, each for a random one of its place's top_k by gain."""
+    best = np.argsort(-gains, axis=1)[:, :top_k]  # (n, top_k)
+    for _ in range(MOST_DRAWS):
+        swapped = np.array(reply)
+        for place in rng.choice(len(reply), size=count, replace=False):
+            swapped[place] = objective.allowed[rng.choice(best[place])]
+        yield as_reply(swapped)
+
+
+def _children(parents: list[Reply], allowed: np.ndarray, rng: np.random.Generator) -> Iterator[Reply]:
+    for _ in range(MOST_DRAWS):
+        first, second = (np.array(parents[i]) for i in rng.integers(len(parents), size=2))
+        child = np.where(rng.random(len(first)) < 0.5, first, second)
+        child[rng.integers(len(child))] = rng.choice(allowed)
+        yield as_reply(child)
+
+
+def _best_of(kept: list[tuple[float, Reply]], replies: np.ndarray, values: np.ndarray) -> list[tuple[float, Reply]]:
+    """Return the KEPT best of those kept so far and these replies, with their values, the best first."""
+    scored = zip(values.tolist(), map(as_reply, replies), strict=True)
+    return sorted([*kept, *scored], reverse=True)[:KEPT]
+
+
 COMPARED: dict[str, tuple[Method, Settings]] = {
     OURS: (METHODS["round robin"], Settings()),
     "Faster-GCG": (METHODS["Faster-GCG"], Settings()),
@@ -203,4 +284,13 @@ COMPARED: dict[str, tuple[Method, Settings]] = {
     "beam": (beam, Settings()),
     "exact sweeps": (METHODS["sweeps"], Settings()),
     "random": (METHODS["random"], Settings()),
+}
+
+LATER: dict[str, tuple[Method, Settings]] = {  # compared at five tokens alone
+    OURS: (METHODS["round robin"], Settings()),
+    "ours with momentum": (METHODS["round robin"], Settings(momentum=0.5)),
+    "GCG, width 32": (METHODS["GCG"], Settings(top_k=64)),
+    "MAC": (mac, Settings(top_k=64)),
+    "ACG": (acg, Settings(top_k=64)),
+    "evolution": (evolution, Settings()),
 }

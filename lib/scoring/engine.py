@@ -121,7 +121,7 @@ def _with_rewards(
                     rewards[prompt][block.shard] = finished
                     bar.update(len(finished))
 
-    for block, of_block in stages.score(model, unscored(), bar=bar):
+    for block, of_block in stages.score(model, stages.made_ahead(model, unscored()), bar=bar):
         assert block.file is not None
         shards.write(block.file, of_block)
         rewards[block.inputs.conversation.prompt][block.shard] = of_block

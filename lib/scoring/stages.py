@@ -4,6 +4,7 @@ A stage reads the beginning that all conversations about a prompt share once; a 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -275,12 +276,14 @@ class Block:
     - pieces: the indices of these replies in the inputs, one piece per length
     - file: where the rewards are kept; None keeps nothing
     - states: of each piece after the layers so far, (replies, length, d)
+    - prepared: what `ids` returns, if it was made ahead
     """
 
     inputs: Inputs
     pieces: list[np.ndarray]
     file: Path | None = None
     states: list[Tensor] = field(default_factory=list, repr=False)
+    prepared: list[Tensor] = field(default_factory=list, repr=False)
 
     @property
     def shard(self) -> np.ndarray:
@@ -294,7 +297,29 @@ class Block:
 
     def ids(self) -> list[Tensor]:
         """Return the ids after the prefix, (replies, length), of each piece."""
-        return [torch.tensor([self.inputs.suffixes[i] for i in piece]) for piece in self.pieces]
+        return self.prepared or [torch.tensor([self.inputs.suffixes[i] for i in piece]) for piece in self.pieces]
+
+
+def made_ahead(model: RewardModel, blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the blocks. On a device other than the CPU, a thread makes the next one while the caller computes.
+
+    The thread also makes the ids of the next block, and what the next prompt reads.
+    """
+    if torch.device(model.device).type == "cpu" or model.layers:
+        yield from blocks
+        return
+    source = iter(blocks)
+
+    def next_block() -> Block | None:
+        if (block := next(source, None)) is not None:
+            block.prepared = block.ids()
+        return block
+
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next_block)
+        while (block := coming.result()) is not None:
+            coming = thread.submit(next_block)
+            yield block
 
 
 def reader_of(model: RewardModel) -> type[Scorer]:

@@ -11,14 +11,14 @@ from scipy.optimize import minimize
 
 from benchmarks.search import cost, standings
 from benchmarks.search.cost import Metered, certify
-from benchmarks.search.rivals import adc, beam, less_entropy, onto_simplex, pgd
+from benchmarks.search.rivals import acg, adc, beam, evolution, less_entropy, mac, onto_simplex, pgd
 from lib.models.reward_models import load
 from lib.scoring import engine
 from lib.search.gcg import METHODS, Settings
 from lib.search.objective import DIRECTIONS, allowed_ids
 
 PROMPT = "What, in one word, is the greatest thing ever?"
-RIVALS = {"ADC": adc, "PGD": pgd, "beam": beam}
+RIVALS = {"ADC": adc, "PGD": pgd, "beam": beam, "MAC": mac, "ACG": acg, "evolution": evolution}
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +51,7 @@ def test_rivals_find_the_best_of_all_pairs_more_often_than_chance(model, directi
         return sum(objective.sign * run.reward == pytest.approx(best, abs=1e-6) for run in runs)
 
     assert hits(adc) >= 4 and hits(beam) >= 4
+    assert hits(mac) >= 4 and hits(acg) >= 4 and hits(evolution) >= 4
     assert hits(pgd) >= 2  # it scores some 27 replies, which by chance hold the best once in ten searches
     with_a_quarter = [cost.run(objective, METHODS["random"], tuple(start), Settings(seed=seed), budget // 4).reward
                       for seed, start in enumerate(starts)]  # fmt: skip
@@ -67,6 +68,19 @@ def test_the_reward_is_what_scoring_alone_gives(model, method):
     rewards = [reward for _, _, reward in run.trace]
     assert rewards == sorted(set(rewards)) and rewards[-1] == run.reward  # each is a new best, the last the best
     assert objective.round_trip(np.array([run.ids]))[0]
+
+
+def test_acg_swaps_half_of_the_tokens_at_first_and_one_at_the_end(model):
+    objective = objective_of(model, size=100)
+    start = tuple(objective.allowed[:8].tolist())
+    method = acg(objective, start, 0.0, Settings(budget=200, width=10), np.random.default_rng(0))
+    asked, swapped = next(method), []
+    for _ in range(12):
+        replies = method.send(objective.gains(asked.reply))
+        swapped.append(max((replies != np.array(asked.reply)).sum(1)))
+        asked = method.send(objective.values(replies))
+    assert swapped[0] == 4 and set(swapped[-2:]) == {1}  # after half of the budget
+    assert (np.diff(swapped) <= 0).all()
 
 
 # --- what they cost -----------------------------------------------------------------------------------------------

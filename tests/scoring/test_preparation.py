@@ -1,10 +1,14 @@
 """Inputs that are prepared once for all prompts: the same as those that are prepared for each."""
 
+import threading
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from lib import InputError
 from lib.models import conversations
-from lib.scoring import engine
+from lib.scoring import engine, stages
 
 PROMPTS = ["What is best?", " What, in one word, is the worst thing?\n", "a", "Émile said: <b>why</b>, love"]
 KINDS = ["linear_llama", "linear_gemma2", "armorm", "deberta"]
@@ -39,3 +43,34 @@ def test_inputs_are_those_of_each_prompt_by_itself_and_are_prepared_once(model_o
     assert full.count(len(replies)) == (1 if once else len(PROMPTS))
     for prompt, each in zip(PROMPTS, inputs, strict=True):
         assert_same(each, model.inputs_for(prompt, replies, reply_mode=reply_mode, bos=bos))
+
+
+def test_the_next_block_is_made_while_the_caller_computes_but_not_on_a_cpu(model_of):
+    model = model_of("linear_llama")
+    blocks = engine.blocks_of(model.inputs_for("Why?", [(i,) for i in range(40, 60)], reply_mode="ids"), most=5)
+    made = [threading.Event() for _ in blocks]
+
+    def source():
+        for block, event in zip(blocks, made, strict=True):
+            yield block
+            event.set()  # asked for the one after it
+
+    on_gpu = replace(model, device="cuda")
+    for number, block in enumerate(stages.made_ahead(on_gpu, source())):
+        assert block is blocks[number]
+        assert made[number].wait(timeout=10)  # without a further call by this thread
+        assert [piece.tolist() for piece in block.ids()] == [piece.tolist() for piece in block.prepared]
+    for event in made:
+        event.clear()
+    assert next(stages.made_ahead(model, source())) is blocks[0] and not made[0].is_set()
+
+
+def test_an_error_while_the_next_block_is_made_reaches_the_caller(model_of):
+    def source():
+        yield engine.blocks_of(model_of("linear_llama").inputs_for("Why?", [(40,)], reply_mode="ids"))[0]
+        raise InputError("the tokenizer cannot read this")
+
+    ahead = stages.made_ahead(replace(model_of("linear_llama"), device="cuda"), source())
+    next(ahead)
+    with pytest.raises(InputError, match="cannot read this"):
+        next(ahead)
