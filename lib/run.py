@@ -123,6 +123,9 @@ COMMANDS = {
         COLLECTION,
         argument("--stream", type=int, choices=[0, 1], help="1: read weights layer by layer, with little memory; "
                  "0: hold them; default: what fits"),
+        argument("--packed", type=int, choices=[0, 1], help="1: pack replies into rows, for a GPU; default: 0"),
+        argument("--compiled", type=int, choices=[0, 1], help="0: compile nothing where replies are packed; default: 1 "
+                 "on a GPU"),
         ON,
     )),
     "human_ratings": Command("train V-Smol-135M, a reward model of people's ratings of words, on SmolLM2-135M",
