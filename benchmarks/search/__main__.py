@@ -12,6 +12,7 @@ def write_page() -> None:
     """Write the tables of search.md again from the committed results."""
     write_report("optimality on a cpu", optimality.tables(optimality.read()), optimality.PAGE)
     comparison.write_tables()
+    momentum.write_tables()
 
 
 def main() -> None:
@@ -23,7 +24,7 @@ def main() -> None:
     rivals.add_argument("--modes", nargs="+", choices=["text", "ids"], default=["text", "ids"])
     rivals.add_argument("--lengths", nargs="+", type=int, choices=comparison.LENGTHS, default=comparison.LENGTHS)
     rivals.add_argument("--finished", action="store_true", help="report what is finished, and search nothing")
-    studies.add_parser("momentum", help="whether gains that are averaged over steps make our search better")
+    studies.add_parser("momentum", help="gains averaged over steps, and MAC, ACG and evolution")
     added = studies.add_parser("speed", help="how fast and how lean a search scores its candidates")
     added.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
     options = vars(parser.parse_args())

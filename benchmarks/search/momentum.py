@@ -1,12 +1,15 @@
-"""Does our search find better replies with gains that are averaged over its steps?
+"""Does our search find better replies with gains that are averaged over its steps? And how good are later rivals?
 
 Twenty seeds, each a random start, on three small models, in both directions, over ids and as text, for replies of 3 to
 10 tokens. Both ways start from the same replies with the same seeds. The difference is in standard deviations of the
 rewards of random replies, and the interval is over seeds: a seed counts once, with its mean over everything else.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,11 +18,12 @@ from scipy.stats import t as student
 from benchmarks.scoring import table, write_report
 from benchmarks.search import cost, rivals
 from benchmarks.search.cost import Metered
+from benchmarks.search.exhaustive import Exhausted, alphabet
 from benchmarks.search.optimality import PAGE
 from lib.models import reward_models
 from lib.search.gcg import Settings
 from lib.search.objective import DIRECTIONS, REPLY_MODES, Objective, allowed_ids, as_reply
-from lib.search.searches import search_together
+from lib.search.searches import search, search_together
 from lib.tables.prompts import read_prompts
 
 FOUND = PAGE.parent / "search_momentum.csv"
@@ -30,12 +34,13 @@ MOMENTA = (0.0, 0.5)
 BUDGETS = (128, 256, 512)
 FOUND_RIVALS, TOKENS, SEEDS_OF_RIVALS = PAGE.parent / "search_later.csv", 5, 6
 INSTANCE_OF_RIVALS = ["model", "reply_mode", "direction"]
+FOUND_EXHAUSTED, SMALL_ALPHABET, EXHAUSTED_BUDGET = PAGE.parent / "search_exhausted.csv", 32, 512
 RANDOM = 256  # random replies, whose rewards give the unit
 load = cache(lambda name: reward_models.load(name, device="cpu"))
 JOB = ["model", "reply_mode", "length", "momentum"]
 
 
-def search_all(model: str, prompt: str, reply_mode: str, length: int, momentum: float, seeds: int) -> pd.DataFrame:
+def search_all(model: str, prompt: str, reply_mode: str, length: int, momentum: float) -> pd.DataFrame:
     """Return the best reward within each budget, a row per direction, seed and budget.
 
     `unit` is the standard deviation of the rewards of random replies.
@@ -43,7 +48,7 @@ def search_all(model: str, prompt: str, reply_mode: str, length: int, momentum: 
     loaded = load(model)
     best = Objective(loaded, read_prompts(None)[prompt], "optimal", allowed_ids(loaded), reply_mode=reply_mode)
     replies = best.take(best.draws(length, np.random.default_rng(0)), set(), RANDOM)
-    starts, unit = replies[:seeds], float(best.values(replies).std())
+    starts, unit = replies[:SEEDS], float(best.values(replies).std())
     objectives = {"optimal": best, "pessimal": best.reversed()}
     keys = [(direction, seed) for direction in DIRECTIONS for seed in range(len(starts))]
     results = search_together(
@@ -88,6 +93,47 @@ def tables(searched: pd.DataFrame) -> str:
     return "\n\n".join(texts)
 
 
+# --- where the optimum is known -----------------------------------------------------------------------------------
+
+
+def search_exhausted(model: str, prompt: str, reply_mode: str) -> pd.DataFrame:
+    """Return after how many evaluations each search stands at the true optimum, a row per direction, seed, momentum.
+
+    All replies of three tokens over SMALL_ALPHABET ids are scored. `evaluations` is NaN for a search that does not find
+    the optimum within EXHAUSTED_BUDGET.
+    """
+    loaded, rows = load(model), []
+    ids = alphabet(loaded, SMALL_ALPHABET)
+    best = Exhausted(loaded, read_prompts(None)[prompt], "optimal", ids, n=3, reply_mode=reply_mode)
+    worst = Exhausted(loaded, best.prompt, "pessimal", ids, best.truth, reply_mode=reply_mode, survives=best.survives)
+    for objective in (best, worst):
+        for seed in range(SEEDS):
+            start = objective.draw(3, np.random.default_rng(seed))
+            for momentum in MOMENTA:
+                settings = Settings(budget=EXHAUSTED_BUDGET, momentum=momentum, seed=seed)
+                found = search(objective, start, settings, goal=objective.optimum)
+                at = found.trace[-1][0] if found.reward == objective.optimum else np.nan
+                rows.append({"direction": objective.direction, "seed": seed, "momentum": momentum, "evaluations": at})
+    return pd.DataFrame(rows).assign(model=model, reply_mode=reply_mode)
+
+
+def exhausted_table(searched: pd.DataFrame) -> str:
+    """Return the shares of searches at the optimum, and the seeds' mean difference with its 95% interval."""
+    rows = []
+    for (reply_mode, budget), group in (
+        ((mode, budget), searched[searched["reply_mode"] == mode]) for mode in REPLY_MODES for budget in BUDGETS
+    ):
+        at = group.assign(found=group["evaluations"] <= budget).pivot_table("found", "seed", "momentum")
+        better = at[MOMENTA[1]] - at[MOMENTA[0]]
+        margin = student.ppf(0.975, len(better) - 1) * better.std() / np.sqrt(len(better))
+        rows.append({
+            "replies": reply_mode, "budget": budget, "searches": len(group) // 2,
+            "at the optimum, %": 100 * at[MOMENTA[0]].mean(), "with momentum, %": 100 * at[MOMENTA[1]].mean(),
+            "difference": f"{100 * better.mean():.1f} ± {100 * margin:.1f}",
+        })  # fmt: skip
+    return table(pd.DataFrame(rows))
+
+
 # --- rivals that came later ---------------------------------------------------------------------------------------
 
 
@@ -126,36 +172,42 @@ def rivals_table(searched: pd.DataFrame) -> str:
     return table(wide.reset_index())
 
 
-def report_rivals() -> None:
-    """Search what is missing in search_later.csv, and write its table in search.md."""
-    done = pd.read_csv(FOUND_RIVALS) if FOUND_RIVALS.exists() else pd.DataFrame(columns=INSTANCE_OF_RIVALS)
-    finished = set(done[INSTANCE_OF_RIVALS].drop_duplicates().itertuples(index=False, name=None))
-    for model, prompt in MODELS:
-        for reply_mode in REPLY_MODES:
-            for direction in DIRECTIONS:
-                if (model, reply_mode, direction) in finished:
-                    continue
-                rows = search_with_rivals(model, prompt, reply_mode, direction)
-                header = not FOUND_RIVALS.exists()
-                rows.to_csv(FOUND_RIVALS, mode="a", header=header, index=False, float_format="%.6g")
-                print(model, reply_mode, direction, flush=True)
-    write_report("later rivals on a cpu", rivals_table(pd.read_csv(FOUND_RIVALS)), PAGE)
+# --- what is missing ----------------------------------------------------------------------------------------------
 
 
-def report(seeds: int = SEEDS) -> None:
-    """Search what is missing in search_momentum.csv, and write the tables of search.md.
+def search_missing(path: Path, jobs: list[tuple], axes: list[str], function: Callable[..., pd.DataFrame]) -> None:
+    """Append what the function returns for each job to the file, unless it is there. So a stopped study goes on.
 
-    A job that was finished is kept, so a study that was stopped goes on.
+    axes: the columns that tell jobs apart. A job's first two arguments are the model and its prompt, which it implies.
     """
-    done = pd.read_csv(FOUND) if FOUND.exists() else pd.DataFrame(columns=JOB)
-    finished = {tuple(job) for job in done[JOB].drop_duplicates().itertuples(index=False)}
-    for length in LENGTHS:
-        for model, prompt in MODELS:
-            for reply_mode in REPLY_MODES:
-                for momentum in MOMENTA:
-                    if (model, reply_mode, length, momentum) in finished:
-                        continue
-                    rows = search_all(model, prompt, reply_mode, length, momentum, seeds)
-                    rows.to_csv(FOUND, mode="a", header=not FOUND.exists(), index=False, float_format="%.6g")
-                    print(model, reply_mode, length, momentum, flush=True)
-    write_report("momentum on a cpu", tables(pd.read_csv(FOUND)), PAGE)
+    done = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=axes)
+    finished = set(done[axes].drop_duplicates().itertuples(index=False, name=None))
+    for model, prompt, *others in jobs:
+        if (model, *others) not in finished:
+            rows = function(model, prompt, *others)
+            rows.to_csv(path, mode="a", header=not path.exists(), index=False, float_format="%.6g")
+            print(model, *others, flush=True)
+
+
+def report() -> None:
+    """Search what is missing in the three tables, and write their sections of search.md."""
+    of_model = list(product(MODELS, REPLY_MODES))
+    search_missing(
+        FOUND, [(*model, mode, length, momentum) for length in LENGTHS for model, mode in of_model
+                for momentum in MOMENTA], JOB, search_all,
+    )  # fmt: skip
+    search_missing(
+        FOUND_EXHAUSTED, [(*model, mode) for model, mode in of_model], ["model", "reply_mode"], search_exhausted
+    )
+    search_missing(
+        FOUND_RIVALS, [(*model, mode, direction) for model, mode in of_model for direction in DIRECTIONS],
+        INSTANCE_OF_RIVALS, search_with_rivals,
+    )  # fmt: skip
+    write_tables()
+
+
+def write_tables() -> None:
+    """Write the sections of search.md from the committed results."""
+    parts = [tables(pd.read_csv(FOUND)), exhausted_table(pd.read_csv(FOUND_EXHAUSTED))]
+    write_report("momentum on a cpu", "\n\n".join(parts), PAGE)
+    write_report("later rivals on a cpu", rivals_table(pd.read_csv(FOUND_RIVALS)), PAGE)

@@ -24,6 +24,8 @@ from .stages import Scorer
 
 WIDTH = 256  # tokens of a row; 512 and 1,024 took 1 and 4% longer on an H200
 COMPILED = ("RMSNorm", "LayerNorm", "MLP")  # how the names of compiled classes end
+# Arguments of attention that do not change its result here: positions are in the queries and keys already
+WITHOUT_EFFECT = {"dropout", "is_causal", "output_attentions", "position_ids", "cache_position", "use_cache"}
 Part = tuple[object, str, Callable]  # an owner, the name of its function, and this function compiled
 
 
@@ -105,19 +107,24 @@ def _pairs_of(columns: np.ndarray, depths: np.ndarray) -> tuple[np.ndarray, np.n
 def _attention(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: None, *,
     scaling: float, shared: list[tuple[Tensor, Tensor]], seen: Tensor, blocks: BlockMask | None,
-    softcap: float | None = None, **kwargs: object,
+    softcap: float | None = None, sliding_window: int | None = None, **others: object,
 ) -> tuple[Tensor, None]:  # fmt: skip
     """Return the attention of rows to one prefix and to what each node sees, (rows, width, heads, d).
 
     Query is (rows, heads, width, d). Key and value are (rows, kv_heads, width, d). seen is (rows, 1, width, prefix and
-    width). For scaling, shared and softcap see shared_prefix.attend.
+    width). For scaling, shared and softcap see shared_prefix.attend. ValueError for an argument that
+    may change the result, such as the sinks of GPT-OSS (s_aux). The window was compared with the
+    longest reply before (stages.can_share_prefix).
     """
+    unknown = {name for name, value in others.items() if value is not None} - WITHOUT_EFFECT
+    if unknown:
+        raise ValueError(f"its attention takes {', '.join(sorted(unknown))}")
     prefix_key, prefix_value = shared[module.layer_idx]  # type: ignore[index]  # (kv_heads, prefix, d)
     group = query.shape[1] // key.shape[1]
     if softcap is not None and blocks is None:  # SDPA cannot cap scores
         unseen = ~seen[:, 0, :, prefix_key.shape[1] :].repeat(1, group, 1)
         return attend(module, query, key.transpose(0, 1), value.transpose(0, 1), unseen,
-                      scaling=scaling, shared=shared, softcap=softcap, **kwargs)  # fmt: skip
+                      scaling=scaling, shared=shared, softcap=softcap)  # fmt: skip
     keys = torch.cat([prefix_key.expand(len(key), -1, -1, -1), key], dim=2)
     values = torch.cat([prefix_value.expand(len(value), -1, -1, -1), value], dim=2)
     if softcap is None:

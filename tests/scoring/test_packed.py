@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.attention.flex_attention import flex_attention
-from transformers import AutoModel, MistralConfig, Qwen2Config
+from transformers import AttentionInterface, AutoModel, MistralConfig, Qwen2Config
 
 from lib.models.reward_models import load
 from lib.scoring import engine, packed, stages, trees
@@ -115,6 +115,19 @@ def test_rows_are_what_computes_the_rewards_of_a_model_that_is_loaded_so(checkpo
     model = load(str(checkpoint("linear_llama")), device="cpu", packed=True)
     engine.score_replies(model, PROMPT, TEXTS)
     assert calls
+
+
+def test_an_attention_with_an_argument_that_is_not_known_is_read_as_usual(model_of, monkeypatch):
+    llama, usual = model_of("linear_llama"), packed._attention
+    inputs = llama.inputs_for(PROMPT, random_replies(), reply_mode="ids")
+    pieces = [piece for block in engine.blocks_of(inputs) for piece in block.ids()]
+    monkeypatch.setattr(packed.PackedScorer, "agreed", {})
+    AttentionInterface.register("packed_rows", lambda *args, **how: usual(*args, s_aux=torch.zeros(4), **how))
+    try:
+        scorer = packed.PackedScorer(llama, inputs)
+    finally:
+        AttentionInterface.register("packed_rows", usual)
+    assert not scorer.shares_first_tokens(pieces)
 
 
 def test_conversations_beyond_the_sliding_window_are_read_as_usual(model_of):
