@@ -1,8 +1,10 @@
-"""Does our search find better replies with gains that are averaged over its steps? And how good are later rivals?
+"""Does our search find better replies with gains that are averaged over its steps? And how good are
+later rivals?
 
-Twenty seeds, each a random start, on three small models, in both directions, over ids and as text, for replies of 3 to
-10 tokens. Both ways start from the same replies with the same seeds. The difference is in standard deviations of the
-rewards of random replies, and the interval is over seeds: a seed counts once, with its mean over everything else.
+Twenty seeds, each a random start, on three small models, in both directions, over ids and as text,
+for replies of 3 to 10 tokens. Both ways start from the same replies with the same seeds. The
+difference is in standard deviations of the rewards of random replies, and the interval is over
+seeds: a seed counts once, with its mean over everything else.
 """
 
 from collections.abc import Callable
@@ -65,9 +67,11 @@ def search_all(model: str, prompt: str, reply_mode: str, length: int, momentum: 
 
 
 def differences(searched: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return how much better momentum is: mean difference, 95% interval over seeds, and the number of seeds.
+    """Return how much better momentum is: mean difference, 95% interval over seeds, and the number
+    of seeds.
 
-    by: columns that a row of the result stands for. The differences are in standard deviations of random replies.
+    by: columns that a row of the result stands for. The differences are in standard deviations of
+    random replies.
     """
     sign = searched["direction"].map(DIRECTIONS)
     searched = searched.assign(value=sign * searched["reward"] / searched["unit"])
@@ -97,10 +101,11 @@ def tables(searched: pd.DataFrame) -> str:
 
 
 def search_exhausted(model: str, prompt: str, reply_mode: str) -> pd.DataFrame:
-    """Return after how many evaluations each search stands at the true optimum, a row per direction, seed, momentum.
+    """Return after how many evaluations each search stands at the true optimum, a row per
+    direction, seed, momentum.
 
-    All replies of three tokens over SMALL_ALPHABET ids are scored. `evaluations` is NaN for a search that does not find
-    the optimum within EXHAUSTED_BUDGET.
+    All replies of three tokens over SMALL_ALPHABET ids are scored. `evaluations` is NaN for a
+    search that does not find the optimum within EXHAUSTED_BUDGET.
     """
     loaded, rows = load(model), []
     ids = alphabet(loaded, SMALL_ALPHABET)
@@ -176,9 +181,11 @@ def rivals_table(searched: pd.DataFrame) -> str:
 
 
 def search_missing(path: Path, jobs: list[tuple], axes: list[str], function: Callable[..., pd.DataFrame]) -> None:
-    """Append what the function returns for each job to the file, unless it is there. So a stopped study goes on.
+    """Append what the function returns for each job to the file, unless it is there. So a stopped
+    study goes on.
 
-    axes: the columns that tell jobs apart. A job's first two arguments are the model and its prompt, which it implies.
+    axes: the columns that tell jobs apart. A job's first two arguments are the model and its
+    prompt, which it implies.
     """
     done = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=axes)
     finished = set(done[axes].drop_duplicates().itertuples(index=False, name=None))

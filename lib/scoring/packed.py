@@ -1,8 +1,9 @@
 """Replies packed into rows of about 256 tokens: the way of reading that a GPU is meant for.
 
-A row holds many replies, and those that begin alike share their first tokens, as in trees. One mask lets each token
-see the prompt, its ancestors and itself, so a fast attention over whole rows can be used. Norms, MLPs and rotary
-embeddings are compiled on a GPU. `load(..., packed=True)` asks for it. Scorer is the reference, and faster on a CPU.
+A row holds many replies, and those that begin alike share their first tokens, as in trees. One mask
+lets each token see the prompt, its ancestors and itself, so a fast attention over whole rows can be
+used. Norms, MLPs and rotary embeddings are compiled on a GPU. `load(..., packed=True)` asks for it.
+Scorer is the reference, and faster on a CPU.
 """
 
 import contextlib
@@ -32,7 +33,8 @@ Part = tuple[object, str, Callable]  # an owner, the name of its function, and t
 class Rows(NamedTuple):
     """Replies as rows of nodes: each node is a token that follows its ancestors.
 
-    - ids, depths: (rows, width), and how many ancestors a node has; both are 0 where a row is padded
+    - ids: (rows, width), 0 where a row is padded
+    - depths: (rows, width), how many ancestors each node has
     - seen: (rows, width, width) bool, which nodes each node sees: its ancestors and itself
     - leaves: (replies,), the place of each reply's last token among all rows * width
     """
@@ -44,9 +46,10 @@ class Rows(NamedTuple):
 
 
 def rows_of(suffixes: Tensor, device: str, width: int = WIDTH) -> Rows:
-    """Return sorted suffixes, (n, longest) ids on the CPU padded at the end with -1, packed into rows of `width`.
+    """Return sorted suffixes packed into rows of `width` tokens.
 
-    A reply longer than that widens all rows. A reply is never divided, and its first tokens are shared within a row.
+    Suffixes are ids on the CPU, (n, longest), padded at the end with -1. A reply longer than the
+    width widens all rows. A reply is never divided, and its first tokens are shared within a row.
     """
     tokens = suffixes.numpy()
     is_new = np.ones(tokens.shape, dtype=bool)  # where a reply leaves the one before it, and from there on
@@ -79,7 +82,7 @@ def rows_of(suffixes: Tensor, device: str, width: int = WIDTH) -> Rows:
 
 
 def _assign_rows(new: np.ndarray, lengths: np.ndarray, width: int) -> np.ndarray:
-    """Return the row of each reply, (n,): replies fill a row in their order until the next one does not fit."""
+    """Return the row of each reply, (n,): a row is filled in order until the next reply does not fit."""
     rows, row, used = [], 0, 0
     for more, whole in zip(new.tolist(), lengths.tolist(), strict=True):
         if not used:
@@ -92,7 +95,7 @@ def _assign_rows(new: np.ndarray, lengths: np.ndarray, width: int) -> np.ndarray
 
 
 def _pairs_of(columns: np.ndarray, depths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each node with each of its ancestors: their numbers and the ancestors' columns, (pairs,) each.
+    """Return each node with each of its ancestors: numbers and the ancestors' columns, (pairs,).
 
     columns: those of the tokens of each node's reply, (nodes, longest). depths: (nodes,).
     """
@@ -109,12 +112,13 @@ def _attention(
     scaling: float, shared: list[tuple[Tensor, Tensor]], seen: Tensor, blocks: BlockMask | None,
     softcap: float | None = None, sliding_window: int | None = None, **others: object,
 ) -> tuple[Tensor, None]:  # fmt: skip
-    """Return the attention of rows to one prefix and to what each node sees, (rows, width, heads, d).
+    """Return the attention of rows to one prefix and to what each node sees.
 
-    Query is (rows, heads, width, d). Key and value are (rows, kv_heads, width, d). seen is (rows, 1, width, prefix and
-    width). For scaling, shared and softcap see shared_prefix.attend. ValueError for an argument that
-    may change the result, such as the sinks of GPT-OSS (s_aux). The window was compared with the
-    longest reply before (stages.can_share_prefix).
+    The result is (rows, width, heads, d).
+    Query is (rows, heads, width, d). Key and value are (rows, kv_heads, width, d). seen is (rows,
+    1, width, prefix and width). For scaling, shared and softcap see shared_prefix.attend.
+    ValueError for an argument that may change the result, such as the sinks of GPT-OSS (s_aux). The
+    window was compared with the longest reply before (stages.can_share_prefix).
     """
     unknown = {name for name, value in others.items() if value is not None} - WITHOUT_EFFECT
     if unknown:
@@ -166,8 +170,9 @@ def blocks_of(seen: Tensor) -> BlockMask:
 def outputs(
     backbone: PreTrainedModel, length: int, shared: list[tuple[Tensor, Tensor]], rows: Rows, *, in_blocks: bool = False
 ) -> Tensor:
-    """Return the backbone's output at the last token of each reply after a prefix of this length, (replies, d).
+    """Return the backbone's output at each reply's last token after a prefix of this length.
 
+    The result is (replies, d).
     in_blocks: use FlexAttention for a soft cap, which needs a GPU to be fast.
     """
     count, width = rows.ids.shape
@@ -185,7 +190,8 @@ def outputs(
 
 
 def parts_of(backbone: PreTrainedModel, backend: str = "inductor") -> list[Part]:
-    """Return the compiled forward functions of norms and MLPs, and the compiled rotary embedding of this architecture.
+    """Return the compiled forward functions of norms and MLPs, and the compiled rotary embedding of
+    this architecture.
 
     Each is compiled once per process, when it first runs.
     """

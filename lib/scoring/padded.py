@@ -40,7 +40,7 @@ def score(
 
 def _can_pad(model: RewardModel, block: Block) -> bool:
     """Return whether padding cannot change how these conversations are read."""
-    plain = stages.reader_of(model) is stages.Scorer and block.inputs.conversation.gate_position is None
+    plain = not hasattr(model, "reader") and block.inputs.conversation.gate_position is None
     return plain and (not model.causal or stages.can_share_prefix(model, block.longest))
 
 
