@@ -19,7 +19,7 @@ def figure(item: str) -> None:
     name = next((name for name in names if name in listed.index), None)
     if name is None:
         raise InputError(f"the paper has no '{item}' that is listed; there are: {', '.join(listed.index)}")
-    notebook, tag = listed.loc[name]
+    notebook, tag = listed.loc[name, ["notebook", "tag"]]
     print(f"{name}: notebook {notebook}, cell '{tag}'. make published (real models) and make reproduce write:")
     for folder in (WORDS.figures, ITEMS.figures, VOCABULARY.figures, ROOT / "notebooks"):
         pictures = EMBEDDED.figures if folder == ROOT / "notebooks" else folder
