@@ -1,25 +1,106 @@
-"""Every figure and table of the paper has its counterpart: a cell with its tag, in the notebook that is named."""
+"""Each of the paper's 33 figures and tables stands beside ours, or a sentence says why not."""
 
-import json
+import html
+import re
 
+import nbformat
 import pytest
 
 from lib import ROOT
-from lib.claims.claims import paper_table
+from lib.claims import claims
+from lib.notebooks.files import find_notebooks, read, with_tag
+from lib.show.display import is_offensive
 
-ITEMS = paper_table("items")
-TAGGED = {
-    path.stem: {tag for cell in json.loads(path.read_text())["cells"] for tag in cell["metadata"].get("tags", [])}
-    for path in (ROOT / "notebooks").glob("*.ipynb")
-}
+ITEMS = claims.paper_table("items").set_index("item")
+LOOKED_FOR = 5  # printed texts of a table
+# Of a printed table: the column that a reader has to see, and the column of the table's own number.
+PRINTED = {
+    "table_1": ("model_name", None), "table_2": ("decoded", None), "table_3": ("skewness", None),
+    "table_4": ("result", None), "table_5": ("result", None), "tables_a1_to_a5": ("text", "table"),
+    "tables_a6_a7": ("text", "table"), "tables_a8_a9": ("text", "table"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("item", ITEMS.to_dict("records"), ids=lambda item: item["tag"])
-def test_the_notebook_shows_the_item(item):
-    assert item["tag"] in TAGGED[item["notebook"]]
-    assert item["tag"] == "paper-" + item["item"].lower().replace(" ", "-")
+def notebook_of(item: str) -> nbformat.NotebookNode:
+    path = ROOT / "notebooks" / f"{ITEMS.loc[item, 'notebook']}.ipynb"
+    return nbformat.read(path, 4)
 
 
-def test_a_notebook_tags_no_item_that_the_paper_lacks():
-    assert {tag for tags in TAGGED.values() for tag in tags if tag.startswith("paper-")} == set(ITEMS["tag"])
-    assert len(ITEMS) == 33 and ITEMS["item"].is_unique
+def outputs_of(item: str) -> str:
+    """Return all that the item's cells show, as text: HTML, plain text and what pictures say of themselves."""
+    shown = []
+    for cell in with_tag(notebook_of(item), ITEMS.loc[item, "tag"]):
+        for output in cell.outputs:
+            shown += [output.get("text", ""), *map(str, output.get("data", {}).values())]
+            shown.append(output.get("metadata", {}).get("image/png", {}).get("alt", ""))
+    return "\n".join(shown)
+
+
+def prose_after(item: str) -> str:
+    """Return the text cells from the item's last cell to the next heading, and the next one's."""
+    cells = notebook_of(item).cells
+    last = max(i for i, cell in enumerate(cells) if ITEMS.loc[item, "tag"] in cell.metadata.get("tags", []))
+    texts = [cell.source for cell in cells[last + 1 : last + 5] if cell.cell_type == "markdown"]
+    return "\n".join(texts)
+
+
+def names(text: str, item: str) -> bool:
+    """Return whether a text names the item, as `Fig A3`, `Figure A3` or `Table A6`."""
+    kind, number = item.split()
+    return bool(re.search(rf"{kind[:3]}\w*\.? {number}\b|{kind[:3]}\w* [\w, ]*\b{number}\b", text))
+
+
+def row_of(item: str) -> str:
+    """Return an item's row of the table in docs/notebooks.md."""
+    about = ITEMS.loc[item]
+    number = about["notebook"].partition("_")[0]
+    picture = f"[picture](../figures/published/{about['picture']})" if about["picture"] else "in the notebook"
+    return f"| {about['section']} | {item} | [{number}](../notebooks/{about['notebook']}.ipynb) | {picture} |"
+
+
+@pytest.mark.parametrize("item", ITEMS.index)
+def test_the_item_has_a_cell_with_its_tag_and_a_row_in_the_docs(item):
+    assert ITEMS.loc[item, "tag"] == "paper-" + item.lower().replace(" ", "-")
+    assert with_tag(notebook_of(item), ITEMS.loc[item, "tag"])
+    assert row_of(item) in (ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8").splitlines()
+
+
+def test_all_33_are_listed_once_and_no_notebook_tags_another():
+    assert len(ITEMS) == 33 and ITEMS.index.is_unique
+    tags = [tag for path in find_notebooks(ROOT / "notebooks") for cell in read(path).cells
+            for tag in cell.metadata.get("tags", [])]  # fmt: skip
+    assert {tag for tag in tags if tag.startswith("paper-")} == set(ITEMS["tag"])
+
+
+@pytest.mark.parametrize("item", [item for item in ITEMS.index if ITEMS.loc[item, "source"] in PRINTED
+                                  and item.startswith("Table")])  # fmt: skip
+def test_a_printed_table_is_shown_with_what_the_paper_prints(item):
+    column, of_table = PRINTED[ITEMS.loc[item, "source"]]
+    rows = claims.paper_table(ITEMS.loc[item, "source"])
+    if of_table:
+        rows = rows[rows[of_table] == item.split()[1]]
+    printed = [str(text).strip() for text in rows[column] if not is_offensive(str(text))]
+    looked_for = [text for text in printed if re.fullmatch(r"[\w.+\-]{3,12}|.*/.*|[\w.\-]+", text)][:LOOKED_FOR]
+    assert len(looked_for) == LOOKED_FOR
+    shown = html.unescape(re.sub("<[^>]*>", " ", outputs_of(item))).casefold()
+    assert [text for text in looked_for if text.casefold() not in shown] == []
+
+
+@pytest.mark.parametrize("item", [item for item in ITEMS.index if item.startswith("Figure")])
+def test_a_figure_has_the_papers_numbers_in_it_or_the_text_below_says_why_not(item):
+    sources = "\n".join(cell.source for cell in notebook_of(item).cells if cell.cell_type == "code")
+    source = ITEMS.loc[item, "source"]
+    reads_it = source and (source in sources or source == "fig2a_tau" and "printed_matrix()" in sources
+                           or source == "figa1_spearman" and 'figa1_{name}' in sources
+                           or source == "table_1" and "traits[PRINTED]" in sources)  # fmt: skip
+    assert reads_it or names(prose_after(item), item)
+    picture = ITEMS.loc[item, "picture"]
+    assert picture and (ROOT / "figures" / "published" / picture).is_file()
+
+
+@pytest.mark.parametrize("item", ITEMS.index)
+def test_ours_stands_beside_it_or_the_text_below_names_it_and_says_why_not(item):
+    shown = outputs_of(item)
+    assert shown.strip(), "the cell is executed and shows something"
+    beside = re.search(r"\b(here|ours|published-\w+|of this collection|image/png|png)\b", shown)
+    assert beside or names(prose_after(item), item)
