@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from scipy.stats import spearmanr
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedConfig
 
 from .. import DATA, ROOT
@@ -52,33 +52,50 @@ def preference_loss(rewards: Tensor, ratings: Tensor) -> Tensor:
     return torch.stack(losses).mean()
 
 
-def fit(states: Tensor, ratings: Tensor, units: int, decay: float | None = None, seed: int = 0) -> Head:
+def fit(
+    states: Tensor, ratings: Tensor, units: int, *, decay: float | None = None, seed: int = 0,
+    pairs: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> Head:  # fmt: skip
     """Return a head trained on states, (prompts, replies, d), and ratings, (prompts, replies), on one thread.
 
     The rating's sign is turned where a prompt asks for something bad. units: see UNITS. decay: see DECAY. It shrinks
-    the weights of standardised states.
+    the weights of standardised states. pairs: states of two replies each, (pairs, d), and the probability that the
+    first is preferred, (pairs,); they count as much as all ratings.
     """
-    mean, scale, width = states.mean((0, 1)), states.std((0, 1)), states.shape[-1]
-    shapes = {"score.0.weight": (units, width), "score.0.bias": (units,), "score.2.weight": (1, units)}
+    mean, scale = states.mean((0, 1)), states.std((0, 1))
     rng = torch.Generator().manual_seed(seed)
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        head = new_head("linear", PreTrainedConfig(hidden_size=width), shapes if units else None)
-        net, standard = head.score, (states - mean) / scale
-        optimiser = torch.optim.AdamW(net.parameters(), weight_decay=DECAY[units] if decay is None else decay)
+        head = untrained_head(len(mean), units)
+        optimiser = torch.optim.AdamW(head.parameters(), weight_decay=decay or DECAY[units])
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3e-3 if units else 1e-2, STEPS)
         for _ in range(STEPS):
             order = torch.randperm(states.shape[1], generator=rng)
             optimiser.zero_grad()
-            preference_loss(net(standard)[..., 0][:, order], ratings[:, order]).backward()
+            loss = preference_loss(head((states - mean) / scale)[:, order], ratings[:, order])
+            if pairs is not None:
+                first, second = (head((of_pairs - mean) / scale) for of_pairs in pairs[:2])
+                loss = loss + F.binary_cross_entropy_with_logits(first - second, pairs[2])
+            loss.backward()
             optimiser.step()
             schedule.step()
-    first = net[0] if units else net
-    with torch.no_grad():  # the head reads states as they are
-        first.weight /= scale
-        if units:
-            first.bias -= first.weight @ mean
+    read_unstandardised(head, mean, scale)
     return head.requires_grad_(False)
+
+
+def untrained_head(width: int, units: int) -> Head:
+    """Return a head of one linear layer without bias, or of two with so many units between them."""
+    shapes = {"score.0.weight": (units, width), "score.0.bias": (units,), "score.2.weight": (1, units)}
+    return new_head("linear", PreTrainedConfig(hidden_size=width), shapes if units else None)
+
+
+def read_unstandardised(head: Head, mean: Tensor, scale: Tensor) -> None:
+    """Change a head that reads (state - mean) / scale so that it reads states, up to a constant without a bias."""
+    first, *later = head.score if isinstance(head.score, nn.Sequential) else [head.score]
+    with torch.no_grad():
+        first.weight /= scale
+        if later:
+            first.bias -= first.weight @ mean
 
 
 def accuracy(rewards: Tensor, ratings: Tensor) -> float:
@@ -95,29 +112,30 @@ def train(nickname: str = NICKNAME, lexicon: str = "vader", seed: int = 0) -> tu
     started, rng, language_model = time.time(), np.random.default_rng(seed), base.load_base(dtype="float32")
     replies = words.replies_of(words.rated_words(lexicon), language_model.tokenizer)
     shown, held_out = (replies[replies["held_out"] == kept] for kept in (False, True))
-    prompts = pd.read_csv(PROMPTS)
     states, ratings = [], []
-    for text, polarity in zip(prompts["text"], prompts["polarity"], strict=True):
+    for _, text, polarity in pd.read_csv(PROMPTS).itertuples(index=False):
         some = shown.sample(SHOWN, random_state=rng)
         states.append(features.hidden_states(language_model, text, list(some["reply"])))
         ratings.append(polarity * torch.tensor(some["sentiment"].to_numpy(dtype="float32")))
     head = fit(torch.stack(states), torch.stack(ratings), UNITS[nickname], seed=seed)
-    model, asked = features.with_head(language_model, head), held_out.sample(ASKED, random_state=rng)
-    rho = {
-        prompt: accuracy(score_replies(model, text, list(asked["reply"])), asked["sentiment"])
-        for prompt, text in read_prompts(None).items()
-    }
+    model = features.with_head(language_model, head)
     report = {
         "nickname": nickname,
         "lexicon": lexicon,
         "base": language_model.revision,
         "dtype": language_model.dtype,
         "words": int(shown["word"].nunique()),
-        "words_held_out": int(held_out["word"].nunique()),
-        "spearman_held_out": rho,
+        "spearman_held_out": accuracies(model, held_out.sample(ASKED, random_state=rng)),
         "seconds": round(time.time() - started, 1),
     }
     return model, report
+
+
+def accuracies(model: RewardModel, replies: pd.DataFrame) -> dict[str, float]:
+    """Return Spearman's rho of rewards and ratings of these replies to each of the paper's prompts, by prompt."""
+    texts, ratings = list(replies["reply"]), replies["sentiment"]
+    prompts = read_prompts(None)
+    return {name: accuracy(score_replies(model, text, texts), ratings) for name, text in prompts.items()}
 
 
 def job(nickname: str = NICKNAME, folder: Path = TRAINED) -> Job:
