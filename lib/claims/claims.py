@@ -1,6 +1,9 @@
-"""The paper's sentences: a notebook states its estimates, one rule per quantity judges them, a scorecard gathers them.
+"""The paper's sentences: notebooks state estimates, rules judge them, a scorecard gathers them.
 
-data/paper/claims.csv lists the sentences. data/paper/numbers.csv lists what the paper prints, and the rule (rules.py).
+data/paper/claims.csv lists the sentences. data/paper/numbers.csv lists what the paper prints, and
+the rule for each quantity (rules.py). A word depends on the p-values of all primary tests of the
+scorecard, which are corrected together. So a word is never stored for later use: `gather` judges
+the numbers again.
 """
 
 from collections.abc import Iterable, Set
@@ -19,10 +22,13 @@ from .rules import BEYOND, LEVEL, NOT_TESTABLE, Declared, Numbers
 NAMES = ("claim", "quantity", "prompt", "model")
 NUMBERS = ("as_published", "corrected", "ci_low", "ci_high", "n", "p")
 COLUMNS = [*NAMES, "paper", *NUMBERS, "p_corrected", "word", "remark", "role", "evidence", "population", "note"]
-STATED = {"prompt": "", "model": "", "remark": "", "evidence": "recomputed"}
+STATED = {"prompt": "", "model": "", "remark": "", "evidence": ""}
 STATED |= dict.fromkeys(NUMBERS)  # what an estimate may have beside its claim and quantity
-COUNTED = "counted"  # evidence from the paper's own printed tables and figures, which need no scores
-OTHER_TEXTS = {WORDS: "other texts: 2,260 moral words", ITEMS: "other texts: 7,530 items"}
+# What a number rests on: the paper's tables and figures as printed, the rewards that the authors released, or
+# rewards that a run of this project computed.
+EVIDENCE = COUNTED, RELEASED, OWN_RUN = "printed tables", "released rewards", "own run"
+OTHER_TEXTS = {WORDS: "other texts: 2,260 released words", ITEMS: "other texts: 7,530 items"}
+UNCORRECTED = "p, not corrected"  # a column of the scorecard of one notebook on other models
 
 
 def estimate(claim: str, quantity: str, prompt: str = "", of=None, **fields) -> dict:
@@ -43,69 +49,151 @@ def state(study: Collection, notebook: str, estimates: Iterable[dict]) -> pd.Dat
     estimates: dicts, or a DataFrame, with `claim, quantity` and any of STATED. `as_published` is the number by the
     authors' recipe. `corrected` is the statistic that the sentence should mean; the interval, n and p belong to it.
     What was counted in the paper's printed tables is kept for the published scorecard as well, whatever the study.
-    The tests of one notebook are one family, corrected by Benjamini and Hochberg (1995). InputError for an estimate
-    that numbers.csv does not declare, and for one that is stated twice.
+
+    For a published collection, p-values are corrected together with the other primary tests of the committed
+    scorecard (figures/published/claims.csv), so a word is that of the scorecard. For another collection, the rows
+    have the smallest p-value of their sentence without a correction; notebook 11 corrects them.
+
+    InputError for an estimate that numbers.csv does not declare, and for one that is stated twice.
     """
     estimates = estimates.to_dict("records") if isinstance(estimates, pd.DataFrame) else list(estimates)
     table, counted = judged(study, estimates), [one for one in estimates if one.get("evidence") == COUNTED]
-    for collection, rows in {study: table, PUBLISHED: judged(PUBLISHED, counted)}.items():
+    if study.is_published:
+        table = with_words(table, other_tests(published_table("claims"), set(table["claim"])))
+    else:
+        table = with_words(table, corrected=False)
+    for collection, rows in {study: table, PUBLISHED: with_words(judged(PUBLISHED, counted))}.items():
         if collection == study or not study.is_published and len(rows):
             with replacing(collection.claims / f"{notebook}.csv") as part:
                 rows.to_csv(part, index=False)
-    return scorecard(table)
+    card = scorecard(table)
+    if study.is_published:
+        return card
+    of_tests = table[table["role"].eq("primary") & table["p"].notna()]
+    smallest = of_tests.groupby("claim")["p"].min().reindex(card.index)
+    return card.assign(**{UNCORRECTED: smallest.map(short, na_action="ignore").fillna("")})
 
 
-def judged(study: Collection, estimates: list[dict]) -> pd.DataFrame:
-    """Return the estimates as a table with COLUMNS; models other than the paper's have no word."""
+def judged(study: Collection, estimates: Iterable[dict]) -> pd.DataFrame:
+    """Return the estimates as rows with COLUMNS but without words, and what `with_words` needs.
+
+    Further columns: `said` (the quantity in words), `says` (whether the number supports the sentence; None where it
+    cannot tell), `is_opposite`, `has_texts` (whether the study holds what a test needs), `has_word` (whether the row
+    is about the paper's models).
+    """
     rows, own = [], papers_own(study)
     for given in estimates:
         if unknown := sorted(set(given) - {"claim", "quantity", *STATED}):
             raise InputError(f"an estimate has no field '{unknown[0]}'; choose among {', '.join(STATED)}")
         one = STATED | {name: None if pd.api.types.is_scalar(value) and pd.isna(value) else value
                         for name, value in given.items()}  # fmt: skip
-        row = declared(*(one[name] or "" for name in NAMES))
-        ours = Numbers(**{name: one[name] for name in NUMBERS if name != "p"})
-        p = rules.p_of_interval(row, ours) if one["p"] is None else one["p"]
-        has_texts = not row.needs or row.needs in own or one["evidence"] == COUNTED
-        says = rules.judge(row, ours) if has_texts else None
-        said = row.said or " ".join(filter(None, [row.quantity.replace("_", " "), one["prompt"], one["model"]]))
-        of_row = {"paper": row.printed, "role": row.role, "said": said, "population": study.population}
-        rows.append(one | of_row | {"p": p, "says": says, "has_texts": has_texts, "note": one["remark"] or ""})
-    table = pd.DataFrame(rows, columns=[*COLUMNS, "said", "says", "has_texts"])
+        rows.append(one | _judged(study, one, own))
+    extra = ["said", "says", "is_opposite", "has_texts", "has_word"]
+    table = pd.DataFrame(rows, columns=[*COLUMNS, *extra]).astype(object)
     if (twice := table.duplicated(list(NAMES))).any():
         first = table.loc[twice].iloc[0]
         raise InputError(f"{first['quantity']} of {first['claim']} is stated twice; give each row its own quantity")
-    table = table.astype(object).assign(p_corrected=np.nan, word="", remark="")
-    is_papers = table["claim"].map(sections()) != BEYOND
-    tested = (table["role"] == "primary") & table["p"].notna() & is_papers
-    if tested.any():
-        table.loc[tested, "p_corrected"] = false_discovery_control(table.loc[tested, "p"].astype(float))
+    return table.assign(p_corrected=np.nan, word="", remark="")
+
+
+def _judged(study: Collection, one: dict, own: Set[str]) -> dict:
+    """Return what the declaration of an estimate says about it."""
+    row = declared(*(one[name] or "" for name in NAMES))
+    ours = Numbers(**{name: one[name] for name in NUMBERS if name != "p"})
+    is_counted = one["evidence"] == COUNTED
+    has_texts = not row.needs or row.needs in own or is_counted
+    population = study.population
+    if is_counted:
+        population = "printed replies" if sections()[row.claim] == "5" else "whole vocabularies"
+    return {
+        "paper": row.printed,
+        "role": row.role,
+        "said": row.said or " ".join(filter(None, [row.quantity.replace("_", " "), one["prompt"], one["model"]])),
+        "p": rules.p_of_interval(row, ours) if one["p"] is None else one["p"],
+        "evidence": one["evidence"] or (RELEASED if study.is_published else OWN_RUN),
+        "population": population,
+        "says": rules.judge(row, ours) if has_texts else None,
+        "is_opposite": rules.is_opposite(row, ours),
+        "has_texts": has_texts,
+        "has_word": study.holds_papers_models or is_counted,
+        "note": one["remark"] or "",
+    }
+
+
+def with_words(table: pd.DataFrame, others: Iterable[float] = (), corrected: bool = True) -> pd.DataFrame:
+    """Return rows of `judged` with corrected p-values, and the word and remark of each sentence; columns: COLUMNS.
+
+    others: p-values of the primary tests of other sentences, which belong to the same correction (Benjamini and
+    Hochberg 1995). corrected: whether p-values are corrected; if not, each is compared with .05 as it is.
+    """
+    table, tested = table.copy(), primary_tests(table)
+    if corrected and tested.any():
+        own = table.loc[tested, "p"].astype(float)
+        p = false_discovery_control([*own, *others])
+        table.loc[tested, "p_corrected"] = p[: len(own)]
     for claim, of_claim in table.groupby("claim", sort=False):
-        if study.holds_papers_models or (of_claim["evidence"] == COUNTED).any():
-            table.loc[of_claim.index, ["word", "remark"]] = _verdict(study, claim, of_claim)
+        if of_claim["has_word"].any():
+            table.loc[of_claim.index, ["word", "remark"]] = _verdict(claim, of_claim)
     return table[COLUMNS].astype(dict.fromkeys([*NUMBERS, "p_corrected"], float))
 
 
-def _verdict(study: Collection, claim: str, rows: pd.DataFrame) -> tuple[str, str]:
+def primary_tests(table: pd.DataFrame) -> pd.Series:
+    """Return which rows are primary tests of the paper's sentences: those with a p-value."""
+    is_papers = table["claim"].map(sections()) != BEYOND
+    return table["role"].eq("primary") & table["p"].notna() & is_papers
+
+
+def other_tests(table: pd.DataFrame, claims_here: Set[str]) -> list[float]:
+    """Return the p-values of a table's primary tests of other sentences than these."""
+    if table.empty:
+        return []
+    return table.loc[primary_tests(table) & ~table["claim"].isin(claims_here), "p"].tolist()
+
+
+def _verdict(claim: str, rows: pd.DataFrame) -> tuple[str, str]:
     """Return the word of a sentence and the remark on it."""
-    says = rows["says"].where((rows["p_corrected"].isna()) | (rows["p_corrected"] < LEVEL), False)
-    rows = rows.assign(says=says.where(rows["says"].notna(), None))
-    primary, also, printed = (rows[rows["role"] == role] for role in ("primary", "also", "printed"))
-    notes = [note for note in dict.fromkeys(primary["note"]) if note]
+    p = rows["p_corrected"].fillna(rows["p"]).astype(float)
+    is_weak = rows["role"].eq("primary") & (p >= LEVEL) & (rows["claim"].map(sections()) != BEYOND)
+    rows = rows.assign(says=rows["says"].where(rows["says"].isna() | ~is_weak, False))
+    of_role = {role: rows[rows["role"] == role] for role in rules.ROLES}
+    primary = of_role["primary"]
+    notes = [note for note in dict.fromkeys(rows["note"]) if note]
     if sections()[claim] == BEYOND:
         return BEYOND, "; ".join(notes)
     if not primary["has_texts"].all():
-        return NOT_TESTABLE, "; ".join([OTHER_TEXTS.get(study, "other texts"), *notes])
+        population = primary["population"].iloc[0]
+        other = next((text for study, text in OTHER_TEXTS.items() if study.population == population), "other texts")
+        return NOT_TESTABLE, "; ".join([other, *notes])
     if not primary["says"].notna().any():
         return NOT_TESTABLE, "; ".join(notes or ["no data"])
-    word = rules.word_of(*(part["says"].dropna() for part in (primary, also, printed)))
-    disagree = primary["says"].eq(False).any() and primary["says"].eq(True).any()
-    told = [*(primary.itertuples() if disagree else ()), *also[also["says"].notna()].itertuples()]
-    shown = [f"{row.said}: {'yes' if row.says else 'no'}" for row in told]
-    differ = [f"printed {row.paper}, ours {short(row.corrected if pd.isna(row.as_published) else row.as_published)}"
-              for row in printed.itertuples() if row.says is False]  # fmt: skip
-    of_words = ["on 2,260 moral words"] if study == WORDS and COUNTED not in set(primary["evidence"]) else []
-    return word, "; ".join([*shown, *differ, *notes, *of_words])
+    says = [of_role[role]["says"].dropna() for role in ("primary", "scale", "also", "printed")]
+    told = [_printed_difference(row) for row in of_role["printed"].itertuples() if row.says is False]
+    return rules.word_of(*says), "; ".join([*_described(of_role), *told, *notes])
+
+
+def _described(of_role: dict[str, pd.DataFrame]) -> list[str]:
+    """Return what each number says, those those on the other side first. Primary numbers that
+    agree with each other are left out, because the scorecard shows them.
+
+    of_role: role -> rows.
+    """
+    primary = of_role["primary"]
+    disagree = primary["says"].eq(True).any() and primary["says"].eq(False).any()
+    beside = pd.concat([of_role["scale"], of_role["also"]])
+    told = primary if disagree else primary[primary["is_opposite"].astype(bool)]
+    rows = pd.concat([told, beside])
+    rows = rows[rows["says"].notna()].sort_values("is_opposite", ascending=False, kind="stable")
+    lines = []
+    for _, row in rows.iterrows():
+        answer = "the opposite" if row["is_opposite"] else "yes" if row["says"] else "no"
+        number = number_text(row) if pd.notna(row["ci_low"]) else ""
+        lines.append(f"{row['said']}: {answer}" + (f", {number}" if number else ""))
+    return lines
+
+
+def _printed_difference(row) -> str:
+    """Return how a printed number and ours differ; row: of the table, as a named tuple."""
+    return f"printed {row.paper}, ours {short(row.corrected if pd.isna(row.as_published) else row.as_published)}"
 
 
 def papers_own(study: Collection) -> Set[str]:
@@ -118,29 +206,46 @@ def gather(collection: Collection) -> pd.DataFrame:
     """Return the rows of every sentence, in the paper's order, that notebooks kept for this collection.
 
     `published` gathers all published collections; a sentence has the rows of the first that can test it. What was
-    counted in printed tables stays as it is committed until a notebook counts it again. A sentence without rows is not
-    testable here, and its remark says what it needs. InputError if no notebook kept any row.
+    counted in printed tables stays as it is committed until a notebook counts it again. The primary tests of all
+    sentences are corrected together. A sentence without rows is not testable here, and its remark says what it needs.
+    InputError if no notebook kept any row.
     """
     parts = [VOCABULARY, ITEMS, WORDS, PUBLISHED] if collection == PUBLISHED else [collection]
-    kept = [table for part in parts for path in sorted(part.claims.glob("*.csv")) if len(table := read_claims(path))]
+    kept = [(part, table) for part in parts for path in sorted(part.claims.glob("*.csv"))
+            if len(table := read_claims(path))]  # fmt: skip
     if kept and collection == PUBLISHED and len(committed := published_table("claims")):
-        kept.append(committed[committed["evidence"] == COUNTED])
+        counted = committed.loc[committed["evidence"] == COUNTED, "claim"]
+        kept.append((PUBLISHED, committed[committed["claim"].isin(counted)]))
     if not kept:
         target = "published" if collection.is_published else "reproduce"
         raise InputError(f"no claims for collection '{collection}' yet; run the notebooks: make {target}")
-    chosen = {}
-    for table in kept:
-        for claim, rows in table.groupby("claim", sort=False):
-            if claim not in chosen or chosen[claim]["word"].iloc[0] == NOT_TESTABLE != rows["word"].iloc[0]:
+    chosen: dict[str, pd.DataFrame] = {}
+    for part, table in kept:
+        for claim, rows in judged(part, as_estimates(table)).groupby("claim", sort=False):
+            if claim not in chosen or _can_be_tested(rows) and not _can_be_tested(chosen[claim]):
                 chosen[claim] = rows
-    of_paper = listed()[listed()["section"] != BEYOND]
-    for claim, needs in of_paper.drop(index=[name for name in chosen if name in of_paper.index])["needs"].items():
-        absent = {"claim": claim, "word": NOT_TESTABLE if collection.is_published else "", "remark": f"needs {needs}"}
-        chosen[claim] = pd.DataFrame([absent], columns=COLUMNS)
-    everything = pd.concat([chosen[claim].astype(object) for claim in listed().index if claim in chosen])
-    texts, numbers = set(COLUMNS) - {*NUMBERS, "p_corrected"}, [*NUMBERS, "p_corrected"]
-    everything = everything.fillna(dict.fromkeys(texts, "")).astype(dict.fromkeys(numbers, float))
-    return everything.reset_index(drop=True)
+    words = with_words(pd.concat(chosen.values(), ignore_index=True))
+    absent = listed()[listed()["section"] != BEYOND].drop(index=list(chosen), errors="ignore")
+    rest = [{"claim": claim, "word": NOT_TESTABLE if collection.is_published else "", "remark": f"needs {needs}"}
+            for claim, needs in absent["needs"].items()]  # fmt: skip
+    everything = pd.concat([words.astype(object), pd.DataFrame(rest, columns=COLUMNS).astype(object)])
+    order = {claim: place for place, claim in enumerate(listed().index)}
+    everything = everything.sort_values("claim", key=lambda claim: claim.map(order), kind="stable")
+    numbers = [*NUMBERS, "p_corrected"]
+    everything = everything.fillna(dict.fromkeys(set(COLUMNS) - set(numbers), ""))
+    return everything.astype(dict.fromkeys(numbers, float)).reset_index(drop=True)
+
+
+def as_estimates(table: pd.DataFrame) -> list[dict]:
+    """Return the rows of a table with COLUMNS as estimates, so that they can be judged again."""
+    rows = table.loc[table["quantity"] != "", ["claim", "quantity", *STATED]]
+    return rows.assign(remark=table["note"]).to_dict("records")
+
+
+def _can_be_tested(rows: pd.DataFrame) -> bool:
+    """Return whether a sentence with these rows of `judged` gets another word than `not testable here`."""
+    primary = rows[rows["role"] == "primary"]
+    return bool(primary["has_texts"].all() and primary["says"].notna().any())
 
 
 def read_claims(path) -> pd.DataFrame:
@@ -172,6 +277,7 @@ def scorecard(table: pd.DataFrame) -> pd.DataFrame:
             "by the paper's recipe": "" if pd.isna(recipe["as_published"]) else _of_all(recipe, recipe["as_published"]),
             "corrected": "" if pd.isna(first["corrected"]) else _of_all(first, number_text(first)),
             "n": "" if pd.isna(first["n"]) else f"{first['n']:.0f}",
+            "evidence": first["evidence"] if first["word"] != NOT_TESTABLE else "",
             "word": first["word"],
             "remark": first["remark"] or (declared(*first[list(NAMES)]).said if first["quantity"] else ""),
         }  # fmt: skip

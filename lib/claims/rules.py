@@ -9,10 +9,27 @@ from dataclasses import dataclass
 import pandas as pd
 from scipy import stats
 
-HOLDS, PARTLY, NOT_SHOWN, NUMBER_ONLY, NOT_TESTABLE = WORDS = (
-    "holds", "partly", "not shown", "number only", "not testable here",
-)  # fmt: skip
+# What each word means. README, the pages, docs/published.md and notebook 11 take it from here.
+MEANINGS = {
+    "holds": "every number that the sentence rests on supports it.",
+    "partly": "some of these numbers support it. Another quantity, scale or wording of the prompt "
+    "does not, and the remark says which.",
+    "not shown": "no number that the sentence rests on supports it. For an effect, this means that "
+    "the interval does not lie wholly on the paper's side. If it lies wholly on the other side, the "
+    "remark says so first.",
+    "number only": "the printed number comes out by the authors' recipe, but a valid test does not show the effect.",
+    "not testable here": "a test needs texts, models or data that we do not have. The remark says which.",
+}
+HOLDS, PARTLY, NOT_SHOWN, NUMBER_ONLY, NOT_TESTABLE = WORDS = tuple(MEANINGS)
 BEYOND = "beyond the paper"  # in place of a word: a question of ours that no sentence of the paper asks
+# What a quantity is to its sentence; docs/published.md says how each role enters the word.
+ROLES = {
+    "primary": "the quantity that the sentence is about",
+    "scale": "the same quantity on another scale: lexicon, ranks, part of the words, other texts",
+    "also": "the same quantity under another wording of the prompt, which can only weaken",
+    "printed": "a number as the paper prints it",
+    "shown": "a number beside the others, which does not enter the word",
+}
 SAME = 0.001  # relative difference up to which a printed number is the same number
 LEVEL = 0.05
 
@@ -25,7 +42,7 @@ class Declared:
     quantity: str
     prompt: str  # the prompts that it is about, separated by blanks; empty: any
     model: str  # a model, or a kind of models; empty: any
-    role: str  # primary (decides), also (another scale, which can only weaken), printed (as the paper prints)
+    role: str  # a name of ROLES
     printed: str  # empty where the paper prints no number
     rule: str  # a name of RULES
     within: float  # half a unit of the last printed digit
@@ -98,7 +115,24 @@ COUNTS = ("count", "all", "most", "at most half")  # rules about how many of n
 
 def judge(row: Declared, ours: Numbers) -> bool | None:
     """Return whether our number says what the paper's sentence says; None where no number was computed."""
-    return None if ours.main is None else RULES[row.rule](row, ours)
+    return None if ours.main is None or not row.rule else RULES[row.rule](row, ours)
+
+
+def is_opposite(row: Declared, ours: Numbers) -> bool:
+    """Return whether an interval lies wholly on the other side of the limit than the sentence says."""
+    if row.rule == "above":
+        return ours.has_interval and ours.ci_high < row.limit
+    return row.rule == "below" and ours.has_interval and ours.ci_low > row.limit
+
+
+def count_of_models(count: int, n: int) -> dict[str, float]:
+    """Return a count of n models with its exact 95% interval (Clopper and Pearson 1934), as counts.
+
+    p is from the exact binomial test against half of the models.
+    """
+    test = stats.binomtest(count, n)
+    low, high = test.proportion_ci(0.95)
+    return {"corrected": count, "ci_low": n * low, "ci_high": n * high, "p": test.pvalue, "n": n}
 
 
 def p_of_interval(row: Declared, ours: Numbers) -> float | None:
@@ -117,11 +151,21 @@ def p_of_interval(row: Declared, ours: Numbers) -> float | None:
     return None
 
 
-def word_of(primary: Iterable[bool], also: Iterable[bool], printed: Iterable[bool]) -> str:
-    """Return the word of a sentence that can be tested, from whether its numbers of each role say what it says."""
+def word_of(
+    primary: Iterable[bool],
+    scale: Iterable[bool] = (),
+    also: Iterable[bool] = (),
+    printed: Iterable[bool] = (),
+) -> str:
+    """Return the word of a sentence that can be tested, from whether its numbers of each role support it.
+
+    Scales count alike: one that supports the sentence makes it `partly`, as a primary quantity does. Other wordings
+    and printed numbers can only weaken `holds`.
+    """
     primary, also, printed = list(primary), list(also), list(printed)
-    if primary and all(primary):
+    decisive = [*primary, *scale]
+    if primary and all(decisive):
         return HOLDS if all(also) and all(printed) else PARTLY
-    if any(primary):
+    if any(decisive):
         return PARTLY
     return NUMBER_ONLY if printed and all(printed) else NOT_SHOWN
