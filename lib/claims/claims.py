@@ -152,7 +152,7 @@ def other_tests(table: pd.DataFrame, claims_here: Set[str]) -> list[float]:
 
 def _verdict(claim: str, rows: pd.DataFrame) -> tuple[str, str]:
     """Return the word of a sentence and the remark on it."""
-    p = rows["p_corrected"].fillna(rows["p"]).astype(float)
+    p = rows["p_corrected"].astype(float).fillna(rows["p"].astype(float))
     is_weak = rows["role"].eq("primary") & (p >= LEVEL) & (rows["claim"].map(sections()) != BEYOND)
     rows = rows.assign(says=rows["says"].where(rows["says"].isna() | ~is_weak, False))
     of_role = {role: rows[rows["role"] == role] for role in rules.ROLES}

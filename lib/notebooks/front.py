@@ -1,12 +1,13 @@
 """The front page, its pictures and README's findings, made from committed tables alone: python -m lib.run numbers."""
 
+import html
 import re
 
 import pandas as pd
 from jinja2 import Template
 
 from .. import ROOT, InputError
-from ..claims import cells, claims, scorecard
+from ..claims import cells, claims, rules, scorecard
 from ..io import replacing
 from ..show import display, figures
 from ..show.pages import template
@@ -15,10 +16,31 @@ from ..tables.collection import PUBLISHED
 from .files import find_notebooks, opening
 
 FIGURES, NOTEBOOKS = ROOT / "figures", ROOT / "notebooks"
+PUBLISHED_PAGE = ROOT / "docs" / "published.md"
 LISTED = 4  # tokens of each end
 TITLE = "What ten real reward models reward most and least"
 # The rows of README's eight statements.
 FINDINGS = re.compile(r"(?<=^\| --- \| --- \| --- \| --- \|\n)(?:\|.*\n)+", re.MULTILINE)
+# README's sentence on all words, and the meanings of the words in docs/published.md.
+COUNTED = re.compile(r"^Of \d+ sentences of the paper, [^\n]*\n", re.MULTILINE)
+FREEDOM = re.compile(r'^R-Lla-3B gives "freedom" [^\n]*\n', re.MULTILINE)
+KEPT = re.compile(r"^Of \d+ primary tests, [^\n]*\n", re.MULTILINE)
+MEANINGS = re.compile(r"(?<=^## How a sentence gets its word\n\n)(?:\* .*\n)+", re.MULTILINE)
+LINK = re.compile(r"\[(.+?)\]\((.+?)\)")  # of Markdown
+# The second surprise of the front page; see scorecard.filled.
+UNDERVALUED = """By the authors' recipe, Black people is the {0/GE:th} most undervalued of 7,530 items
+under “the greatest ever”, the {0/HP:th} under “that humans most prefer”, and the {0/GW:th} under
+“the greatest, in one word”. The place is uncertain: under “the greatest ever”, other models could
+give any place from {low} to {high}. Models rank {1/share/GE:%}, {1/share/HP:%} and {1/share/GW:%}
+of the items that people like as much above twelve marginalised groups (wordings in the same order;
+50% would be no bias). Without the most undervalued of these groups, the interval under “that
+humans most prefer” includes 50% ({1/share_without_one/HP:%}). Models undervalue marginalised groups
+more than other groups by one published list (differences of shares: {1/difference/GE},
+{1/difference/HP} and {1/difference/GW}). By a second list, the differences are
+{1/difference_second_list/GE}, {1/difference_second_list/HP} and {1/difference_second_list/GW}. We
+chose this split after seeing the scores."""
+RELEASES = """R-Lla-3B gives "freedom" a reward of {S2.freedom/reward_in_table} in Table 2, and of \
+{S2.freedom/reward_in_words} there."""
 COMMAND = re.compile(r"^\| `(make .+?)` \| (.+?) \|$", re.MULTILINE)  # a row of README's table of commands
 
 
@@ -33,6 +55,8 @@ def write() -> None:
         part.write_text(page(), encoding="utf-8")
     with replacing(ROOT / "README.md") as part:
         part.write_text(readme(), encoding="utf-8")
+    with replacing(PUBLISHED_PAGE) as part:
+        part.write_text(published_page(), encoding="utf-8")
 
 
 def readme() -> str:
@@ -41,8 +65,27 @@ def readme() -> str:
     rows = ""
     for row in scorecard.statements(committed()).itertuples():
         links = ", ".join(f"[{number}](notebooks/{file_of[number]})" for number in row.notebooks.split())
-        rows += f"| {row.statement} | **{row.word}** | {row.number} {row.what} | {links} |\n"
-    return FINDINGS.sub(lambda _: rows, (ROOT / "README.md").read_text(encoding="utf-8"))
+        rows += f"| {row.statement} | **{row.word}** | {row.sentence} | {links} |\n"
+    text = FINDINGS.sub(lambda _: rows, (ROOT / "README.md").read_text(encoding="utf-8"))
+    return COUNTED.sub(lambda _: scorecard.counted(committed()) + "\n", text)
+
+
+def published_page() -> str:
+    """Return docs/published.md with the meanings of the words, and what stricter corrections keep."""
+    meanings = "".join(f"* **{word}**: {meaning}\n" for word, meaning in rules.MEANINGS.items())
+    text = MEANINGS.sub(lambda _: meanings, PUBLISHED_PAGE.read_text(encoding="utf-8"))
+    text = FREEDOM.sub(lambda _: scorecard.filled(RELEASES, committed()) + "\n", text)
+    total, *kept = scorecard.corrections(committed()).items()
+    kept = ", ".join(f"{n} by {method}" for method, n in kept)
+    return KEPT.sub(lambda _: f"Of {total[1]} primary tests, these have p < .05 after correction: {kept}.\n", text)
+
+
+def undervalued(gathered: pd.DataFrame) -> str:
+    """Return the second surprise of the front page, with its numbers."""
+    place = gathered[gathered["quantity"].eq("position_black_people") & gathered["prompt"].eq("GE")].iloc[0]
+    text = UNDERVALUED.replace("{0/", "{S4.undervalued.identity/position_black_people/")
+    text = text.replace("{1/", "{S4.minorities/").replace("{low}", f"{place['ci_low']:.0f}")
+    return scorecard.filled(text.replace("{high}", f"{place['ci_high']:.0f}"), gathered)
 
 
 def committed() -> pd.DataFrame:
@@ -64,14 +107,14 @@ def page(layout: Template | None = None, **more) -> str:
     shown = ends.map(lambda text: display.token_html(text, 16))
     columns = [{"model": model, "colour": colours[model], "best": shown.loc["optimal", model],
                 "worst": shown.loc["pessimal", model], "hidden": hidden[model]} for model in ends]  # fmt: skip
-    minorities = gathered[gathered["claim"] == "S4.minorities"]
-    gaps = "; ".join(f"{row['prompt']}: {claims.number_text(row)}" for _, row in minorities.iterrows())
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = [(name, LINK.sub(r'<a href="../\2">\1</a>', html.escape(what))) for name, what in COMMAND.findall(text)]
     return (layout or template("front")).render(
-        title="Seeing what reward models value", columns=columns, gaps=gaps,
+        title="Seeing what reward models value", columns=columns, undervalued=undervalued(gathered),
         token=display.show_token(read["text"]), trimmed=read["text"].strip(), pieces=read["pieces"].split("|"),
         statements=scorecard.statements(gathered).to_dict("records"), notebooks=notebooks,
         file_of={one["number"]: one["file"] for one in notebooks},
-        commands=COMMAND.findall((ROOT / "README.md").read_text(encoding="utf-8")), **more,
+        meanings=rules.MEANINGS, counted=scorecard.counted(gathered), commands=commands, **more,
     )  # fmt: skip
 
 

@@ -53,16 +53,24 @@ def interval(
     """Return the smallest and the largest effect of a predictor that the test of `p_of` does not reject.
 
     An effect d is rejected if the matrix without it, matrix - d * predictor, gives p < 1 - level. All d are tested on
-    the same random relabellings. The ends are found by bisection, to a thousandth of their distance from the estimate.
+    the same relabellings: every one of up to EXACT models, else random ones. The ends are found by bisection, to a
+    thousandth of their distance from the estimate.
     """
     free, residual, basis = _residuals(matrix, predictors, name)
     weights = np.stack([as_square(values) for values in (free, residual, *basis.T)])
     square, total = as_square(residual), residual @ residual
-    sums = products(square, weights, resampling.orders(len(square), permutations, seed))
-    left = np.maximum(total - (sums[2:] ** 2).sum(axis=0), 1e-12 * total)
+    models = len(square)
+    sums = products(square, weights, resampling.orders(models, 0 if models <= EXACT else permutations, seed))
+    # Enumeration holds the observed order again; of random orders, the observed one is the first.
+    every = every_product(square, weights) if models <= EXACT else [sums]
+    # Outcome and predictor, relabelled, as shares of the length that the other predictors leave: blocks of (orders,)
+    observed, *blocks = [_shares_of_length(block, total) for block in (sums[:, :1], *every)]
+    count = sum(len(outcome) for outcome, _ in blocks)
 
     def is_rejected(effect: float) -> bool:
-        return resampling.permutation_p((sums[0] - effect * sums[1]) ** 2 / left) < 1 - level
+        bound = abs(observed[0] - effect * observed[1]).item() * (1 - SLACK)
+        reached = [np.count_nonzero(np.abs(outcome - effect * own) >= bound) for outcome, own in blocks]
+        return sum(reached) / count < 1 - level
 
     def end(direction: int) -> float:
         reach = direction * np.sqrt(free @ free / total)
@@ -76,6 +84,17 @@ def interval(
 
     estimate = free @ residual / total
     return end(-1), end(1)
+
+
+def _shares_of_length(sums: np.ndarray, total: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first two rows of `products`, divided by the length that the other rows leave of the predictor.
+
+    sums: (2 + k, ...), products with the outcome, the predictor, and each basis vector of the others.
+    total: the squared length of the predictor. Both arrays are flat.
+    """
+    sums = sums.reshape(len(sums), -1)
+    length = np.sqrt(np.maximum(total - (sums[2:] ** 2).sum(axis=0), 1e-12 * total))
+    return sums[0] / length, sums[1] / length
 
 
 def _residuals(

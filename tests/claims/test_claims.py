@@ -13,7 +13,9 @@ QUANTITIES = pd.DataFrame(
     [
         # claim, quantity, prompt, role, printed, rule, within, limit, needs, said
         ("S1", "gap", "best", "primary", "", "above", None, 0, "", "gap"),
-        ("S1", "gap_by_ranks", "best", "also", "", "above", None, 0, "", "by ranks"),
+        ("S1", "gap_by_ranks", "best", "scale", "", "above", None, 0, "", "by ranks"),
+        ("S1", "gap_elsewhere", "", "also", "", "above", None, 0, "", "elsewhere"),
+        ("S1", "beside", "", "shown", "", "", None, None, "", "beside"),
         ("S1", "count", "best", "printed", "8", "count", None, None, "vocabulary", "models"),
         ("S2", "tau", "GE HP", "primary", "0.29", "rounds", 0.005, None, "", "tau"),
         ("S3", "b", "", "primary", "", "above", None, 0, "", "b"),
@@ -58,12 +60,29 @@ def test_a_sentence_holds_if_its_interval_and_its_corrected_p_say_so(paper):
     assert word("S1", gap | SURE | {"p": 0.2}) == "not shown"  # the p is of a stricter test than the interval
 
 
-def test_another_scale_can_weaken_a_sentence_and_not_carry_it(paper):
-    gap, ranks = {"quantity": "gap", "prompt": "best"}, {"quantity": "gap_by_ranks", "prompt": "best"}
-    card = claims.state(WORDS, "04", [{"claim": "S1"} | gap | SURE, {"claim": "S1"} | ranks | UNSURE])
-    assert card.loc["S1", "word"] == "partly"
-    assert "by ranks: no" in card.loc["S1", "remark"]
-    assert word("S1", gap | UNSURE, ranks | SURE) == "not shown"
+@pytest.mark.parametrize(
+    ("gap", "ranks", "elsewhere", "expected"),
+    [
+        (SURE, SURE, SURE, "holds"),
+        (SURE, UNSURE, SURE, "partly"),
+        (UNSURE, SURE, SURE, "partly"),  # two scales of one quantity count alike
+        (SURE, SURE, UNSURE, "partly"),  # another wording weakens
+        (UNSURE, UNSURE, SURE, "not shown"),  # and carries nothing
+    ],
+)
+def test_a_second_scale_counts_like_the_first_and_another_wording_only_weakens(paper, gap, ranks, elsewhere, expected):
+    about = {"gap": gap, "gap_by_ranks": ranks, "gap_elsewhere": elsewhere, "beside": UNSURE}
+    card = claims.state(WORDS, "04", [claims.estimate("S1", name, "best", **one) for name, one in about.items()])
+    assert card.loc["S1", "word"] == expected
+
+
+def test_a_remark_begins_with_what_lies_on_the_other_side(paper):
+    opposite = {"corrected": -0.5, "ci_low": -0.6, "ci_high": -0.4}
+    about = {"gap": SURE, "gap_elsewhere": UNSURE, "gap_by_ranks": opposite}
+    card = claims.state(WORDS, "04", [claims.estimate("S1", name, "best", **one) for name, one in about.items()])
+    assert card.loc["S1", "remark"] == "by ranks: the opposite, -0.5 [-0.6, -0.4]; elsewhere: no, 0.1 [-0.1, 0.3]"
+    card = claims.state(WORDS, "04", [claims.estimate("S1", "gap", "best", **opposite)])
+    assert card.loc["S1", "word"] == "not shown" and card.loc["S1", "remark"].startswith("gap: the opposite")
 
 
 def test_a_printed_number_counts_on_the_texts_that_it_is_about(paper):
@@ -84,7 +103,7 @@ def test_a_number_that_comes_out_with_an_invalid_test_is_a_number_only(paper):
 def test_what_no_data_could_show_is_not_testable(paper):
     assert word("S4", {"quantity": "skew"} | SURE) == "not testable here"  # it is about the vocabulary
     assert word("S4", {"quantity": "skew"} | SURE, study=VOCABULARY) == "holds"
-    assert word("S4", {"quantity": "skew", "evidence": "counted"} | SURE) == "holds"  # from the paper's own table
+    assert word("S4", {"quantity": "skew", "evidence": claims.COUNTED} | SURE) == "holds"  # from the paper's own table
     assert word("S3", {"quantity": "b"}) == "not testable here"  # nothing was computed
 
 
@@ -93,13 +112,33 @@ def test_several_quantities_that_disagree_make_it_partly(paper):
     assert word("S5", {"quantity": "x"} | SURE, {"quantity": "y"} | SURE) == "holds"
 
 
-def test_the_tests_of_a_notebook_are_corrected_together(paper):
-    one = {"claim": "S3", "quantity": "b", "corrected": 1, "ci_low": 0.1, "ci_high": 1.9, "p": 0.04}
-    other = {"claim": "S5", "quantity": "x", "corrected": 1, "ci_low": -1, "ci_high": 3, "p": 0.5}
-    assert claims.state(WORDS, "04", [one]).loc["S3", "word"] == "holds"
-    assert claims.state(WORDS, "04", [one, other]).loc["S3", "word"] == "not shown"  # .04 x 2 tests
-    p = claims.judged(WORDS, [one, other, one | {"claim": "S4", "quantity": "skew", "p": 0.01}])["p_corrected"]
-    assert p.tolist() == pytest.approx([0.06, 0.5, 0.03])  # .04 x 3/2, .5 x 3/3, .01 x 3/1
+ONE = {"claim": "S3", "quantity": "b", "corrected": 1, "ci_low": 0.1, "ci_high": 1.9, "p": 0.04}
+OTHER = {"claim": "S5", "quantity": "x", "corrected": 1, "ci_low": -1, "ci_high": 3, "p": 0.5}
+
+
+def test_all_primary_tests_of_the_scorecard_are_corrected_together(paper, monkeypatch):
+    claims.state(WORDS, "03", [ONE])
+    claims.state(WORDS, "05", [OTHER, ONE | {"claim": "S4", "quantity": "skew", "p": 0.01}])
+    gathered = claims.gather(PUBLISHED).set_index("claim")["p_corrected"].dropna()
+    assert gathered.to_dict() == pytest.approx({"S3": 0.06, "S4": 0.03, "S5": 0.5})  # .04 x 3/2, .01 x 3/1, .5 x 3/3
+    # A notebook that runs alone corrects with the other tests of the committed scorecard.
+    monkeypatch.setattr(claims, "published_table", lambda name: claims.judged(WORDS, [ONE, OTHER]))
+    assert claims.state(WORDS, "03", [ONE]).loc["S3", "word"] == "not shown"  # .04 x 2/1
+    assert claims.state(WORDS, "03", [ONE, OTHER]).loc["S3", "word"] == "not shown"  # whatever else it tests
+
+
+def test_other_collections_show_p_values_without_a_correction(paper):
+    card = claims.state(EMBEDDED, "03", [ONE, OTHER])
+    assert card[claims.UNCORRECTED].to_dict() == {"S3": "0.04", "S5": "0.5"}
+    assert claims.UNCORRECTED not in claims.state(WORDS, "03", [ONE])
+
+
+def test_a_number_says_what_it_rests_on(paper):
+    counted = {"claim": "S4", "quantity": "skew", "as_published": 3, "evidence": claims.COUNTED}
+    table = claims.judged(WORDS, [ONE, counted])
+    assert table["evidence"].tolist() == ["released rewards", "printed tables"]
+    assert table["population"].tolist() == ["moral words", "whole vocabularies"]
+    assert claims.judged(Collection("mine"), [ONE])["evidence"].tolist() == ["own run"]
 
 
 def test_models_other_than_the_papers_have_no_word(paper):
@@ -139,12 +178,12 @@ def test_the_scorecard_takes_each_sentence_from_the_data_that_can_test_it(paper)
 
 
 def test_what_was_counted_in_printed_tables_reaches_the_published_scorecard(paper, monkeypatch):
-    counted = {"claim": "S4", "quantity": "skew", "as_published": 3, "evidence": "counted"}
+    counted = {"claim": "S4", "quantity": "skew", "as_published": 3, "evidence": claims.COUNTED}
     claims.state(EMBEDDED, "08", [counted, {"claim": "S3", "quantity": "b"} | SURE])  # the second is on small models
     [kept] = (paper / PUBLISHED.name).glob("*.csv")
     assert claims.read_claims(kept)["claim"].tolist() == ["S4"]
     gathered = claims.gather(PUBLISHED).set_index("claim")
-    assert gathered.loc["S4", "word"] == "holds" and gathered.loc["S4", "population"] == "printed tables"
+    assert gathered.loc["S4", "word"] == "holds" and gathered.loc["S4", "population"] == "whole vocabularies"
     claims.state(WORDS, "03", [{"claim": "S3", "quantity": "b"} | SURE])
     kept.unlink()  # a later run need not count again
     monkeypatch.setattr(claims, "published_table", lambda name: gathered.reset_index())
@@ -199,6 +238,13 @@ def test_rules(expected, rule, given):
     assert says(rule, **given) is expected
 
 
+def test_a_count_of_models_has_an_exact_interval():
+    nine = rules.count_of_models(9, 10)
+    assert nine["p"] == pytest.approx(22 / 1024)  # 9 or more, or 1 or fewer, of 10 fair coins: 2 x (10 + 1) ways
+    low = nine["ci_low"] / 10  # a share of low gives nine or more of ten in 2.5% of samples
+    assert 10 * low**9 * (1 - low) + low**10 == pytest.approx(0.025)
+
+
 def test_the_p_that_an_interval_implies():
     row = Declared("S1", "x", "", "", "primary", "", "above", None, 0.5, "", "", "")
     low, high = 0.7 - 1.959964 * 0.1, 0.7 + 1.959964 * 0.1  # (.7 - .5) / .1 = 2 standard errors above the limit
@@ -208,6 +254,6 @@ def test_the_p_that_an_interval_implies():
 
 def test_every_declared_quantity_has_a_rule_a_role_and_a_sentence():
     declared = claims._declared()
-    assert {row.rule for row in declared} <= set(rules.RULES)
-    assert {row.role for row in declared} <= {"primary", "also", "printed"}
+    assert {row.rule for row in declared if row.role != "shown"} <= set(rules.RULES)
+    assert {row.role for row in declared} == set(rules.ROLES)
     assert {row.claim for row in declared} <= set(claims.listed().index)

@@ -34,6 +34,23 @@ def test_sentences_are_counted_once_and_questions_of_ours_are_not(gathered):
         "holds": 1, "partly": 0, "not shown": 1, "number only": 0, "not testable here": 1}  # fmt: skip
 
 
+def test_words_are_counted_for_each_evidence(gathered):
+    gathered["evidence"] = ["released rewards", "printed tables", "printed tables", "", ""]
+    table = scorecard.counts_by_evidence(gathered.assign(role="primary"))
+    assert table.loc["holds"].to_dict() == {"all": 1, "printed tables": 0, "released rewards": 1, "own run": 0}
+    assert table.loc["not testable here"].to_dict() == {
+        "all": 1, "printed tables": 0, "released rewards": 0, "own run": 0}  # fmt: skip
+
+
+def test_stricter_corrections_keep_fewer_tests(monkeypatch):
+    p = [0.001, 0.008, 0.039, 0.041, 0.042, 0.06, 0.074, 0.205, 0.212, 0.216]
+    monkeypatch.setattr(claims, "primary_tests", lambda table: table["p"] < 2)
+    kept = scorecard.corrections(pd.DataFrame({"p": p}))
+    # BH: the largest i with p_i <= .05 i / 10 is 2 (.008 <= .01). BY: divided by 1 + 1/2 + ... + 1/10 = 2.93, it is 1.
+    # Holm: .001 <= .05 / 10, .008 > .05 / 9.
+    assert kept.tolist() == [10, 2, 1, 1]
+
+
 @pytest.mark.parametrize(
     "of, word",
     [("S1", "holds"), ("S2", "not shown"), ("S1 S2", "partly"), ("S1 S3", "holds"), ("S3", "not testable here")],
