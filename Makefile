@@ -14,7 +14,7 @@ export MALLOC_MMAP_THRESHOLD_ ?= 134217728
 export MALLOC_TRIM_THRESHOLD_ ?= 536870912
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce published score check why card compare lab quick quick_tests test lint same times nightly gate
+.PHONY: help install reproduce published score check why card compare lab quick quick_tests test lint same times nightly unchanged gate
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -103,10 +103,14 @@ same: $(INSTALLED) ## do the notebooks still compute the same numbers: make same
 times: $(INSTALLED) ## measure the tests, and write the list of the slow ones that make quick leaves out
 	@$(PY) tests/times.py
 
+unchanged: ## does make published write the committed tables and figures again, byte for byte
+	@git diff --exit-code --stat figures/published || \
+		{ echo "error: make published changes the files above; look at the changes, and commit them" >&2; exit 1; }
+
 # Lint and tests come once: make test includes what make quick runs. The tests come last: they read what these runs
 # executed, and execute only what these did not; published comes first, as it renews tables that the notebooks read.
 # DATA_MIRROR names a folder with the published files, where there is one.
-gate: lint $(if $(wildcard $(DATA_MIRROR)),published) reproduce ## all that has to pass before a change is kept: .ci/run
+gate: lint $(if $(wildcard $(DATA_MIRROR)),published unchanged) reproduce ## all that has to pass before a change is kept: .ci/run
 	@$(PY) -m lib.run site
 	@$(MAKE) test
 

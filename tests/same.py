@@ -93,7 +93,7 @@ def computed(job: Job) -> list[dict]:
 
     def state(study, stem, estimates):
         given = estimates.to_dict("records") if isinstance(estimates, pd.DataFrame) else list(estimates)
-        table = claims.judged(study, given)
+        table = claims.with_words(claims.judged(study, given))
         order = table.sort_values(["claim", "quantity", "prompt", "model"], kind="stable")
         words = order[["claim", "quantity", "prompt", "model", "word"]].to_csv(index=False)
         keep("claims", columns(order) | {"words": hashlib.sha256(words.encode()).hexdigest()[:12]})

@@ -11,6 +11,7 @@ from benchmarks.calibration.plan import Measured
 BAND = (0.025, 0.975)  # quantiles of the estimates of models without the effect
 SIZES = ("small", "medium", "large")
 SIGNS = "sd per point of sentiment"
+GAPS = tuple(f"gap {lexicon} {prompt}" for lexicon in ("AFINN", "VADER") for prompt in ("greatest", "worst"))
 SPREADS = "positive over negative words"
 FREQUENCY = "sd per tenfold frequency"
 # claim, quantity, prompt, estimator, remark. A ratio is estimated as its logarithm.
@@ -95,3 +96,12 @@ def by_estimator(estimates: pd.DataFrame) -> pd.DataFrame:
         rows[name] = [len(null), null.mean(), null.std(ddof=1), a, b, ratio]
     columns = ["null_models", "null_mean", "null_sd", "a", "b", "seed_ratio"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("estimator")
+
+
+def turned_signs(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Return how often a planted slope gap above 0 came back below 0: a row per estimator and planted level."""
+    gaps = estimates[estimates["estimator"].isin(GAPS) & estimates["control"].eq("")]
+    gaps = gaps.assign(level=gaps["level"].astype(float)).query("level > 0 and planted > 0")
+    below = gaps["estimate"].lt(0).groupby([gaps["estimator"], gaps["level"]]).agg(["sum", "size", "mean"])
+    named = {"sum": "below 0", "size": "models", "mean": "share"}
+    return below.rename(columns=named).reset_index()

@@ -41,11 +41,16 @@ ATTENUATION = """## Attenuation
 A trained model gives back less than what was planted in its raters. The slope b of the line recovered = a + b planted
 is below 1 for every estimator. Each model learns from a finite number of noisy choices, and shrinks what it is unsure
 of towards the mean. The words of the lexicon also differ in taste and frequency, which raises the standard deviation in
-which rewards are measured. So an estimate says what a *trained model* rewards, not what its raters value. Signs and
-orders survive attenuation; sizes do not.
+which rewards are measured. So an estimate says what a *trained model* rewards, not what its raters value.
 
 `null_mean` and `null_sd` describe the estimates of models without the effect. `seed_ratio` is the standard deviation
 between seeds of one control, divided by the standard error of one model's estimate over words.
+"""
+SIGNS = """## Signs
+
+Attenuation shrinks an estimate, and a line with a negative a moves it below zero. So a small planted effect can come
+back with the other sign. The table shows in how many models a planted gap above 0 came back below 0, by the level of
+the plan.
 """
 
 
@@ -88,7 +93,8 @@ def page(report: Report) -> str:
     counted = f"{report.n_models} models of the plan and {len(report.trainings) - report.n_models} of the controls."
     sentences = method.by_sentence(report.estimates)
     parts = [INTRODUCTION + "\n" + counted, BANDS, _markdown(sentences.drop(columns=["prompt"])), ATTENUATION,
-             _markdown(method.by_estimator(report.estimates).reset_index())]  # fmt: skip
+             _markdown(method.by_estimator(report.estimates).reset_index()), SIGNS,
+             _markdown(method.turned_signs(report.estimates))]  # fmt: skip
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

@@ -132,9 +132,12 @@ def finding_of(figure: Figure) -> str:
 def save_table(frame: pd.DataFrame, collection: Collection, name: str) -> Path:
     """Write figures/<collection>/<name>.csv and return its path; a named index is written, any other left out.
 
+    Numbers have six significant digits.
+
     Read tokens back with keep_default_na=False, and show them with lib.show.display.
     """
-    return write_csv(frame, collection.figures / checked(f"{name}.csv", "a figure", longest=240))
+    path = collection.figures / checked(f"{name}.csv", "a figure", longest=240)
+    return write_csv(frame, path, digits=6)  # fewer than a processor's rounding can change
 
 
 def _png(figure: Figure, dpi: int) -> bytes:

@@ -15,12 +15,15 @@ RUN_ONCE_CUT = re.compile(r"([;\t\r\n][\s\"]*)(?=[=+\-@＝＋－＠].*[(|!])", r
 ROW_END = "\r\udfff\n"
 
 
-def write_csv(frame: pd.DataFrame, path: Path) -> Path:
-    """Write the table and return its path; a named index is written, any other left out. Numbers have seven digits."""
+def write_csv(frame: pd.DataFrame, path: Path, digits: int = 7) -> Path:
+    """Write the table and return its path; a named index is written, any other left out.
+
+    Numbers have so many significant digits.
+    """
     named = any(level is not None for level in frame.index.names)
     frame = frame.apply(lambda column: column if is_numeric_dtype(column) else column.map(as_text))
     frame = frame.rename(index=as_text, columns=as_text).rename_axis(index=as_text)
-    text = frame.to_csv(None, index=named, lineterminator=ROW_END, float_format="%.7g").replace(ROW_END, "\n")
+    text = frame.to_csv(None, index=named, lineterminator=ROW_END, float_format=f"%.{digits}g").replace(ROW_END, "\n")
     with replacing(path) as part:
         part.write_bytes(text.encode("utf-8", "backslashreplace"))
     return path

@@ -177,5 +177,5 @@ def test_models_are_trained_measured_and_reported_and_the_next_run_trains_none(t
 def test_the_committed_page_holds_every_estimator_and_every_sentence():
     page = report.page(report.read())
     assert page == report.PAGE.read_text()
-    assert all(page.count(f"| {name} |") == 1 for name in BY_NAME)
+    assert all(page.partition("## Signs")[0].count(f"| {name} |") == 1 for name in BY_NAME)
     assert all(page.count(f"| {claim} | {quantity} |") == 1 for claim, quantity, *_ in method.SENTENCES)
