@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from lib import InputError
 from lib.claims import claims, scorecard
 
 
@@ -55,19 +56,36 @@ def test_stricter_corrections_keep_fewer_tests(monkeypatch):
     "of, word",
     [("S1", "holds"), ("S2", "not shown"), ("S1 S2", "partly"), ("S1 S3", "holds"), ("S3", "not testable here")],
 )
-def test_a_statement_has_one_word_and_one_number(gathered, monkeypatch, of, word):
-    row = {"statement": "A is B.", "claims": of, "claim": "S1", "prompt": "", "picture": "", "notebooks": "02"}
-    rows = [row | {"quantity": "gap", "what": "of ten"}, row | {"quantity": "absent", "what": "of ten"}]
-    monkeypatch.setattr(claims, "paper_table", lambda name: pd.DataFrame(rows))
-    named, first = scorecard.statements(gathered).to_dict("records")
-    assert named["word"] == word and named["number"] == first["number"] == "0.5 [0.25, 0.75]"
-    assert (named["what"], first["what"]) == ("of ten", "the gap")  # the first primary quantity stands in
+def test_a_statement_has_one_word_and_a_sentence_of_numbers(gathered, monkeypatch, of, word):
+    row = {"statement": "A is B.", "claims": of, "sentence": "It is {S1/gap}.", "picture": "", "notebooks": "02"}
+    monkeypatch.setattr(claims, "paper_table", lambda name: pd.DataFrame([row]))
+    [shown] = scorecard.statements(gathered).to_dict("records")
+    assert (shown["word"], shown["sentence"]) == (word, "It is 0.50 [0.25, 0.75].")
 
 
-def test_every_statement_is_about_sentences_of_the_paper_and_its_number_is_declared(monkeypatch):
+@pytest.mark.parametrize(
+    "name, shown",
+    [("S1/gap:%", "50% [25%, 75%]"), ("S5/models//old:of", "3 of 10"), ("S5/models:of", "3 of 10"),
+     ("S5/models//new:th", "12th"), ("S5/models/best/old:th", "third"), ("S1/mean", "0.29")],
+)  # fmt: skip
+def test_a_name_in_a_sentence_becomes_its_number(gathered, name, shown):
+    blank = dict.fromkeys(claims.COLUMNS, "") | dict.fromkeys([*claims.NUMBERS, "p_corrected"])
+    models = [blank | {"claim": "S5", "quantity": "models", "prompt": "best", "model": model, "corrected": n, "n": 10}
+              for model, n in (("old", 3), ("new", 12))]  # fmt: skip
+    table = pd.concat([gathered, pd.DataFrame(models).astype({"ci_low": float, "ci_high": float})])
+    assert scorecard.filled("{" + name + "}", table) == shown
+
+
+def test_a_name_without_a_number_is_refused(gathered):
+    with pytest.raises(InputError, match="no number {S1/absent} in the claims"):
+        scorecard.filled("It is {S1/absent}.", gathered)
+
+
+def test_every_statement_is_about_sentences_of_the_paper_and_its_numbers_are_declared(monkeypatch):
     monkeypatch.undo()
     table = claims.paper_table("statements")
     assert len(table) == 8
     assert {name for row in table["claims"] for name in row.split()} <= set(claims.listed().index)
     for row in table.itertuples():
-        assert row.claim in row.claims.split()
+        named = [[part or "" for part in match.groups()[:4]] for match in scorecard.NAMED.finditer(row.sentence)]
+        assert named and all(claims.declared(*names).claim in row.claims.split() for names in named)
