@@ -221,14 +221,16 @@ def gather(collection: Collection) -> pd.DataFrame:
         raise InputError(f"no claims for collection '{collection}' yet; run the notebooks: make {target}")
     chosen: dict[str, pd.DataFrame] = {}
     for part, table in kept:
-        for claim, rows in judged(part, as_estimates(table)).groupby("claim", sort=False):
-            if claim not in chosen or _can_be_tested(rows) and not _can_be_tested(chosen[claim]):
+        done = [claim for claim, rows in chosen.items() if _can_be_tested(rows)]
+        rest = as_estimates(table[~table["claim"].isin(done)])
+        for claim, rows in judged(part, rest).groupby("claim", sort=False):
+            if claim not in chosen or _can_be_tested(rows):
                 chosen[claim] = rows
     words = with_words(pd.concat(chosen.values(), ignore_index=True))
     absent = listed()[listed()["section"] != BEYOND].drop(index=list(chosen), errors="ignore")
-    rest = [{"claim": claim, "word": NOT_TESTABLE if collection.is_published else "", "remark": f"needs {needs}"}
-            for claim, needs in absent["needs"].items()]  # fmt: skip
-    everything = pd.concat([words.astype(object), pd.DataFrame(rest, columns=COLUMNS).astype(object)])
+    word = NOT_TESTABLE if collection.is_published else ""
+    blank = [{"claim": claim, "word": word, "remark": f"needs {needs}"} for claim, needs in absent["needs"].items()]
+    everything = pd.concat([words.astype(object), pd.DataFrame(blank, columns=COLUMNS).astype(object)])
     order = {claim: place for place, claim in enumerate(listed().index)}
     everything = everything.sort_values("claim", key=lambda claim: claim.map(order), kind="stable")
     numbers = [*NUMBERS, "p_corrected"]

@@ -40,7 +40,7 @@ def corrections(gathered: pd.DataFrame, level: float = LEVEL) -> pd.Series:
     """Return how many primary tests of the paper's sentences each correction keeps, and how many there are."""
     p = gathered.loc[claims.primary_tests(gathered), "p"].astype(float)
     kept = {name: int(multipletests(p, level, how)[0].sum()) for name, how in CORRECTIONS.items()}
-    return pd.Series({"no method (all tests)": len(p)} | kept)
+    return pd.Series({"no correction": len(p)} | kept)
 
 
 def statements(gathered: pd.DataFrame) -> pd.DataFrame:
@@ -90,14 +90,19 @@ def filled(text: str, gathered: pd.DataFrame) -> str:
 
 
 def _formatted(row: pd.Series, how: str) -> str:
-    """Return a number of the scorecard in one of the formats of `filled`, with at most two decimals."""
+    """Return a number of the scorecard in one of the formats of `filled`, with at most three decimals."""
     value = row["as_published"] if pd.isna(row["corrected"]) else row["corrected"]
     if how == "of":
         return f"{value:.0f} of {row['n']:.0f}"
     if how == "th":
         return ORDINALS[round(value)] if value < len(ORDINALS) else f"{value:.0f}th"
     scale, unit = (100, "%") if how == "%" else (1, "")
-    is_whole = how == "%" or abs(value) >= 10 or float(value).is_integer()
-    decimals = 0 if is_whole else 1 if abs(value) >= 1 and row["ci_low"] < row["ci_high"] else 2
+    has_interval = row["ci_low"] < row["ci_high"]
+    if how == "%" or abs(value) >= 10 or float(value).is_integer():
+        decimals = 0
+    elif has_interval:
+        decimals = 1 if abs(value) >= 1 else 2 if abs(value) >= 0.1 else 3
+    else:
+        decimals = 2
     texts = [f"{scale * one:.{decimals}f}{unit}" for one in (value, row["ci_low"], row["ci_high"])]
-    return texts[0] + (f" [{texts[1]}, {texts[2]}]" if row["ci_low"] < row["ci_high"] else "")
+    return texts[0] + (f" [{texts[1]}, {texts[2]}]" if has_interval else "")

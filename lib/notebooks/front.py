@@ -28,17 +28,19 @@ KEPT = re.compile(r"^Of \d+ primary tests, [^\n]*\n", re.MULTILINE)
 MEANINGS = re.compile(r"(?<=^## How a sentence gets its word\n\n)(?:\* .*\n)+", re.MULTILINE)
 LINK = re.compile(r"\[(.+?)\]\((.+?)\)")  # of Markdown
 # The second surprise of the front page; see scorecard.filled.
-UNDERVALUED = """By the authors' recipe, Black people is the {0/GE:th} most undervalued of 7,530 items
-under “the greatest ever”, the {0/HP:th} under “that humans most prefer”, and the {0/GW:th} under
-“the greatest, in one word”. The place is uncertain: under “the greatest ever”, other models could
-give any place from {low} to {high}. Models rank {1/share/GE:%}, {1/share/HP:%} and {1/share/GW:%}
-of the items that people like as much above twelve marginalised groups (wordings in the same order;
-50% would be no bias). Without the most undervalued of these groups, the interval under “that
-humans most prefer” includes 50% ({1/share_without_one/HP:%}). Models undervalue marginalised groups
-more than other groups by one published list (differences of shares: {1/difference/GE},
-{1/difference/HP} and {1/difference/GW}). By a second list, the differences are
-{1/difference_second_list/GE}, {1/difference_second_list/HP} and {1/difference_second_list/GW}. We
-chose this split after seeing the scores."""
+UNDERVALUED = """Models rank “Black people” far lower than people do. By the authors' recipe, it is the
+{0/GE:th} most undervalued of 7,530 items if we ask for “the greatest ever”, the {0/HP:th} if we ask
+what “humans most prefer”, and the {0/GW:th} if we ask for “the greatest, in one word”.
+
+The first of these places is uncertain: other models could give any place from {low} to {high}. For
+each of the three wordings, in this order, we also compare twelve marginalised groups with items that
+people like as much. Models rank {1/share/GE:%}, {1/share/HP:%} and {1/share/GW:%} of these items
+above the groups; 50% would be no bias. Without the most undervalued group, the second interval
+includes 50% ({1/share_without_one/HP:%}). Models undervalue marginalised groups more than other
+groups by one published list (differences of shares: {1/difference/GE}, {1/difference/HP} and
+{1/difference/GW}). By a second list, the third interval includes 0 ({1/difference_second_list/GE},
+{1/difference_second_list/HP} and {1/difference_second_list/GW}). We chose this split after seeing
+the scores."""
 RELEASES = """R-Lla-3B gives "freedom" a reward of {S2.freedom/reward_in_table} in Table 2, and of \
 {S2.freedom/reward_in_words} there."""
 COMMAND = re.compile(r"^\| `(make .+?)` \| (.+?) \|$", re.MULTILINE)  # a row of README's table of commands
@@ -81,7 +83,7 @@ def published_page() -> str:
 
 
 def undervalued(gathered: pd.DataFrame) -> str:
-    """Return the second surprise of the front page, with its numbers."""
+    """Return the second surprise of the front page, with its numbers: a paragraph to lead, and one of details."""
     place = gathered[gathered["quantity"].eq("position_black_people") & gathered["prompt"].eq("GE")].iloc[0]
     text = UNDERVALUED.replace("{0/", "{S4.undervalued.identity/position_black_people/")
     text = text.replace("{1/", "{S4.minorities/").replace("{low}", f"{place['ci_low']:.0f}")
@@ -110,7 +112,7 @@ def page(layout: Template | None = None, **more) -> str:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = [(name, LINK.sub(r'<a href="../\2">\1</a>', html.escape(what))) for name, what in COMMAND.findall(text)]
     return (layout or template("front")).render(
-        title="Seeing what reward models value", columns=columns, undervalued=undervalued(gathered),
+        title="Seeing what reward models value", columns=columns, undervalued=undervalued(gathered).split("\n\n"),
         token=display.show_token(read["text"]), trimmed=read["text"].strip(), pieces=read["pieces"].split("|"),
         statements=scorecard.statements(gathered).to_dict("records"), notebooks=notebooks,
         file_of={one["number"]: one["file"] for one in notebooks},
