@@ -12,9 +12,7 @@ from . import agreement
 
 
 @styled
-def draw_matrices(
-    frames: Mapping[str, pd.DataFrame], *, title: str, measure: str, columns: int = 2
-) -> Chart:
+def draw_matrices(frames: Mapping[str, pd.DataFrame], *, title: str, measure: str, columns: int = 2) -> Chart:
     """Draw models x models matrices, a panel each: the pairs below the diagonal, on one scale.
 
     frames: panel title -> matrix. Shades run from the lowest to the highest entry of all panels.
