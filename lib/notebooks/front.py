@@ -49,10 +49,10 @@ COMMAND = re.compile(r"^\| `(make .+?)` \| (.+?) \|$", re.MULTILINE)  # a row of
 def write() -> None:
     """Write the front page, its pictures and the eight rows of README again."""
     figures.style()
-    ends, _ = listed_tokens()
+    ends, places = listed_tokens()
     first = ", ".join(cells.printed_lists("A6").loc[("optimal", 1)].str.strip())
     alt = f"{TITLE}: a column of tokens for each model. The most rewarded tokens are {first}."
-    figures.save(draw_token_grid(ends, title=TITLE), PUBLISHED, "front", alt)
+    figures.save(draw_token_grid(ends, title=TITLE, places=places), PUBLISHED, "front", alt)
     with replacing(FIGURES / "index.html") as part:
         part.write_text(page(), encoding="utf-8")
     with replacing(ROOT / "README.md") as part:
@@ -100,15 +100,16 @@ def committed() -> pd.DataFrame:
 
 def page(layout: Template | None = None, **more) -> str:
     """Return the front page as HTML. layout: a template that extends `front`, and is filled in with `more` too."""
-    gathered, (ends, hidden) = committed(), listed_tokens()
+    gathered, (ends, places) = committed(), listed_tokens()
     printed = pd.read_csv(ROOT / "data" / "tokenizers" / "printed_tokens.csv", keep_default_na=False, dtype=str)
     read = printed.query("table == '2' and nickname == 'R-Lla-3B' and end == 'optimal' and position == '1'").iloc[0]
     notebooks = [{"title": title, "question": question, "file": path.name, "number": path.name.partition("_")[0]}
                  for path in find_notebooks(NOTEBOOKS) for title, question in [opening(path)]]  # fmt: skip
     colours = figures.model_colours(ends.columns)
-    shown = ends.map(lambda text: display.token_html(text, 16))
+    numbers = places.map('<span class="soft">{}</span> '.format)
+    shown = numbers + ends.map(lambda text: display.token_html(text, 16))
     columns = [{"model": model, "colour": colours[model], "best": shown.loc["optimal", model],
-                "worst": shown.loc["pessimal", model], "hidden": hidden[model]} for model in ends]  # fmt: skip
+                "worst": shown.loc["pessimal", model]} for model in ends]  # fmt: skip
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = [(name, LINK.sub(r'<a href="../\2">\1</a>', html.escape(what))) for name, what in COMMAND.findall(text)]
     return (layout or template("front")).render(
@@ -120,19 +121,26 @@ def page(layout: Template | None = None, **more) -> str:
     )  # fmt: skip
 
 
-def listed_tokens() -> tuple[pd.DataFrame, pd.Series]:
-    """Return the best and worst tokens of Table A6 that can be shown, and how many worse ones are hidden, by model.
+def listed_tokens() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the best and worst tokens of Table A6 that can be shown, and the place of each in its list, by model.
 
-    The tokens stand in the form of rankings.side_by_side: the lowest one last.
+    Offensive tokens are left out, so a list may begin below the first place. Both results stand in the form of
+    rankings.side_by_side: the lowest token last. Place 1 is the most, or the least, rewarded token of the model.
     """
     printed = cells.printed_lists("A6")
-    best = printed.loc["optimal"].head(LISTED)
-    worst, hidden = {}, {}
-    for model, lowest_last in printed.loc["pessimal"].items():
-        upward = lowest_last.iloc[::-1]
-        is_hidden = upward.map(display.is_offensive)
-        shown = upward[~is_hidden].head(LISTED)
-        hidden[model] = int(is_hidden.loc[: shown.index[-1]].sum())
-        worst[model] = shown.to_numpy()[::-1]
-    ends = pd.concat({"optimal": best, "pessimal": pd.DataFrame(worst, index=range(len(shown), 0, -1))})
-    return ends, pd.Series(hidden)
+    ends, places = {}, {}
+    for end in ("optimal", "pessimal"):
+        outermost_first = printed.loc[end].sort_index()
+        for model, tokens in outermost_first.items():
+            seen = tokens[~tokens.map(display.is_offensive)].head(LISTED)
+            seen = seen if end == "optimal" else seen.iloc[::-1]
+            rows = [(end, row) for row in range(1, LISTED + 1)]
+            ends[end, model] = pd.Series(seen.to_numpy(), rows)
+            places[end, model] = pd.Series(seen.index, rows)
+    of_models = [name for name in printed]
+    tables = []
+    for listed in (ends, places):
+        halves = [pd.DataFrame({name: listed[end, name] for name in of_models}) for end in ("optimal", "pessimal")]
+        table = pd.concat(halves)
+        tables.append(table.set_axis(pd.MultiIndex.from_tuples(table.index)))
+    return tables[0], tables[1]

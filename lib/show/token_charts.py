@@ -12,9 +12,14 @@ MODELS_PER_ROW = 5  # others go into further panels below
 
 
 @styled
-def draw_token_grid(frame: pd.DataFrame, *, title: str, blur: bool = True) -> Chart:
-    """Draw tokens of several models side by side: a column per model, as from rankings.side_by_side."""
+def draw_token_grid(frame: pd.DataFrame, *, title: str, blur: bool = True, places: pd.DataFrame | None = None) -> Chart:
+    """Draw tokens of several models side by side: a column per model, as from rankings.side_by_side.
+
+    places: the place of each token in its model's ranking, where these are not the rows' own positions.
+    """
     shown = frame.map(lambda token: label(token, 16, blur=blur))
+    if places is not None:
+        shown = places.astype(str) + "  " + shown
     blocks = [list(shown)[i : i + MODELS_PER_ROW] for i in range(0, shown.shape[1], MODELS_PER_ROW)]
     columns, ruler = len(blocks[0]), new_chart(1, 1)
     texts = [ruler.text(0, 0, text, fontsize=12) for text in np.unique(shown.to_numpy())]
@@ -25,8 +30,11 @@ def draw_token_grid(frame: pd.DataFrame, *, title: str, blur: bool = True) -> Ch
     for axes, block in zip(figure.subplots(len(blocks), squeeze=False)[:, 0], blocks, strict=True):
         axes.set(xlim=(0, columns), ylim=(len(frame) - 0.5, -0.5))
         axes.tick_params(length=0, labelsize=12, labeltop=True, labelbottom=False, pad=8)
-        axes.set_yticks(range(len(frame)), [f"{end if row in firsts else ''} {position}"
-                                            for row, (end, position) in enumerate(shown.index)])  # fmt: skip
+        names = []
+        for row, (end, position) in enumerate(shown.index):
+            position = position if places is None else ""
+            names.append(f"{end if row in firsts else ''} {position}")
+        axes.set_yticks(range(len(frame)), names)
         starts = np.arange(len(block))
         axes.set_xticks(starts, map(model_label, block), ha="left", weight="bold")
         axes.hlines([-0.5] * len(block), starts, starts + 0.8, color=model_colours(block).values(), linewidth=4)

@@ -31,8 +31,10 @@ def test_readme_has_the_words_and_numbers_of_the_committed_claims():
     assert text == front.readme()
 
 
-def test_of_the_lowest_tokens_those_are_shown_that_can_be_and_the_others_are_counted():
-    ends, hidden = front.listed_tokens()
+def test_of_the_lowest_tokens_those_are_shown_that_can_be_with_their_places():
+    (ends, places), printed = front.listed_tokens(), front.cells.printed_lists("A6")
     assert not ends.map(display.is_offensive).any(axis=None)
-    assert ends.loc[("pessimal", 1), "S-Gem-27B"] == front.cells.printed_lists("A6").loc[("pessimal", 1), "S-Gem-27B"]
-    assert hidden["S-Gem-27B"] == 0 < hidden["L-Lla-8B"]
+    for (end, _), row in places.iterrows():
+        for model, place in row.items():
+            assert (ends.loc[end, model] == printed.loc[(end, place), model]).any()
+    assert places.loc[("pessimal", 4), "S-Gem-27B"] == 1 < places.loc[("pessimal", 4), "L-Lla-8B"]
