@@ -7,6 +7,7 @@ SOURCES := lib tests notebooks benchmarks
 # What is compiled for them is kept, whatever the shell says: a fifth of the time in which tests are collected.
 TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
+# As lib/threads.py does for commands and notebooks, here for tests, and for the processes that all of these start.
 # Threads that wait for each other give way to other work; otherwise a busy machine is many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 # Memory that is freed stays with its process (glibc): else each large tensor costs new pages, a fifth of some trainings.

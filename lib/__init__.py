@@ -3,6 +3,7 @@
 Its rooms, in reading order. A room imports only from rooms above it in this list.
 
     io           whole files, locks, names, full disks and memory, what a terminal shows
+    threads      how a process shares the cores and the memory of the machine
     tables/      score tables, collections, prompts, lexicons, the registry of models, published files
     stats/       means over words and models, resampling, relabelling of models
     models/      conversations, chat templates, checkpoints, heads, reward and language models

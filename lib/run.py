@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from . import ROOT, InputError, io, notebooks  # noqa: F401  # notebooks before nbformat, which it makes quick
 from .io import Visible
+from .threads import share_cores
 
 
 class Command(NamedTuple):
@@ -196,6 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Whatever is printed meanwhile, an error's message or a traceback too, goes to the terminal through `Visible`.
     """
+    share_cores()
     with redirect_stdout(Visible(sys.stdout)), redirect_stderr(Visible(sys.stderr, bars=True)):
         code = _exit_code(arguments)
         sys.stdout.flush()
