@@ -4,7 +4,7 @@ import re
 import subprocess
 
 from lib import ROOT
-from lib.claims import claims, scorecard
+from lib.claims import claims, rules, scorecard
 from lib.notebooks import front
 from lib.show import display
 
@@ -29,6 +29,17 @@ def test_readme_has_the_words_and_numbers_of_the_committed_claims():
     stated = scorecard.statements(claims.published_table("claims"))
     assert rows == list(zip(stated["statement"], stated["word"], strict=True))
     assert text == front.readme()
+
+
+def test_the_page_on_published_scores_has_the_meanings_of_the_words_and_the_committed_numbers():
+    text = front.PUBLISHED_PAGE.read_text(encoding="utf-8")
+    assert text == front.published_page()
+    assert all(f"* **{word}**: {meaning}\n" in text for word, meaning in rules.MEANINGS.items())
+
+
+def test_the_front_page_has_no_markdown_and_no_name_of_a_number_that_is_not_filled_in():
+    page = front.page()
+    assert "](" not in page and not re.search(r"\{\w+\.", page)
 
 
 def test_of_the_lowest_tokens_those_are_shown_that_can_be_with_their_places():
