@@ -25,7 +25,6 @@ import psutil
 import tokenizers
 import torch
 import transformers
-import wordfreq
 from tokenizers import decoders, pre_tokenizers, trainers
 from transformers import AutoModel, DynamicCache, Gemma2Config, LlamaConfig, PreTrainedTokenizerFast
 
@@ -65,9 +64,15 @@ TRUE_SHAPES = {
 # --- random models ------------------------------------------------------------------------------------------------
 
 
-def tokenizer_of(size: int, family: str) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer of `size` ids: merges learnt from common words, then whole words until it is full."""
-    words = wordfreq.top_n_list("en", 300_000)
+def tokenizer_of(size: int, family: str, words: Sequence[str] | None = None) -> PreTrainedTokenizerFast:
+    """A byte-level BPE tokenizer of `size` ids: merges learnt from common words, then whole words until it is full.
+
+    words: by default the 300,000 most frequent ones of English.
+    """
+    if words is None:
+        import wordfreq  # here, because a machine with a GPU may not have it
+
+        words = wordfreq.top_n_list("en", 300_000)
     bytes_of = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     bpe = tokenizers.Tokenizer(tokenizers.models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -151,9 +156,9 @@ def _processor_time() -> float:
     return time.process_time() + sum(took.user + took.system for took in children)
 
 
-def matmul_rate(dtype: torch.dtype, device: str) -> float:
-    """The machine's measured matrix-product rate, FLOP/s: the best of ten products of square matrices."""
-    n = 8192 if device == "cuda" else 2048
+def matmul_rate(dtype: torch.dtype, device: str, n: int | None = None) -> float:
+    """The machine's measured matrix-product rate, FLOP/s: the best of ten products of square matrices, (n, n)."""
+    n = n or (8192 if device == "cuda" else 2048)
     a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
     return 2 * n**3 / min(seconds(lambda: a @ b)[0] for _ in range(10))
 

@@ -1,12 +1,14 @@
 """What several tests need: small score tables and small notebooks. No test uses the network."""
 
+import contextlib
 import functools
 import gc
 import json
 import os
 import shutil
 
-import wordfreq  # noqa: F401  # first, because it looks at each module that is imported by then
+with contextlib.suppress(ImportError):  # tests of scoring also run on a machine that has torch and little else
+    import wordfreq  # noqa: F401  # first, because it looks at each module that is imported by then
 
 import lib.notebooks  # noqa: F401  # before nbformat is imported, which it makes quick
 
@@ -18,10 +20,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import hypothesis
-import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+
+with contextlib.suppress(ImportError):
+    import nbformat
 
 # The same examples on every run and machine, and none too slow where other work is going on.
 hypothesis.settings.register_profile("steady", deadline=None, derandomize=True)

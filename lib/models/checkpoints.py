@@ -146,7 +146,9 @@ def _problem_of(config: PreTrainedConfig) -> str:
         return "is quantised, which changes rewards; give the checkpoint in its full precision"
     if getattr(config, "transformers_weights", None) is not None:
         return "names a weights file of its own in config.json; call it model.safetensors instead"
-    if not (window is None or isinstance(window, int) and window > 0):
+    # transformers writes 0 where a model could have a window, but has none
+    unused = window == 0 and not getattr(config, "use_sliding_window", True)
+    if not (window is None or unused or isinstance(window, int) and window > 0):
         return f"has a config.json where sliding_window is {window!r}; write a number of tokens, or null"
     if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
         return f"has a config.json where architectures is {named!r}; write the name of its class, or null"

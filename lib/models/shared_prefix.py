@@ -5,6 +5,7 @@ Each reply attends to itself and to the prompt's keys and values, which are neve
 
 import contextlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -12,6 +13,9 @@ from torch import Tensor
 from transformers import AttentionInterface, DynamicCache, PreTrainedModel
 
 from .files import refusing
+
+# Arguments of attention that do not change its result here: positions are in the queries and keys already
+WITHOUT_EFFECT = {"dropout", "is_causal", "output_attentions", "position_ids", "cache_position", "use_cache"}
 
 
 def shared_prefix_attention(
@@ -30,7 +34,8 @@ def shared_prefix_attention(
 
 def attend(
     module: torch.nn.Module, query: Tensor, keys: Tensor, values: Tensor, unseen: Tensor, *,
-    scaling: float, shared: list[tuple[Tensor, Tensor]], softcap: float | None = None, **kwargs: object,
+    scaling: float, shared: list[tuple[Tensor, Tensor]], softcap: float | None = None,
+    sliding_window: int | None = None, **others: object,
 ) -> tuple[Tensor, None]:  # fmt: skip
     """Return the attention of queries to one prefix and to the keys of each reply, (batch, length, heads, d).
 
@@ -39,11 +44,18 @@ def attend(
     - unseen: which others a query does not see. It broadcasts to (batch, heads / kv_heads * length, others).
     - shared[layer]: the keys and values of the prefix, (kv_heads, prefix, d) each
     - softcap: Gemma-2's c in c tanh(score / c)
+    - sliding_window: a query sees as many tokens, itself included; these all must be
+    - others: arguments that change nothing here. ValueError for any that may, such as the sinks of GPT-OSS (s_aux).
     """
+    unknown = sorted(name for name, value in others.items() if value is not None and name not in WITHOUT_EFFECT)
+    if unknown or others.get("dropout"):
+        raise ValueError(f"its attention takes {', '.join(unknown) or 'dropout'}")
     # An index, which torch's types take for a tensor
     prefix_key, prefix_value = shared[module.layer_idx]  # type: ignore[index]
     batch, heads, length, d = query.shape
     kv_heads, prefix = prefix_key.shape[:2]
+    if sliding_window and prefix + keys.shape[2] > sliding_window:
+        raise ValueError(f"its sliding window has {sliding_window} tokens")
     # Heads that share keys count as more queries: (kv_heads, batch, group * length, d)
     grouped = query.reshape(batch, kv_heads, -1, d).transpose(0, 1)
     rows = heads // kv_heads * length  # named, because -1 means nothing where the prefix has no tokens
@@ -62,6 +74,13 @@ def attend(
 AttentionInterface.register("shared_prefix", shared_prefix_attention)
 
 
+def refusing_backbone() -> AbstractContextManager[None]:
+    """Turn the failure of a backbone at its first input into an InputError of one line."""
+    remedy = "config.json or tokenizer.json is not what it was trained with: download them again"
+    wrong = (KeyError, ValueError, TypeError, AttributeError, IndexError)
+    return refusing("the model cannot read a prompt", remedy, wrong)
+
+
 def states_and_keys(backbone: PreTrainedModel, ids: Tensor, length: int) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
     """Return the output at every position, (prefix, d), and the keys and values per layer at the first `length`.
 
@@ -69,9 +88,7 @@ def states_and_keys(backbone: PreTrainedModel, ids: Tensor, length: int) -> tupl
     some. InputError if it cannot compute: this is its first input.
     """
     cache = DynamicCache()  # without the config, so that sliding-window layers keep every key
-    remedy = "config.json or tokenizer.json is not what it was trained with: download them again"
-    wrong = (KeyError, ValueError, TypeError, AttributeError, IndexError)
-    with refusing("the model cannot read a prompt", remedy, wrong):
+    with refusing_backbone():
         out = backbone(**{input_name(ids): ids}, past_key_values=cache, use_cache=True)
     # Any: the caches that transformers has for other architectures hold no keys, and its types allow for those.
     layers: list[Any] = list(cache.layers)  # keys and values of each: (1, kv_heads, prefix, d)

@@ -20,13 +20,11 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 
-from ..models.shared_prefix import attend, attending
+from ..models.shared_prefix import WITHOUT_EFFECT, attend, attending
 from .stages import Scorer
 
 WIDTH = 256  # tokens of a row; 512 and 1,024 took 1 and 4% longer on an H200
 COMPILED = ("RMSNorm", "LayerNorm", "MLP")  # how the names of compiled classes end
-# Arguments of attention that do not change its result here: positions are in the queries and keys already
-WITHOUT_EFFECT = {"dropout", "is_causal", "output_attentions", "position_ids", "cache_position", "use_cache"}
 Part = tuple[object, str, Callable]  # an owner, the name of its function, and this function compiled
 
 

@@ -1,5 +1,6 @@
 """Rewards of replies to many prompts with few replies each: prompts are read together, and then their replies."""
 
+import sys
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -12,13 +13,14 @@ from transformers import DynamicCache
 from ..io import is_of_memory
 from ..models import checkpoints
 from ..models.conversations import Ids
-from ..models.hardware import one_thread
+from ..models.hardware import one_thread, release
 from ..models.reward_models import RewardModel
-from . import stages
+from . import agreement, stages
 from .stages import Block
 
 FEW = 16  # replies; a prompt with more is read by itself, because its replies then fill batches of one length
-COMPARED = 3  # of the longest prompts, whose replies are also read without padding, to see that both ways agree
+COMPARED = 16  # replies to the longest prompts, which are also read without padding, to see that both ways agree
+COPIES = 4  # of a reply, read together without padding, to see how much rounding changes its reward
 
 
 def score(
@@ -28,7 +30,9 @@ def score(
     blocks = list(blocks)
     most = tokens_per_batch or stages.TOKENS_PER_BATCH.get(torch.device(model.device).type, 4096)
     few = [block for block in blocks if len(block.shard) <= FEW and _can_pad(model, block)]
-    if few and not _agrees(model, sorted(few, key=lambda block: -block.longest)[:COMPARED], most):
+    if few and (reason := _disagreement(model, _longest(few), most)):
+        tqdm.write(f"{model.nickname}: {len(few)} prompts are read one by one, which is exact but slower: {reason}",
+                   file=sys.stderr)  # fmt: skip
         few = []
     for together in _batches(few, most):
         yield from zip(together, _rewards(model, together, most), strict=True)
@@ -41,7 +45,7 @@ def score(
 def _can_pad(model: RewardModel, block: Block) -> bool:
     """Return whether padding cannot change how these conversations are read."""
     plain = not hasattr(model, "reader") and block.inputs.conversation.gate_position is None
-    return plain and (not model.causal or stages.can_share_prefix(model, block.longest))
+    return plain and (not model.causal or agreement.can_share_prefix(model, block.longest))
 
 
 def _batches(blocks: list[Block], most: int) -> Iterator[list[Block]]:
@@ -64,17 +68,50 @@ def _batches(blocks: list[Block], most: int) -> Iterator[list[Block]]:
         yield together
 
 
-def _agrees(model: RewardModel, blocks: list[Block], most: int) -> bool:
-    """Return whether these blocks get the same rewards together as without padding, one reply after another."""
+def _longest(blocks: list[Block]) -> list[Block]:
+    """Return the longest blocks, with COMPARED replies or more together if there are as many."""
+    ordered = sorted(blocks, key=lambda block: -block.longest)
+    replies = np.cumsum([len(block.shard) for block in ordered])
+    return ordered[: int(np.searchsorted(replies, COMPARED)) + 1]
+
+
+def _disagreement(model: RewardModel, blocks: list[Block], most: int) -> str:
+    """Return how the rewards of these blocks differ from those of replies read one by one; "" if they agree.
+
+    In half precision, rewards of single replies are also compared with themselves. See agreement.
+    """
+    single = [stages.Block(each.inputs, [np.array([number])]) for each in blocks for number in each.shard]
     try:
         together = np.concatenate(_rewards(model, blocks, most))
-    except (TypeError, ValueError, KeyError, AttributeError):
-        return False  # an architecture without such a cache or mask
-    alone = np.concatenate([_rewards(model, [stages.Block(block.inputs, [np.array([number])])], most)[0]
-                            for block in blocks for number in block.shard])  # fmt: skip
-    tolerance = 1e-3 if model.dtype == "float32" else 5e-2  # as in stages: half precision reorders sums
+        alone = np.concatenate([_rewards(model, [block], most)[0] for block in single])
+    except agreement.CANNOT_SHARE as error:
+        if is_of_memory(error):
+            raise
+        return agreement.of_architecture(model, error)
     with np.errstate(invalid="ignore"):  # rewards that are not finite do not agree, and are refused later
-        return bool(np.abs(together - alone).max() <= tolerance * np.abs(alone).max())
+        if model.dtype == "float32":
+            agrees = np.abs(together - alone).max() <= agreement.STRICT * np.abs(alone).max()
+            return "" if agrees else f"padding changes rewards by up to {np.abs(together - alone).max():.2g}"
+        copies = np.stack([_read_alone(model, block, COPIES) for block in single])  # (replies, COPIES)
+        with agreement.rounded_once_more(model.backbone):
+            rounded = np.stack([_read_alone(model, block, 1) for block in single])  # (replies, 1)
+        noise = max(_rms(copies - alone[:, None]), _rms(rounded - alone[:, None]))
+        difference, spread = _rms(together - alone), alone.std() or 1
+    if difference <= agreement.FACTOR * noise:
+        return ""
+    return (
+        f"padding changes rewards by {difference / spread:.2g} of their spread, where rounding explains "
+        f"{noise / spread:.2g}"
+    )
+
+
+def _rms(differences: np.ndarray) -> float:
+    return float(np.sqrt(np.square(differences).mean()))
+
+
+def _read_alone(model: RewardModel, block: Block, copies: int) -> np.ndarray:
+    """Return the rewards of so many copies of a block's only reply, read together without padding, (copies,)."""
+    return np.concatenate(_rewards(model, [block] * copies, stages.TOKENS_PER_BATCH["cuda"]))
 
 
 def _rewards(model: RewardModel, blocks: list[Block], most: int) -> list[np.ndarray]:
@@ -83,13 +120,15 @@ def _rewards(model: RewardModel, blocks: list[Block], most: int) -> list[np.ndar
     try:
         with torch.inference_mode(), one_thread(small):
             rewards = _read_together(model, blocks, most).float().cpu().numpy()
+        return np.split(rewards, np.cumsum([len(block.shard) for block in blocks])[:-1])
     except (RuntimeError, MemoryError) as error:
         if len(blocks) == 1 or not is_of_memory(error):
             with checkpoints.enough_memory("read the replies to one prompt"):
                 raise
-        middle = len(blocks) // 2
-        return _rewards(model, blocks[:middle], most // 2) + _rewards(model, blocks[middle:], most // 2)
-    return np.split(rewards, np.cumsum([len(block.shard) for block in blocks])[:-1])
+    # Out of the except clause, whose traceback holds the tensors of the batch that was too large
+    release()
+    middle = len(blocks) // 2
+    return _rewards(model, blocks[:middle], most // 2) + _rewards(model, blocks[middle:], most // 2)
 
 
 def _read_together(model: RewardModel, blocks: list[Block], most: int) -> Tensor:

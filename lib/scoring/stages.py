@@ -3,13 +3,14 @@
 A stage reads the beginning that all conversations about a prompt share once; a reply costs only what comes after it.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -21,39 +22,27 @@ from .. import InputError
 from ..io import as_typed, is_of_memory
 from ..models import checkpoints, shared_prefix
 from ..models.conversations import Inputs
-from ..models.hardware import one_thread
+from ..models.hardware import one_thread, release
 from ..models.reward_models import RewardModel
-from . import trees
+from . import agreement, trees
+from .agreement import Reading, can_share_prefix, fits_window
 
 TOKENS_PER_BATCH = {"cpu": 2048, "mps": 8192, "cuda": 32768}  # tokens of replies that go through a stage together
 TOKENS_PER_PASS = {"cpu": 2**15, "mps": 2**17, "cuda": 2**18}  # whose states wait while weights pass through once
 HOLD = "hold two layers and the hidden states"
 SMALL = 10_000_000  # parameters; a model with fewer computes on one thread
-COMPARED = 4  # of the longest replies, which are read in both ways, to see that both agree
-DEEPEST = 64  # tokens; longer replies are read one by one, because a node of a tree copies the keys of its ancestors
-AGREED: WeakKeyDictionary[PreTrainedModel, int] = WeakKeyDictionary()  # backbone -> longest input on which both agreed
-
-
-def fits_window(model: RewardModel, length: int) -> bool:
-    """Return whether inputs of this length fit into the sliding window, so that tokens attend to all earlier ones."""
-    window = getattr(model.backbone.config, "sliding_window", None)
-    return window is None or length < window
-
-
-def can_share_prefix(model: RewardModel, length: int) -> bool:
-    """Return whether the states at the beginning of an input of this length do not depend on its length."""
-    limit = checkpoints.length_limit(model.backbone.config)
-    return fits_window(model, length) and (limit is None or length <= limit)
+SLOWER = 1.5  # times as many tokens, from which on a reader is told why
+TOLD: WeakSet[PreTrainedModel] = WeakSet()  # backbones whose slow reading was reported
 
 
 class Scorer:
     """One prompt as a model has read it: rewards of replies, and their gradients.
 
     The whole backbone reads the prompt at once. Of a model that is read layer by layer, `enter` lets a layer read it.
-    `shares_prefix` says whether the prompt is read once for all replies, or again with each of them.
+    `shares_prefix` says whether the prompt is read once for all replies, or again with each of them; `reason` says why.
     """
 
-    agreed: ClassVar = AGREED  # for this way of reading
+    agreed: ClassVar = agreement.AGREED  # for this way of reading
 
     def __init__(self, model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None):
         device = torch.device(model.device).type
@@ -64,16 +53,43 @@ class Scorer:
         self.hidden = torch.empty(0)  # (prompt, d), the stage's output at the prompt
         self.norm: torch.nn.Module = torch.nn.Identity()  # what this output passes before the head reads it
         self.shared: list[tuple[Tensor, Tensor]] = []  # keys and values of the prefix in each layer of the stage
-        self.shares_prefix = True
+        self.shares_prefix, self.reason = True, ""
         if not model.layers:
             with checkpoints.enough_memory("read a prompt"):
                 self._read_prompt()
 
     def _read_prompt(self) -> None:
-        self.shares_prefix = self.model.causal
-        if self.model.causal:
+        self.reason = self._reason_to_read_whole()
+        self.shares_prefix = not self.reason
+        if self.reason:
+            self._report_whole_reading()
+
+    def _reason_to_read_whole(self) -> str:
+        """Return why the prefix is not shared, or "". InputError if the backbone cannot compute at all."""
+        if not self.model.causal:
+            return "it is an encoder, whose states depend on all tokens"
+        try:
             self.enter(self.model.backbone)
-            self.shares_prefix = self._agrees_with_whole()
+        except (InputError, *agreement.CANNOT_SHARE) as error:
+            if is_of_memory(error):
+                raise
+            reason = agreement.of_architecture(self.model, error)
+        else:
+            reason = agreement.reason_to_read_whole(self)
+        if reason:
+            shortest = min(self.inputs.suffixes, key=len)
+            with shared_prefix.refusing_backbone(), torch.no_grad(), one_thread(self.small):
+                self._whole(torch.tensor([shortest], device=self.model.device))
+        return reason
+
+    def _report_whole_reading(self) -> None:
+        """Print once per backbone why every conversation is read in full, and how many more tokens this takes."""
+        after = sum(map(len, self.inputs.suffixes))
+        times = (self.length * len(self.inputs.suffixes) + after) / (self.length + after)
+        if times >= SLOWER and self.model.backbone not in TOLD:
+            TOLD.add(self.model.backbone)
+            line = f"every conversation is read whole, which is exact but reads {times:.1f} times as many tokens"
+            tqdm.write(as_typed(f"{self.model.nickname}: {line}: {self.reason}"), file=sys.stderr)
 
     @torch.no_grad()  # not inference_mode: gradients of replies pass through the prefix
     def enter(self, stage: PreTrainedModel) -> None:
@@ -88,7 +104,8 @@ class Scorer:
     def __call__(self, suffixes: Sequence[tuple[int, ...]] | np.ndarray | Tensor) -> np.ndarray:
         """Return the rewards of prefix + suffix, (n,) float32. The suffixes, ids, have one length."""
         ids = torch.as_tensor(suffixes, device=self.model.device)  # (n, length)
-        rewards = self._in_batches(ids, lambda part: self._rewards(ids[part]).float())
+        read = ids.shape[1] if self._shares(ids.shape[1]) else self.length + ids.shape[1]  # tokens per reply
+        rewards = self._in_batches(ids, lambda part: self._rewards(ids[part]).float(), read)
         return torch.cat(rewards).cpu().numpy()  # waits for the device once, not in each batch
 
     def of_pieces(self, pieces: list[Tensor]) -> np.ndarray:
@@ -104,39 +121,44 @@ class Scorer:
     def shares_first_tokens(self, pieces: list[Tensor]) -> bool:
         """Return whether replies that begin alike can be read with their first tokens shared."""
         longest = max(piece.shape[1] for piece in pieces)
-        if not (self.model.causal and self.length and self.shares_prefix and longest <= DEEPEST):
-            return False
-        if not can_share_prefix(self.model, self.length + longest):
+        if not (self.length and self._shares(longest) and longest <= agreement.DEEPEST):
             return False
         return all(self._read_at(piece) is None for piece in pieces)
 
+    def _shares(self, length: int) -> bool:
+        """Return whether suffixes of this length are read after the shared prefix."""
+        return self.model.causal and self.shares_prefix and can_share_prefix(self.model, self.length + length)
+
     def _of_part(self, rows: Tensor, part: slice) -> Tensor:
         """Return the rewards of a part of these replies, (n,) float32. See trees.tree_of for `rows`."""
-        return self._read(self.of_shared(rows[part])[:, None], None, self.hidden).float()
+        return self.read_shared(rows[part]).rewards
 
     def of_shared(self, suffixes: Tensor) -> Tensor:
         """Return the outputs at the last token of sorted suffixes, (n, d). See trees.tree_of for these."""
         tree = trees.tree_of(suffixes, self.model.device)
         return trees.outputs(self.model.backbone, self.length, self.shared, tree)
 
-    def _in_batches(self, rows: Tensor, function: Callable[[slice], Any]) -> list:
-        """Return the function's results for slices of rows, (n, length, ...), halved for good when memory runs out."""
+    def _in_batches(self, rows: Tensor, function: Callable[[slice], Any], read: int | None = None) -> list:
+        """Return the function's results for slices of rows, (n, length, ...), halved for good when memory runs out.
+
+        read: tokens that are read for each row, by default its length.
+        """
         results: list = []
-        start = 0
+        start, read = 0, read or rows.shape[1]
         while start < len(rows):
-            part = slice(start, min(len(rows), start + max(1, self.tokens_per_batch // rows.shape[1])))
+            part = slice(start, min(len(rows), start + max(1, self.tokens_per_batch // read)))
             try:
                 with torch.inference_mode(), one_thread(self.small):
                     results.append(function(part))
+                start = part.stop
+                continue
             except (RuntimeError, MemoryError) as error:
                 if part.stop - start == 1 or not is_of_memory(error):
                     with checkpoints.enough_memory("read one reply"):
                         raise
-                if torch.cuda.is_available():
-                    torch.cuda.empty_cache()
-                self.tokens_per_batch = max(1, self.tokens_per_batch // 2)
-                continue
-            start = part.stop
+            # Out of the except clause, whose traceback holds the tensors of the batch that was too large
+            release()
+            self.tokens_per_batch = max(1, (part.stop - start) * read // 2)
         return results
 
     def _rewards(self, suffixes: Tensor, ids: Tensor | None = None) -> Tensor:
@@ -151,7 +173,7 @@ class Scorer:
                 in_reply = torch.arange(whole_length, device=ids.device) >= len(self.inputs.conversation.prefix_ids)
                 given["token_type_ids"] = in_reply.long().expand(len(suffixes), -1)
             return self.model.backbone(**given).logits[:, 0]
-        if self.shares_prefix and can_share_prefix(self.model, whole_length):
+        if self._shares(suffixes.shape[1]):
             return self._read(self._after_prefix(suffixes), self._read_at(ids), self.hidden)
         states = self._whole(suffixes)  # (n, prefix + length, d)
         return self._read(states[:, self.length :], self._read_at(ids), states[0])
@@ -171,32 +193,26 @@ class Scorer:
         """Return the stage's output at every position of suffixes, (n, length, d)."""
         return shared_prefix.states_after(self.stage, self.length, self.shared, suffixes)
 
-    def _agrees_with_whole(self) -> bool:
-        """Return whether a shared prefix gives the same results as reading in full, on a few of the longest inputs.
+    # --- one reading, for agreement ---
 
-        A backbone that did is tried again for longer inputs only, as this would be most of the work on few replies.
-        """
-        backbone, lengths = self.model.backbone, {len(suffix) for suffix in self.inputs.suffixes}
-        length = max((n for n in lengths if can_share_prefix(self.model, self.length + n)), default=None)
-        if length is None:
-            return False
-        if self.length + length <= self.agreed.get(backbone, 0):
-            return True
-        longest = [suffix for suffix in self.inputs.suffixes if len(suffix) == length][:COMPARED]
-        ids = torch.tensor(longest, device=self.model.device)
-        tolerance = 1e-3 if self.model.dtype == "float32" else 5e-2  # half precision reorders sums
-        with torch.no_grad():
-            whole = self._whole(ids)[:, -length:].float()  # (at most COMPARED, length, d)
-            try:
-                shared = self._after_prefix(ids)[:, -1]
-                by_tree = self.of_shared(ids[:, :DEEPEST].cpu())
-            except (TypeError, ValueError, KeyError):
-                return False  # an architecture without pluggable attention
-        pairs = [(shared, whole[:, -1]), (by_tree, whole[:, :DEEPEST][:, -1])]  # of (at most COMPARED, d)
-        agrees = all(bool((states.float() - read).norm() <= tolerance * read.norm()) for states, read in pairs)
-        if agrees:
-            self.agreed[backbone] = self.length + length
-        return agrees
+    def read_whole(self, ids: Tensor) -> Reading:
+        """Return how suffixes, (n, length) ids, are read in full."""
+        ids = ids.to(self.model.device)
+        states = self._whole(ids)  # (n, prefix + length, d)
+        return self._reading(states[:, self.length :], self._read_at(ids), states[0])
+
+    def read_after_prefix(self, ids: Tensor) -> Reading:
+        """Return how suffixes, (n, length) ids, are read after the shared prefix."""
+        ids = ids.to(self.model.device)
+        return self._reading(self._after_prefix(ids), self._read_at(ids), self.hidden)
+
+    def read_shared(self, rows: Tensor) -> Reading:
+        """Return how replies are read that share their first tokens. See trees.tree_of for `rows`."""
+        return self._reading(self.of_shared(rows)[:, None], None, self.hidden)
+
+    def _reading(self, states: Tensor, where: Tensor | None, hidden: Tensor) -> Reading:
+        rewards = self._read(states, where, hidden).float()
+        return Reading(states[:, -1].float(), rewards)
 
     def _read(self, states: Tensor, where: Tensor | None, hidden: Tensor) -> Tensor:
         """Return the rewards that the head computes from states, (n, length, d), at the tokens `where` (see _read_at).
@@ -376,7 +392,7 @@ def one_prompt_after_another(
             is_first, size = scorer is None, scorer.tokens_per_batch if scorer else tokens_per_batch
             scorer = reader_of(model)(model, block.inputs, size)
             if is_first and not bar.disable:
-                _report_reading(model, block.inputs, scorer.shares_prefix)
+                _report_readings(model, block.inputs)
         yield block, scorer.of_pieces(block.ids())
         bar.update(len(block.shard))
 
@@ -393,15 +409,17 @@ def _by_layers(
                 f"{model.nickname}: {layers.bytes / 1e9:.2g} GB of weights are read once for every {most:,} tokens of "
                 f"replies; two layers take {2 * layers.largest / 1e9:.2g} GB of memory"
             )
-            _report_reading(model, together[0].inputs, can_share_prefix(model, together[0].longest))
+            if not can_share_prefix(model, together[0].longest):
+                reason = agreement.why_too_long(model, together[0].longest)
+                tqdm.write(f"{model.nickname}: every conversation is read whole, which is exact but slower: {reason}")
+            _report_readings(model, together[0].inputs)
         for number, block, scorer in after_layers(model, together, tokens_per_batch, bar):
             if number == layers.count - 1:
                 yield block, scorer.read_off(block)
 
 
-def _report_reading(model: RewardModel, inputs: Inputs, shares_prefix: bool) -> None:
-    whole = [] if shares_prefix else ["every conversation is read whole, which is exact but slower"]
-    for line in [*whole, *model.readings(inputs.conversation)]:
+def _report_readings(model: RewardModel, inputs: Inputs) -> None:
+    for line in model.readings(inputs.conversation):
         tqdm.write(as_typed(f"{model.nickname}: {line}"))
 
 

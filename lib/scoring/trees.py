@@ -4,8 +4,7 @@ As in SpecInfer (Miao et al. 2023, section 4.2, arXiv 2305.09781), a node attend
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,9 +14,10 @@ from transformers import AttentionInterface, PreTrainedModel
 from ..models.shared_prefix import attend, attending
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(NamedTuple):
     """The nodes of replies: each node is a token that follows its ancestors.
+
+    A tuple, because accelerate moves the tensors in tuples to the device of each layer, and those in no dataclass.
 
     - ids: (nodes,)
     - ancestors: (nodes, depth), from the root to the node itself, padded in front; missing: bool, True for padding

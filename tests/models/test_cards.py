@@ -1,7 +1,10 @@
 """A backbone laid over several devices by accelerate: which part goes where, and that the rewards are the same.
 
 No machine without two cards can hold a model on two; here one part is on the host and the other one fetched from disk.
+Both compute on the host, where a tensor that was not moved does no harm. So another test marks what accelerate moves.
 """
+
+import dataclasses
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ import torch
 import transformers
 
 from lib.models import checkpoints, conversations, layers, reward_models
-from lib.scoring import engine
+from lib.scoring import engine, trees
 
 accelerate = pytest.importorskip("accelerate")
 PROMPT = "What, in one word, is the greatest thing ever?"
@@ -40,6 +43,54 @@ def test_one_card_that_is_large_enough_holds_all_and_too_little_room_is_left_to_
     assert layers.free_on_cards("cpu") == {}
 
 
+def lay_over_two(backbone, away):
+    """Leave the first layer of a backbone on the host, and let accelerate fetch the others from the folder `away`."""
+    placed = {name: "cpu" for name, _ in backbone.named_children() if name != "layers"}
+    placed |= {f"layers.{number}": "disk" if number else "cpu" for number in range(len(backbone.layers))}
+    accelerate.dispatch_model(backbone, placed, main_device="cpu", offload_dir=away)
+
+
+def tensors_in(value) -> list[torch.Tensor]:
+    """Return all tensors of a nested value: in tuples, lists, dictionaries and the fields of objects."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        return [tensor for part in value.values() for tensor in tensors_in(part)]
+    if isinstance(value, (list, tuple)):
+        return [tensor for part in value for tensor in tensors_in(part)]
+    return tensors_in(vars(value)) if dataclasses.is_dataclass(value) else []
+
+
+def test_every_tensor_that_a_layer_computes_with_was_moved_to_its_device(tmp_path, monkeypatch):
+    """Moving to the host leaves a tensor as it is, so here it is copied and marked, and layers refuse unmarked ones."""
+    model, seen = reward_models.load(tiny.make_checkpoint(tmp_path, "linear_llama"), device="cpu"), []
+
+    def mark(tensor):
+        moved = tensor.clone()
+        moved.is_moved = True
+        return moved
+
+    def send(value, *where, **options):
+        return accelerate.utils.operations.recursively_apply(mark, value)
+
+    def refusing_unmoved(forward):
+        def checked(*given, **named):
+            tensors = tensors_in([given, named])
+            seen.append(len(tensors))
+            assert all(getattr(tensor, "is_moved", False) for tensor in tensors)
+            return forward(*given, **named)
+
+        return checked
+
+    monkeypatch.setattr(accelerate.hooks, "send_to_device", send)
+    lay_over_two(model.backbone, tmp_path / "away")
+    for layer in model.backbone.layers:
+        layer._old_forward = refusing_unmoved(layer._old_forward)  # accelerate calls it once it has moved what is given
+    engine.score_replies(model, PROMPT, ["love", "war", "lovely"])
+    usual, parts = min(seen), len(trees.Tree._fields)
+    assert max(seen) > usual + parts  # as well as in plain layers: keys and values of the prefix, and the tree
+
+
 @pytest.mark.parametrize("kind", ["linear_llama", "linear_gemma2", "armorm"])
 def test_rewards_are_those_of_one_device(tmp_path, kind):
     folder = tiny.make_checkpoint(tmp_path, kind)
@@ -47,10 +98,7 @@ def test_rewards_are_those_of_one_device(tmp_path, kind):
     tokens = conversations.vocabulary(model.tokenizer)[::3]
     replies = tokens["text"].tolist()
     expected = engine.score_replies(model, PROMPT, replies)
-    layers = [name for name, _ in model.backbone.layers.named_children()]
-    placed = {name: "cpu" for name, _ in model.backbone.named_children() if name != "layers"}
-    placed |= {f"layers.{number}": "cpu" if number == layers[0] else "disk" for number in layers}
-    accelerate.dispatch_model(model.backbone, placed, main_device="cpu", offload_dir=tmp_path / "away")
+    lay_over_two(model.backbone, tmp_path / "away")
     assert {parameter.device.type for parameter in model.backbone.parameters()} == {"cpu", "meta"}
     rewards = engine.score_replies(model, PROMPT, replies)
     assert torch.tensor(expected).std() > 0.1

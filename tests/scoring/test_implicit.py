@@ -20,7 +20,8 @@ def pair(request, tmp_path_factory):
     model = language_models.load(reference).model
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+            noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
+            parameter.add_(0.1 * noise.to(parameter.device))
     model.save_pretrained(reference)
     return policy, reference
 
