@@ -42,7 +42,7 @@ SMALL = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "n
          "num_key_value_heads": 2, "head_dim": 16}  # fmt: skip
 BASES = {"llama": "Llama 3.1", "gemma": "Gemma 2"}
 REPLIES = {"Llama-3.1-8B": 128_256, "Gemma-2-27B": 24_576}  # that are scored; a whole vocabulary for the first
-TESTS = ("tests/scoring/test_trees.py", "tests/scoring/test_agreement.py", "tests/scoring/test_implicit.py",
+TESTS = ("tests/scoring/test_trees.py", "tests/scoring/test_noise.py", "tests/scoring/test_implicit.py",
          "tests/search/test_gcg.py", "tests/models/test_cards.py")  # fmt: skip
 Row = tuple[str, object]  # what was measured, and its value
 

@@ -14,10 +14,12 @@ from torch import Tensor
 from .. import InputError
 from ..models import conversations, language_models, reward_models, shared_prefix
 from ..models.conversations import Inputs
+from ..models.files import refusing
 from ..models.hardware import one_thread
 from ..models.language_models import LanguageModel
 from ..models.reward_models import RewardModel
 from ..tables import registry
+from .agreement import CANNOT_SHARE
 from .stages import Scorer
 
 LOGITS = 2**25  # numbers in one batch of logits: 128 MB
@@ -156,7 +158,9 @@ def _refuse_unknown_logits(model: ImplicitRewardModel) -> None:
     for each in (model.policy, model.reference):
         logits = each.model(input_ids=whole, use_cache=False).logits[0, len(prefix) - 1 : -1].float()  # (suffix, rows)
         own = logits.log_softmax(-1).gather(1, suffix.T).sum().item()
-        with one_thread(True):
+        problem = f"{each.name} computes its attention in a way that is not known here"
+        unknown = refusing(problem, "give a model of another architecture", CANNOT_SHARE)
+        with unknown, one_thread(True):
             here = _Reader(each, inputs).log_probability(suffix, suffix.shape[1]).item()
         tolerance = 1e-3 if each.dtype == "float32" else 0.2
         if not np.isclose(here, own, rtol=0, atol=tolerance * suffix.shape[1]):

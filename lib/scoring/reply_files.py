@@ -85,7 +85,10 @@ def score_file(model: RewardModel, file: Path, out: str | None = None, bos: str 
             scored.insert(4, "percentile", 100 * (known < scored["reward"].to_numpy()[:, None]).mean(1))
         except InputError:  # a model of few positions, which reads this file and no answer of usual length
             scored.insert(4, "percentile", np.nan)
-        table = given.drop(columns=["context", "reply"]).join(scored, suffixes=("_given", None))
+        # By hand, because pandas before 3.1 has no suffixes for join
+        others = given.drop(columns=["context", "reply"])
+        others = others.rename(columns={name: f"{name}_given" for name in others.columns if name in scored})
+        table = others.join(scored)
         if target.suffix.lower() == ".csv":
             write_csv(table, part)
         else:

@@ -80,3 +80,12 @@ def test_other_vocabularies_and_a_beta_of_nothing_are_refused(tmp_path):
         implicit.load(*folders)
     with pytest.raises(InputError, match="beta must be a number from 1e-6"):
         implicit.load(folders[0], folders[0], beta=float("inf"))
+
+
+def test_a_language_model_with_an_attention_of_its_own_is_refused(pair, monkeypatch):
+    def unknown(*_, **__):
+        raise ValueError("its attention takes s_aux")
+
+    monkeypatch.setattr(implicit.shared_prefix, "states_after", unknown)
+    with pytest.raises(InputError, match="attention in a way that is not known here .*takes s_aux.*architecture"):
+        implicit.load(str(pair[0]), str(pair[1]))
