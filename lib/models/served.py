@@ -26,16 +26,27 @@ from .files import READ, Files, refusing
 
 OPTIONS = ("tokenizer", "template", "closing", "bos")  # about what is sent; the server has decided on all others
 TOKENIZER_FILES = tuple(pattern for pattern in READ if pattern != "*.safetensors")
-AT_ONCE = 100  # inputs in one request
+AT_ONCE = 100  # inputs in one request, the two probes among them
 TIMEOUT = 600  # seconds without an answer
-NOT_UNDERSTOOD = (OSError, HTTPException, ValueError, LookupError, TypeError)
+NOT_UNDERSTOOD = (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError)
 PROBES = (("What, in one word, is best?", "love"), ("Why?", "  7 > 3, isn't it?\n"), ("Émile, 你好?", "naïve 😀"),
           ("a\n\nb\tc", "def f(x): return x  # 1"))  # fmt: skip
 SAME = 1e-3  # how far a sigmoid that the server computed may be from ours; it may compute in half precision
+# How far an input's reward may be from what it was before, relative to the larger of the two and 1: half precision
+# adds up in another order in another batch.
+AS_BEFORE = 0.05
 
 
 class WeightsNeeded(InputError, AttributeError):
     """Something needs the weights. It is an AttributeError too, so that getattr accepts a default."""
+
+
+def plain_numbers(values: Any) -> list[float]:
+    """Return a list of JSON numbers. ValueError for anything else, such as texts, or true for 1."""
+    values = values if isinstance(values, list) else [values]
+    if any(type(value) not in (int, float) for value in values):
+        raise ValueError("a reward is no number")
+    return values
 
 
 class Server:
@@ -50,6 +61,8 @@ class Server:
             raise InputError(f"{self.url} serves {len(served)} models; start it with one reward model alone")
         self.model, self.is_sglang = served[0]["id"], served[0].get("owned_by") == "sglang"
         self.loaded = str(served[0].get("root") or self.model)  # the folder or hub id, under whatever name it is served
+        self.probes: list[list[int]] = []  # two inputs that go with every request, and their first rewards, (2,)
+        self.probe_rewards = np.empty(0)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -61,8 +74,28 @@ class Server:
     def __call__(self, input_ids: Tensor, attention_mask: Tensor, **_: Any) -> SimpleNamespace:
         """Return the rewards of conversations as logits, (n, 1). The ids are (n, length); masked ones are not sent."""
         inputs = [ids[seen.bool()].tolist() for ids, seen in zip(input_ids, attention_mask, strict=True)]
-        parts = [self.numbers(inputs[start : start + AT_ONCE]) for start in range(0, len(inputs), AT_ONCE)]
+        size = AT_ONCE - 2
+        parts = [self.with_probes(inputs[start : start + size]) for start in range(0, len(inputs), size)]
         return SimpleNamespace(logits=torch.from_numpy(np.concatenate(parts)).float()[:, None])
+
+    def with_probes(self, inputs: list[list[int]]) -> np.ndarray:
+        """Return the rewards of these inputs, (n,), asked together with two inputs whose rewards are known.
+
+        One probe is the first of the request and the other the last. InputError if the server gives them other
+        rewards than before, because then it has changed its model, or mixes up its answers.
+        """
+        if not self.probes:
+            self.probes = [inputs[0], inputs[-1]]
+            self.probe_rewards = self.numbers(self.probes)
+        first, *rewards, last = self.numbers([self.probes[0], *inputs, self.probes[1]])
+        now, before = np.array([first, last]), self.probe_rewards
+        if (np.abs(now - before) > AS_BEFORE * np.maximum(1, np.maximum(np.abs(now), np.abs(before)))).any():
+            raise InputError(
+                f"{self.url} gave a text the reward {before[0]:.4f}, and now gives {now[0]:.4f} (a second text: "
+                f"{before[1]:.4f}, {now[1]:.4f}); it has changed its model or mixes up texts. See to the server, and "
+                "score again from the beginning: delete what was scored"
+            )
+        return np.array(rewards)
 
     def files(self, tokenizer: str | Path | None) -> Files:
         """Return the files with tokenizer and template: of this folder, or None for what the server names."""
@@ -105,8 +138,12 @@ class Server:
 
         def read(answer: Any) -> list[list[float]]:
             if self.is_sglang:
-                return [each["embedding"] for each in answer]
-            return [each["probs"] for each in sorted(answer["data"], key=lambda each: each["index"])]
+                return [plain_numbers(each["embedding"]) for each in answer]
+            places = [each["index"] for each in answer["data"]]
+            if any(type(place) is not int for place in places) or sorted(places) != list(range(len(places))):
+                raise ValueError("its indices are not 0 to n - 1, each once")
+            in_order = sorted(answer["data"], key=lambda each: each["index"])
+            return [plain_numbers(each["probs"]) for each in in_order]
 
         of_vllm = {"model": self.model, "input": inputs, "use_activation": activation}
         numbers = self.ask("/classify", read, {"input_ids": inputs} if self.is_sglang else of_vllm)

@@ -108,7 +108,9 @@ def test_a_whole_vocabulary_is_sent_once_in_hundreds_and_equals_transformers(ser
     expected = plain_rewards(fake, PROMPT, table["text"].tolist())
     np.testing.assert_allclose(table["greatest"], expected, rtol=0, atol=1e-5)
     assert np.std(expected) > 0.1
-    times = Counter(tuple(ids) for request in fake.sent for ids in request)
+    probes, *requests = fake.sent
+    assert len(probes) == 2 and all([request[0], request[-1]] == probes for request in requests)
+    times = Counter(tuple(ids) for request in requests for ids in request[1:-1])
     assert set(times.values()) == {1} and len(times) == table["input_group"].nunique()
     assert max(map(len, fake.sent)) == 100
 
@@ -210,3 +212,53 @@ def test_rewards_of_a_real_vllm_equal_ours(tmp_path, shape):
     folder = measured.checkpoint(shape, tmp_path)
     with measured.vllm("vllm", folder, "--enforce-eager") as url:
         assert measured.differences(folder, url)["largest difference"] < 1e-4
+
+
+@pytest.mark.parametrize("change, line", [
+    (lambda rows: [row | {"index": str(row["index"])} for row in rows], "its indices are not 0 to n - 1"),
+    (lambda rows: [row | {"index": 0} for row in rows], "its indices are not 0 to n - 1"),
+    (lambda rows: [row | {"index": row["index"] + 1} for row in rows], "its indices are not 0 to n - 1"),
+    (lambda rows: [row | {"probs": [True]} for row in rows], "a reward is no number"),
+    (lambda rows: [row | {"probs": ["high"]} for row in rows], "a reward is no number"),
+    (lambda rows: [row | {"index": True} for row in rows], "its indices are not 0 to n - 1"),
+])  # fmt: skip
+def test_answers_that_are_no_numbers_or_in_no_order_are_refused(tmp_path, serve, change, line):
+    address, fake = serve(tiny.make_checkpoint(tmp_path / "model", "linear_llama"))
+    model, usual = api.load(address), fake.answer
+    fake.answer = lambda route, body: {"data": change(usual(route, body)["data"])}
+    with pytest.raises(InputError, match=line):
+        model.score(PROMPT, ["love", "war", "peace"])
+
+
+def test_a_server_that_changes_its_model_between_requests_is_noticed(tmp_path, serve):
+    address, fake = serve(tiny.make_checkpoint(tmp_path / "model", "linear_llama"))
+    model = api.load(address)
+    replies = [f"love {n}" for n in range(250)]  # three requests
+    before = model.score(PROMPT, replies)["reward"].to_numpy()
+    assert before == pytest.approx(model.score(PROMPT, replies)["reward"].to_numpy(), abs=1e-6)
+    usual = fake.answer
+
+    def other(route, body):  # from its second request on, other weights
+        if len(fake.sent) % 3 == 2:
+            torch.nn.init.normal_(fake.model.score.weight, std=3)
+        return usual(route, body)
+
+    fake.answer = other
+    with pytest.raises(InputError, match="changed its model or mixes up texts"):
+        model.score(PROMPT, replies)
+
+
+def test_a_server_that_turns_large_requests_around_is_noticed(tmp_path, serve):
+    address, fake = serve(tiny.make_checkpoint(tmp_path / "model", "linear_llama"))
+    model, usual = api.load(address), fake.answer
+
+    def turned(route, body):
+        answer = usual(route, body)
+        if route == "/classify" and len(answer["data"]) > 50:
+            numbers = [row["probs"] for row in answer["data"]][::-1]
+            answer["data"] = [row | {"probs": probs} for row, probs in zip(answer["data"], numbers, strict=True)]
+        return answer
+
+    fake.answer = turned
+    with pytest.raises(InputError, match="mixes up texts"):
+        model.score(PROMPT, [f"love {n} war" for n in range(90)])
