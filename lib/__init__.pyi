@@ -7,6 +7,7 @@ from .api import score as score
 from .api import score_vocabulary as score_vocabulary
 from .apps.card.callback import ValueCardCallback as ValueCardCallback
 
+DATA: Path
 ROOT: Path
 __version__: str
 __all__: list[str]
