@@ -70,7 +70,7 @@ def differences(searched: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return how much better momentum is: mean difference, 95% interval over seeds, and the number
     of seeds.
 
-    by: columns that a row of the result stands for. The differences are in standard deviations of
+    models, pairs of searches: how many were compared. by: columns that a row of the result stands for. The differences are in standard deviations of
     random replies.
     """
     sign = searched["direction"].map(DIRECTIONS)
@@ -80,6 +80,8 @@ def differences(searched: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     better = (wide[MOMENTA[1]] - wide[MOMENTA[0]]).rename("better").reset_index()
     of_seeds = better.groupby([*by, "seed"])["better"].mean().groupby(by)
     summary = of_seeds.agg(better="mean", spread="std", seeds="size").reset_index()
+    summary.insert(len(by), "models", better.groupby(by)["model"].nunique().to_numpy())
+    summary.insert(len(by) + 1, "pairs of searches", better.groupby(by).size().to_numpy())
     margin = student.ppf(0.975, summary["seeds"] - 1) * summary["spread"] / np.sqrt(summary["seeds"])
     return summary.assign(ci_low=summary["better"] - margin, ci_high=summary["better"] + margin).drop(columns="spread")
 
@@ -215,6 +217,9 @@ def report() -> None:
 
 def write_tables() -> None:
     """Write the sections of search.md from the committed results."""
-    parts = [tables(pd.read_csv(FOUND)), exhausted_table(pd.read_csv(FOUND_EXHAUSTED))]
+    parts = [tables(pd.read_csv(FOUND))]
+    if FOUND_EXHAUSTED.exists():
+        parts.append(exhausted_table(pd.read_csv(FOUND_EXHAUSTED)))
     write_report("momentum on a cpu", "\n\n".join(parts), PAGE)
-    write_report("later rivals on a cpu", rivals_table(pd.read_csv(FOUND_RIVALS)), PAGE)
+    if FOUND_RIVALS.exists():
+        write_report("later rivals on a cpu", rivals_table(pd.read_csv(FOUND_RIVALS)), PAGE)

@@ -46,7 +46,7 @@ class Settings:
     top_k: int = 256  # GCG draws from so many best swaps per position
     distance_weight: float = 0.5  # of a swap's distance against its gain; 1 gives both the same spread. Short replies
     patience: int = 6  # steps without a new best before a restart
-    momentum: float = 0.0  # weight of each step's gains at the next step; ours alone, until a restart
+    momentum: float = 0.0  # share of the earlier steps in a step's gains; ours alone, until a restart
     seed: int = 0
 
 
@@ -168,17 +168,17 @@ def round_robin(
     resemble those that have just failed. A quarter of a step's replies combine what scored well. No reply is scored
     twice. After `patience` steps without a new best, a short reply starts over from a random one. A reply of LONG
     tokens or more draws all swaps after GREEDY steps, and starts over from the best so far with one or two new tokens.
-    With momentum, the gains of the steps before it are added to those of a step (as in MAC; Zhang and Wei 2024).
+    With momentum, the gains of a step are averaged with those of the steps before it (as in MAC; Zhang and Wei 2024).
     """
     reply, seen, best = start, {start}, (start, value)
     highest, stale = value, 0  # since the last start
-    summed = None  # gains of the steps since the last start, (n, allowed)
+    averaged = None  # gains of the steps since the last start, (n, allowed)
     tokens = TokensSoFar(start, value)
     for step in count():
         gains = yield Gains(reply)
-        summed = gains if summed is None else gains + settings.momentum * summed
+        averaged = gains if averaged is None else settings.momentum * averaged + (1 - settings.momentum) * gains
         is_random = stale or len(start) >= LONG and step >= GREEDY
-        proposed = _promising(objective, reply, summed, settings, rng if is_random else None)
+        proposed = _promising(objective, reply, averaged, settings, rng if is_random else None)
         replies, values = yield from _step(objective, reply, proposed, seen, tokens, settings)
         if len(replies):
             reply, value = as_reply(replies[values.argmax()]), float(values.max())
@@ -190,7 +190,7 @@ def round_robin(
                 return
             reply, value = as_reply(fresh[0]), float((yield fresh)[0])
             highest, stale, best = value, 0, max(best, (reply, value), key=itemgetter(1))
-            summed = None
+            averaged = None
 
 
 def _step(

@@ -411,7 +411,7 @@ def test_eight_searches_ask_the_model_hardly_more_often_than_one(models, monkeyp
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 1.0])
-def test_momentum_adds_the_gains_since_the_last_start(models, momentum, monkeypatch):
+def test_momentum_averages_the_gains_since_the_last_start(models, momentum, monkeypatch):
     objective = OverIds(models("linear_llama"), PROMPT, "optimal", alphabet(models("linear_llama")))
     used, given, restarts, gains = [], [], [], Objective.gains
     promising, afresh = gcg._promising, gcg._afresh
@@ -422,7 +422,7 @@ def test_momentum_adds_the_gains_since_the_last_start(models, momentum, monkeypa
     assert len(used) > 8 and restarts
     for step, (mean, own) in enumerate(zip(used, given, strict=False)):
         first = step == 0 or step in restarts
-        expected = own if first else own + momentum * used[step - 1]
+        expected = own if first else momentum * used[step - 1] + (1 - momentum) * own
         np.testing.assert_allclose(mean, expected, rtol=1e-5, atol=1e-6)
 
 
