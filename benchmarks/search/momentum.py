@@ -70,8 +70,9 @@ def differences(searched: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return how much better momentum is: mean difference, 95% interval over seeds, and the number
     of seeds.
 
-    models, pairs of searches: how many were compared. by: columns that a row of the result stands for. The differences are in standard deviations of
-    random replies.
+    models, pairs of searches: how many were compared.
+    by: columns that a row of the result stands for.
+    The differences are in standard deviations of random replies.
     """
     sign = searched["direction"].map(DIRECTIONS)
     searched = searched.assign(value=sign * searched["reward"] / searched["unit"])
