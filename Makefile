@@ -45,6 +45,7 @@ test: $(INSTALLED) ## run all tests but those of make nightly
 nightly: $(INSTALLED) ## simulations of coverage, drills (kills, full disks, changed files), and every planted fault
 	@$(TESTS) -m "nightly or drill" -o python_files='test_*.py drill_*.py'
 	@$(PY) tests/faults.py
+	@$(PY) tests/oldest.py
 
 # How score, check, card and compare read and run a model: DTYPE=bfloat16 DEVICE=cpu BOS=double CLOSING=trim READ_AT=last
 # TEMPLATE=file.jinja REVISION=commit LABEL=1 HEAD=yes,no; of a served model TOKENIZER=folder, of an adapter BASE=model; for implicit rewards REFERENCE=language model BETA=1
