@@ -88,16 +88,12 @@ def differences(searched: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def tables(searched: pd.DataFrame) -> str:
-    """Return the tables of search.md: by reply mode and budget, and by length at the last budget."""
-    last = searched[searched["budget"] == searched["budget"].max()]
-    parts = [differences(searched, ["reply_mode", "budget"]), differences(last, ["reply_mode", "length"])]
-    columns = {"reply_mode": "replies", "better": "with momentum better by"}
-    texts = []
-    for part in parts:
-        interval = [f"{low:.3f} to {high:.3f}" for low, high in zip(part["ci_low"], part["ci_high"], strict=True)]
-        shown = part.drop(columns=["ci_low", "ci_high"]).assign(better=part["better"].map("{:.3f}".format))
-        texts.append(table(shown.assign(**{"95% interval": interval}).rename(columns=columns)))
-    return "\n\n".join(texts)
+    """Return the table of search.md: a row per length, reply mode and budget."""
+    part = differences(searched, ["length", "reply_mode", "budget"])
+    interval = [f"{low:.3f} to {high:.3f}" for low, high in zip(part["ci_low"], part["ci_high"], strict=True)]
+    shown = part.drop(columns=["ci_low", "ci_high"]).assign(better=part["better"].map("{:.3f}".format))
+    names = {"length": "tokens", "reply_mode": "replies", "budget": "replies scored", "better": "better by"}
+    return table(shown.assign(**{"95% interval": interval}).rename(columns=names))
 
 
 # --- where the optimum is known -----------------------------------------------------------------------------------
