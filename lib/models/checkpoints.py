@@ -32,6 +32,7 @@ from .files import (
     hashed,
     open_tensors,
     quiet_transformers,
+    read_json,
     refusing,
     weight_files,
 )
@@ -128,7 +129,13 @@ def config_of(folder: Path) -> PreTrainedConfig:
             f"{place} is not of an architecture that transformers knows ({message}), and code in its "
             "repository is not run; give another checkpoint, or install a newer transformers"
         ) from error
-    if problem := _problem_of(config):
+    fields = read_json(place)
+    text = fields.get("text_config")
+    if (
+        problem := _problem_of(config)
+        or two_rope_bases(fields)
+        or two_rope_bases(text if isinstance(text, dict) else {})
+    ):
         raise InputError(f"{folder} {problem}")
     config.return_dict = True  # False changes no number, but what a model's outputs are called
     return config
@@ -139,8 +146,8 @@ def _problem_of(config: PreTrainedConfig) -> str:
     text, window, named = config.get_text_config(), getattr(config, "sliding_window", None), config.architectures or []
     if text is not config:
         return (
-            f"is a {config.model_type} model that reads pictures too, and only Gemma-3's are read here; save its "
-            "language model with the head as a checkpoint of its own"
+            f"is a {config.model_type} model that reads pictures too, and its language model is not one that "
+            "transformers has by itself; save that part with the head as a checkpoint of its own"
         )
     if getattr(config, "quantization_config", None) is not None:
         return "is quantised, which changes rewards; give the checkpoint in its full precision"
@@ -157,6 +164,25 @@ def _problem_of(config: PreTrainedConfig) -> str:
         if not isinstance(size, int) or not 1 <= size <= most:
             return f"has a config.json where {name} is {size!r}, which no model has; download it again"
     return ""
+
+
+def two_rope_bases(fields: dict) -> str:
+    """Return what is wrong with a config.json that names two bases of rotary positions; "" if it names one or none."""
+    parameters, base = fields.get("rope_parameters"), fields.get("rope_theta")
+    other = parameters.get("rope_theta") if isinstance(parameters, dict) else None
+    if base is None or other is None or base == other:
+        return ""
+    return (
+        f"has a config.json where rope_theta is {base:g}, which transformers 4 reads, and rope_parameters says "
+        f"{other:g}, which transformers 5 reads; take the one out that the model was not trained with"
+    )
+
+
+def declared_attention(folder: Path) -> str | None:
+    """Return the way of attention that config.json declares, "eager" or "sdpa"; None if it declares none of them."""
+    fields = read_json(folder / "config.json")
+    names = (fields.get(name) for name in ("attn_implementation", "_attn_implementation"))
+    return next((name for name in names if name in ("eager", "sdpa")), None)
 
 
 def architecture_of(config: PreTrainedConfig) -> str:
@@ -180,8 +206,13 @@ def set_attention(config: PreTrainedConfig, attention: str | None) -> str:
         raise InputError("sdpa silently drops Gemma-2's soft-capping; leave attention out, or say 'uncapped'")
     elif attention not in (None, "eager", "sdpa"):
         raise InputError(f"attention must be 'eager', 'sdpa' or 'uncapped', not {attention!r}")
+    return attention or usual_attention(config)
+
+
+def usual_attention(config: PreTrainedConfig) -> str:
+    """Return the way of attention that is taken if nobody names one: "eager" where "sdpa" would drop something."""
     without_sdpa = not getattr(MODEL_MAPPING.get(type(config), None), "_supports_sdpa", True)  # BLOOM
-    return attention or ("eager" if capped or without_sdpa else "sdpa")
+    return "eager" if soft_caps(config) or without_sdpa else "sdpa"
 
 
 def from_safetensors(

@@ -20,6 +20,7 @@ DATE = "26 Jul 2024"  # what the authors' transformers 4.43 rendered; Llama-3.2 
 FRAME = "User: {prompt}\nAssistant:"  # of pretrained language models; what follows begins with a space
 # Replies that share no first or last token, so that what stays the same around them is not the reply.
 STAND_INS = ("Zqxjv", "7kW", "-x-", "love")
+THOUGHT_END = "</think>"  # where templates of models that reason split a reply into thought and answer
 PROBES = ("love", "7", " it is ")  # replies that a part of the conversation must be read with as within the whole
 # A role's name where a turn opens with it: at the start of a line, after a control token, or within one or brackets.
 TURN = re.compile(
@@ -104,6 +105,14 @@ def render(tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence[st
     """Return the conversations (prompt, reply) as text, by the tokenizer's chat template with its date fixed."""
     turns = [[{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}] for reply in replies]
     return tokenizer.apply_chat_template(turns, tokenize=False, date_string=DATE)
+
+
+def cuts_thoughts(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Return whether the chat template takes what stands before THOUGHT_END, and this text itself, out of a reply."""
+    if not tokenizer.chat_template or THOUGHT_END not in str(tokenizer.chat_template):
+        return False
+    thought, answer = STAND_INS[:2]
+    return thought + THOUGHT_END + answer not in render(tokenizer, "Why?", [thought + THOUGHT_END + answer])[0]
 
 
 def _tokenise(tokenizer: PreTrainedTokenizerBase, prompt: str, replies: Sequence[str], bos: str) -> list[list[int]]:

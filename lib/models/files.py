@@ -26,7 +26,11 @@ OTHER_WEIGHTS = {  # files that hold weights in a way that is not read, and what
     "*.gguf": "weights for llama.cpp, as a rule quantised; give the checkpoint in safetensors that they were made from",
     "**/*_model_states.pt": "a shard of DeepSpeed's; run the zero_to_fp32.py beside it, which writes pytorch_model.bin",
     "**/*.distcp": "a shard of PyTorch's; run: python -m torch.distributed.checkpoint.format_utils dcp_to_torch",
+    "*.pt": "a file of torch.save; if it holds the model's state_dict, name it pytorch_model.bin",
+    "*.pth": "a file of torch.save; if it holds the model's state_dict, name it pytorch_model.bin",
 }
+NO_WEIGHTS = ("optimizer.pt", "scheduler.pt", "rng_state.pth", "scaler.pt")  # what a trainer keeps beside them
+EIGHT_BITS = ("F8_E4M3", "F8_E5M2", "F8_E8M0", "I8", "U8")  # formats of safetensors that no model computes in
 _DIGESTS = Hashes(lambda: ROOT / "data" / "cache" / "digests.json")
 
 
@@ -98,7 +102,8 @@ def open_tensors(path: Path) -> safe_open:
 def tensor_files(folder: Path) -> dict[str, Path]:
     """Return which safetensors file holds each tensor, of the files that transformers reads; print which are not read.
 
-    InputError if a file is missing or cut short, or if two hold a tensor of one name.
+    InputError if a file is missing or cut short, if two hold a tensor of one name, or if a tensor holds no numbers
+    that can be read: see _refuse_unreadable.
     """
     files = weight_files(folder)
     beside = {path.name for pattern in ("*.safetensors", "pytorch_model*.bin") for path in folder.glob(pattern)}
@@ -109,16 +114,41 @@ def tensor_files(folder: Path) -> dict[str, Path]:
         torn = refusing(f"{path} is not a whole safetensors file", "download it", (SafetensorError, OSError))
         with torn, open_tensors(path) as tensors:
             keys = tensors.keys()
+            stored = {key: tensors.get_slice(key) for key in keys}
+            kinds = {key: (each.get_dtype(), each.get_shape()) for key, each in stored.items()}
+        _refuse_unreadable(folder, kinds)
         if twice := sorted(file_of.keys() & set(keys)):
             raise InputError(f"{folder}: two files hold the tensor {twice[0]}; download the checkpoint again")
         file_of |= dict.fromkeys(keys, path)
     return file_of
 
 
+def _refuse_unreadable(folder: Path, kinds: dict[str, tuple[str, list[int]]]) -> None:
+    """Raise InputError for a tensor that is empty, or that holds 8 bits for each weight.
+
+    kinds: tensor's name -> its format in safetensors, and its shape
+    """
+    for key, (dtype, shape) in kinds.items():
+        if 0 in shape:
+            raise InputError(
+                f"{folder}: the tensor {key} is empty, as DeepSpeed's ZeRO-3 leaves it where a model is saved before "
+                "its parts are gathered; save again with stage3_gather_16bit_weights_on_model_save, or run "
+                "zero_to_fp32.py on the training's checkpoint"
+            )
+        if dtype in EIGHT_BITS and key.endswith("weight"):
+            scale = next((name for name in kinds if name.startswith(f"{key}_scale") or name == f"{key}.scale"), "")
+            what = f"with scales ({scale})" if scale else "without a scale, so that their size is unknown"
+            raise InputError(
+                f"{folder}: its weights are in 8 bits ({key}: {dtype}) {what}; give the checkpoint in the precision "
+                "that it was trained in"
+            )
+
+
 def weight_files(folder: Path) -> list[Path]:
     """Return the files that hold the weights: safetensors, or without any what was pickled.
 
-    InputError if there are none, or if an index is broken or leads out of its folder.
+    InputError if there are none, if an index is broken or leads out of its folder, or if a file that it lists is
+    missing.
     """
     head = [path for path in (folder / f"value_head{end}" for end in (".safetensors", ".bin")) if path.is_file()][:1]
     for whole in (folder / "model.safetensors", folder / "pytorch_model.bin"):
@@ -134,11 +164,17 @@ def weight_files(folder: Path) -> list[Path]:
                 raise InputError(wrong) from error
             if not names or not inside:  # a name with a folder would lead elsewhere
                 raise InputError(wrong)
-            return [*(folder / name for name in sorted(names)), *head]
+            shards = [folder / name for name in sorted(names)]
+            for number, path in enumerate(shards, start=1):
+                if not path.exists():
+                    line = f"{folder}: shard {number} of {len(shards)} is missing ({path.name}); download it"
+                    raise InputError(line)
+            return [*shards, *head]
         if others := sorted(path.name for path in folder.glob(f"*{whole.suffix}") if path not in head):
             raise InputError(f"{folder} holds {others[0]}, but neither {whole.name} nor its index; download them")
     for pattern, remedy in OTHER_WEIGHTS.items():
-        if others := sorted(path.relative_to(folder).as_posix() for path in folder.glob(pattern)):
+        found = (path for path in folder.glob(pattern) if path.name not in NO_WEIGHTS)
+        if others := sorted(path.relative_to(folder).as_posix() for path in found):
             raise InputError(f"{folder} holds {others[0]}, {remedy}")
     raise InputError(f"{folder} holds no weights in safetensors; download them, or save them with save_pretrained")
 

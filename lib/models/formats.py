@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -18,10 +18,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import (
+    MODEL_MAPPING,
+    AutoConfig,
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     AutoTokenizer,
+    PreTrainedConfig,
     PreTrainedModel,
 )
 
@@ -31,9 +34,10 @@ from .files import enough_memory, open_tensors, quiet_transformers, read_json, r
 
 NAMES = DATA / "tensor_names.csv"
 # Model type of a checkpoint -> the model type and the class of transformers that it is written for.
-CLASSIFIERS = {"internlm2": ("llama", "LlamaForSequenceClassification"),
-               "gemma3": ("gemma3_text", "Gemma3TextForSequenceClassification")}  # fmt: skip
-NOT_WRITTEN = ("auto_map", "text_config", "vision_config")  # fields of such a checkpoint
+CLASSIFIERS = {"internlm2": ("llama", "LlamaForSequenceClassification")}
+NESTED = ("state_dict", "model_state_dict", "model", "module")  # what a dictionary of torch.save may hold weights under
+RESAVE = "save it with save_pretrained, which writes safetensors"
+SAVED = ".modules_to_save.default."  # in the names of what peft trained in full, beside what it replaces
 HEADS = ("score.weight", "classifier.weight", "classifier.out_proj.weight")  # of transformers' classifiers
 TASKS = {"SEQ_CLS": AutoModelForSequenceClassification, "TOKEN_CLS": AutoModelForTokenClassification}
 START_VALUES = (None, True, False, "gaussian", "orthogonal")  # other kinds, such as PiSSA, change the base too
@@ -43,55 +47,123 @@ def reason_to_convert(folder: Path, files: list[Path]) -> str:
     """Return why a checkpoint with these weights cannot be read as it is; "" if it can."""
     if any(path.suffix == ".bin" for path in files):
         return "its weights are pickled"
-    with_other_names = "it names its tensors in its own way"
     try:
         config = read_json(folder / "config.json")
         if config.get("model_type") in CLASSIFIERS:
-            return with_other_names
+            return "it names its tensors in its own way"
+        if files and text_config(folder, config):
+            return "it also reads pictures or sounds, and its language model is taken out"
         for path in files:
             with open_tensors(path) as tensors:
-                if any(_ordinary_name(key, _kind_of(config)) != key for key in tensors.keys()):  # noqa: SIM118
-                    return with_other_names
+                names = list(tensors.keys())
+                if is_reward_head({name: tensors.get_slice(name).get_shape() for name in names if "lm_head" in name}):
+                    return "its lm_head has a row for each reward, and no row for each token"
+                if any(_ordinary_name(name, _kind_of(config)) != name or SAVED in name for name in names):
+                    return "it names its tensors in its own way"
     except Exception:  # whoever opens the file says what is wrong with it
         return ""
     return ""
+
+
+def is_reward_head(shapes: dict[str, Sequence[int]]) -> bool:
+    """Return whether an lm_head among tensors of these shapes has one or two rows, as a reward model's head."""
+    return any(shape[0] <= 2 for name, shape in shapes.items() if name.endswith("lm_head.weight"))
+
+
+def text_config(folder: Path, config: dict) -> PreTrainedConfig | None:
+    """Return the configuration of the language model in a model that reads more than text; None for other models.
+
+    config: the content of the folder's config.json.
+    """
+    if not isinstance(config.get("text_config"), dict) or config.get("is_encoder_decoder"):
+        return None
+    whole = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    text = whole.get_text_config()
+    return None if text is whole or type(text) not in MODEL_MAPPING else text
 
 
 def convert(folder: Path, files: list[Path], target: Path) -> None:
     """Write a checkpoint as an ordinary one, under transformers' own names, into `target`. files: its weights.
 
     InternLM2 computes as Llama does, with queries, keys and values in one tensor, and is read at a token that is put
-    after the conversation. Of Gemma-3 with pictures the part that reads text is written.
+    after the conversation. Of models that also read pictures or sounds the part that reads text is written.
     """
     config = read_json(folder / "config.json")
-    kind, family = _kind_of(config), config.get("model_type")
-
-    def renamed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        parts = {part: tensor for name in tensors for part, tensor in _apart(name, tensors[name], config).items()}
-        return {new: tensor for name, tensor in parts.items() if (new := _ordinary_name(name, kind))}
-
+    family, rows = config.get("model_type"), {}
     with refusing(f"{folder} cannot be written under transformers' own names", "download it again"):
+        text, names = text_config(folder, config), {name for path in files for name in _names(path)}
+        kind = _kind_of(config) + " text_config" * bool(text)
+        replaced = {name.replace(SAVED, ".") for name in names if SAVED in name}
+
+        def renamed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+            kept = {name.replace(SAVED, "."): tensor for name, tensor in tensors.items() if name not in replaced}
+            parts = {part: tensor for name in kept for part, tensor in _apart(name, kept[name], config).items()}
+            found = {new: tensor for name, tensor in parts.items() if (new := _ordinary_name(name, kind))}
+            if is_reward_head({name: tensor.shape for name, tensor in found.items()}):
+                found = {name.replace("lm_head.", "score."): tensor for name, tensor in found.items()}
+                rows["lm_head"] = len(found["score.weight"])
+            rows.update({name: len(tensor) for name, tensor in found.items() if name in HEADS})
+            return found
+
         _write(target, (renamed(read_tensors(path)) for path in files), [folder])
         if family == "internlm2":
             _end_with_token(target, config["reward_token_id"])
-    if family in CLASSIFIERS:
-        model_type, architecture = CLASSIFIERS[family]
-        config |= config.get("text_config", {})
-        config |= {"model_type": model_type, "num_labels": 1, "architectures": [architecture]}
-        config = {name: value for name, value in config.items() if name not in NOT_WRITTEN}
-    _write_json(target / "config.json", config)
+        _write_json(target / "config.json", _ordinary_fields(config, text, rows))
+
+
+def _ordinary_fields(config: dict, text: PreTrainedConfig | None, rows: dict[str, int]) -> dict:
+    """Return the fields of config.json for what was written.
+
+    text: see text_config. rows: of each head that was found; of "lm_head" if it is a reward model's.
+    """
+    architecture = (config.get("architectures") or ["none"])[0]
+    if config.get("model_type") in CLASSIFIERS:
+        model_type, architecture = CLASSIFIERS[config["model_type"]]
+        config = config | {"model_type": model_type, "num_labels": 1}
+    if text is not None:
+        whole, backbone = config, MODEL_MAPPING[type(text)].__name__.removesuffix("Model")
+        task = architecture.partition("For")[2].replace("ConditionalGeneration", "CausalLM")
+        architecture = f"{backbone}For{task or 'SequenceClassification'}"
+        kept = ("dtype", "torch_dtype", "quantization_config", "tie_word_embeddings")
+        config = text.to_dict() | {name: whole[name] for name in kept if whole.get(name) is not None}
+        labels = next((number for name, number in rows.items() if name in HEADS), 1)
+        config |= {"id2label": {str(i): f"LABEL_{i}" for i in range(labels)}, "label2id": {}, "num_labels": labels}
+    if "lm_head" in rows:
+        architecture = re.sub(r"(ForCausalLM|LMHeadModel|ForConditionalGeneration)$", "", architecture)
+        architecture = architecture.removesuffix("ForSequenceClassification") + "ForSequenceClassification"
+        config = config | {"num_labels": rows["lm_head"], "tie_word_embeddings": False}
+    if architecture != "none":
+        config = config | {"architectures": [architecture]}
+    return {name: value for name, value in config.items() if name != "auto_map"}
+
+
+def _names(path: Path) -> list[str]:
+    """Return the names of the tensors in a file. InputError as for read_tensors."""
+    if path.suffix == ".bin":
+        return list(_unpickled(path))
+    with open_tensors(path) as tensors:
+        return list(tensors.keys())
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a file. InputError if a pickled one holds more than tensors: reading it could run code."""
-    remedy = "save it with save_pretrained, which writes safetensors"
-    with refusing(f"{path} cannot be read as weights alone", remedy):
-        if path.suffix != ".bin":
+    if path.suffix != ".bin":
+        with refusing(f"{path} cannot be read as weights alone", RESAVE):
             return load_file(path)
-        tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    return {name: tensor.clone() for name, tensor in _unpickled(path).items()}  # no two share memory
+
+
+def _unpickled(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a pickled file, mapped into memory; also those of a dictionary that it holds by a name."""
+    with refusing(f"{path} cannot be read as weights alone", RESAVE):
+        held = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        inside = [held[name] for name in NESTED if isinstance(held, dict) and isinstance(held.get(name), dict)]
+        tensors = inside[0] if len(inside) == 1 else held
         if not all(isinstance(name, str) for name in tensors):
             raise TypeError("it names a tensor by what is no text")
-        return {name: tensor.clone() for name, tensor in tensors.items()}  # no two share memory
+        if not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
+            raise TypeError("it holds something else under the name of a tensor")
+        return tensors
 
 
 def _write(target: Path, parts: Iterable[dict[str, Tensor]], sources: list[Path]) -> None:

@@ -15,6 +15,7 @@ from typing import Any, cast
 import torch
 from safetensors.torch import save_file
 from torch import nn
+from tqdm import tqdm
 from transformers import (
     AutoModel,
     AutoModelForSequenceClassification,
@@ -24,7 +25,7 @@ from transformers import (
 )
 
 from .. import InputError
-from ..io import INVISIBLE
+from ..io import INVISIBLE, as_typed
 from ..tables import registry
 from ..tables.imports import read_text
 from . import checkpoints, conversations, layers, served, tokenizers
@@ -43,6 +44,8 @@ WRAPPED = re.compile(
     (['"]?\w+['"]?\s*[:=]\s*)?[rfbu]?(?P<quote>\"{3}|'{3}|['"])(\\.|(?!(?P=quote)).)*Why(\\.|(?!(?P=quote)).)*life)""",
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
+
+_CUT: set[tuple[str, str]] = set()  # models of which was printed that their template cuts replies
 
 # --- conversations ------------------------------------------------------------------------------------------------
 
@@ -133,6 +136,8 @@ class RewardModel:
         inputs = conversations.inputs_for(
             self.tokenizer, prompt, replies, reply_mode=reply_mode, bos=bos, gated=self.gated
         )
+        if reply_mode == "text":
+            self._report_cut_replies(replies)
         return self._completed(inputs)
 
     def inputs_for_rows(
@@ -147,7 +152,20 @@ class RewardModel:
         if not self.tokenizer.chat_template and any(len(turns) > 1 for turns in contexts):
             raise InputError(f"{self.name} reads pairs of a prompt and a reply; give no system or earlier turns")
         found = conversations.inputs_for_rows(self.tokenizer, contexts, replies, bos, gated=self.gated)
+        self._report_cut_replies(reply for some in replies for reply in some)
         return list(map(self._completed, found))
+
+    def _report_cut_replies(self, replies: Iterable[str]) -> None:
+        """Print a line, once for a model, if the template cuts one of these replies where a thought ends."""
+        if (self.name, self.revision) in _CUT or not any(conversations.THOUGHT_END in reply for reply in replies):
+            return
+        if conversations.cuts_thoughts(self.tokenizer):
+            _CUT.add((self.name, self.revision))
+            end = conversations.THOUGHT_END
+            tqdm.write(
+                f"{self.nickname}: its chat template takes a reply apart at {end}, so that {end} alone is read as an "
+                f"empty reply, and x{end}love as love with a thought or none; --reply-mode ids reads {end} as itself"
+            )
 
     def _completed(self, inputs: Inputs) -> Inputs:
         if self.after_reply is None:
@@ -218,7 +236,7 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
     wanted = options.head or entry["head"]
     tokens = wanted if wanted == "next_token" or wanted not in LAYOUTS else ""
     head_name = "next_token" if tokens else head_name_of(name, config, keys, options.head, entry["head"])
-    attention = checkpoints.set_attention(config, options.attention)
+    attention = checkpoints.set_attention(config, options.attention or _declared(name, folder, config))
     read_at = read_at_for(head_name, config, options.read_at)
     tokenizer, opened = tokenizer_for(folder, head_name, options.template)
     closing = conversations.check_closing(options.closing, opened, LAYOUTS[head_name].gated)
@@ -240,6 +258,21 @@ def load(name: str | Path, options: Options | None = None, **given: Any) -> Rewa
     _refuse_unusable(model)  # now, not after the first prompt
     files.refuse_changed()
     return model
+
+
+def _declared(name: str, folder: Path, config: PreTrainedConfig) -> str | None:
+    """Return the way of attention that the checkpoint declares where it is not the usual one; a printed line says so.
+
+    None if it declares none, or the usual one. "sdpa" drops soft-capping, and is called "uncapped" here.
+    """
+    usual, declared = checkpoints.usual_attention(config), checkpoints.declared_attention(folder)
+    if declared in (None, usual) or declared == "sdpa" and not checkpoints.soft_caps(config):
+        return None
+    tqdm.write(as_typed(
+        f"{name}: its config.json declares attention {declared!r}, which counts here; ATTENTION={usual} is usual for "
+        "this architecture"
+    ))  # fmt: skip
+    return "uncapped" if declared == "sdpa" else declared
 
 
 def _refuse_unusable(model: RewardModel) -> None:

@@ -33,6 +33,11 @@ def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
     with refusing(unreadable, "save tokenizer.json there"), working_tokenizer(folder):
         tokenizer, change = open_as_file_says(folder)
     templates.confine(tokenizer)
+    if has_two_templates(folder):
+        tqdm.write(
+            f"{folder}: chat_template.jinja and tokenizer_config.json hold two chat templates; the first one counts, "
+            "as in transformers 5; name the other one to score with it: TEMPLATE=file"
+        )
     if change:
         tqdm.write(f"{folder}: {change.line}")
     if tokenizer.is_fast:  # parts of conversations are encoded by the library itself, which would obey both
@@ -120,6 +125,17 @@ def open_as_file_says(folder: Path) -> tuple[PreTrainedTokenizerBase, Change | N
     _refuse_contradiction(folder, tokenizer, by_file)
     change = _change(by_file, tokenizer)
     return (by_file, change) if change else (tokenizer, None)
+
+
+def has_two_templates(folder: Path) -> bool:
+    """Return whether tokenizer_config.json holds another chat template than the file chat_template.jinja."""
+    file, config = folder / "chat_template.jinja", folder / "tokenizer_config.json"
+    if not (file.is_file() and config.is_file()):
+        return False
+    inline = read_json(config).get("chat_template")
+    if isinstance(inline, list):  # several, with names
+        inline = {each.get("name"): each.get("template") for each in inline if isinstance(each, dict)}.get("default")
+    return isinstance(inline, str) and inline.strip() != file.read_text(encoding="utf-8", errors="replace").strip()
 
 
 def _corrected_pattern(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Change | None:

@@ -191,7 +191,7 @@ def _own_class(model: RewardModel, feeds: Feeds, ours: Array) -> Row:
     """Compare our rewards of the probes, (n,), with those of the checkpoint's own class in transformers."""
     assert model.files is not None
     folder, config = model.files.folder, checkpoints.config_of(model.files.folder)
-    attention = checkpoints.set_attention(config, "uncapped" if model.attention == "uncapped" else None)
+    attention = checkpoints.set_attention(config, None if model.attention == "sdpa" else model.attention)
     config.num_labels = 1
     own, report = checkpoints.from_safetensors(
         AutoModelForSequenceClassification, folder, config, model.dtype, None if model.head is None else attention
