@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from transformers import AutoModelForSequenceClassification
+from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING, AutoModelForSequenceClassification
 
 from ... import DATA, InputError
 from ...models import checkpoints, conversations, hardware, language_models, reward_models
@@ -99,7 +99,12 @@ def model_rows(model: RewardModel, bos: str, label: int | None = None, planted: 
         own = ok(f"log-probabilities equal each model's own forward pass; the reference is {model.reference.nickname}")
     elif model.is_served:
         own = note(f"not run, as no row on weights is: {model.hub_id} has them", "check the folder of the checkpoint")
-    elif label is not None or model.head_name not in ("linear", "classifier") or len(tensors) > 1:
+    elif (
+        label is not None
+        or model.head_name not in ("linear", "classifier")
+        or len(tensors) > 1
+        or type(model.backbone.config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING  # Gemma-4's text part
+    ):
         own = ok("transformers has none for this head that runs without remote code")
     else:
         model.backbone.to(device="meta")
