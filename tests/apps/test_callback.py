@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import tiny
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainerCallback, TrainingArguments
 
 import lib
 from lib import InputError
@@ -128,11 +128,46 @@ def test_the_trainer_of_trl_logs_cards_beside_its_own_averages(folder, tmp_path)
 
 def test_what_cannot_be_scored_is_refused_before_the_first_step(folder, tmp_path):
     trainer = trainer_of(folder, tmp_path)
-    with pytest.raises(InputError, match="every 0 steps"):
-        lib.ValueCardCallback(trainer, 0)
+    for every in (0, "5", 2.5, True):
+        with pytest.raises(InputError, match="every .* steps is impossible; give a whole number"):
+            lib.ValueCardCallback(trainer, every)
     tokenizer = trainer.processing_class
     with pytest.raises(InputError, match="no tokenizer with a chat template"):
         callback.in_training(trainer.model, None, "x")
     trainer.model.config.num_labels = 2
     with pytest.raises(InputError, match="Llama.* has no output of one reward; train"):
         callback.in_training(trainer.model, tokenizer, "x")
+
+
+def test_an_adapter_that_puts_tokens_before_the_text_is_refused(folder):
+    peft = pytest.importorskip("peft")
+    config = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=4)
+    model = peft.get_peft_model(AutoModelForSequenceClassification.from_pretrained(folder), config)
+    with pytest.raises(InputError, match="PROMPT_TUNING puts tokens before each text"):
+        callback.in_training(model, AutoTokenizer.from_pretrained(folder), "x")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no"), KeyError("a"), MemoryError(), InputError("a disk is full")])
+def test_whatever_fails_in_a_card_the_training_goes_on(folder, tmp_path, monkeypatch, error):
+    def fail(*given, **named):
+        raise error
+
+    monkeypatch.setattr(callback.engine, "score_inputs", fail)
+    trainer = trainer_of(folder, tmp_path)
+    trainer.add_callback(callback.ValueCardCallback(trainer, every=2, collection="trial"))
+    with pytest.warns(UserWarning, match="no value card of step 0"):
+        trainer.train()
+    assert trainer.state.global_step == STEPS
+
+
+def test_a_training_that_stops_early_has_a_card_of_its_last_step(folder, tmp_path):
+    class StopsAfterOne(TrainerCallback):
+        def on_step_end(self, args, state, control, **others):
+            control.should_training_stop = True
+
+    trainer = trainer_of(folder, tmp_path)
+    trainer.add_callback(callback.ValueCardCallback(trainer, every=50, collection="trial"))
+    trainer.add_callback(StopsAfterOne())  # after the card's turn in this step
+    trainer.train()
+    log = trainer.state.log_history
+    assert [row["step"] for row in log if callback.LOGGED + "framing" in row] == [0, 1]

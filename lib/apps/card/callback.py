@@ -33,18 +33,19 @@ class ValueCardCallback(TrainerCallback):
     The measures go to the trainer's log, and the rewards to score tables `<name>-step-<step>`. At the end the
     steps are compared as `make compare` does. Without a name, that of the trainer's output folder is taken. Without a
     collection, the tables of a training have one of their own, with the training's name.
-    InputError at the start of the training if the model or its tokenizer cannot be used. Later problems are warnings,
-    because a training is worth more than its card.
+    InputError at the start of the training if the model or its tokenizer cannot be used. Every later problem, of any
+    kind, is a warning, because a training is worth more than its card.
     """
 
     def __init__(self, trainer: Trainer, every: int = 500, *, name: str | None = None, collection: str | None = None):
-        if every < 1:
-            raise InputError(f"a card every {every} steps is impossible; give a number of steps from 1")
+        if type(every) is not int or every < 1:
+            raise InputError(f"a card every {every!r} steps is impossible; give a whole number of steps from 1")
         self.trainer, self.every = trainer, every
         self.name = io.checked(name or Path(str(trainer.args.output_dir)).name, "a model")
         self.study = Collection(collection or self.name)
         registry.refuse_foreign(self.study, {self.name: self.name})
         self.steps: list[str] = []  # names of the tables of this training
+        self.last_scored = -1  # the step of the last of them
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Score the model before its first step."""
@@ -53,7 +54,8 @@ class ValueCardCallback(TrainerCallback):
             self.replies = pd.Index(outside.texts()["reply"].unique())
             # What is read does not depend on the weights, so the texts are tokenised once.
             self.inputs = list(engine.prepare(self.read, measures.prompts().values(), list(self.replies)))
-            self.score(others["model"], state, control)
+            with _warning_only("no value card of step 0"):
+                self.score(others["model"], state, control)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Score the model if a card is due. A model that cannot be scored any more gives a warning."""
@@ -63,8 +65,13 @@ class ValueCardCallback(TrainerCallback):
                 self.score(others["model"], state, control)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        """Write the page that compares the steps, and print where it is."""
-        if state.is_world_process_zero and len(self.steps) > 1:
+        """Score the last step if the training ended early, and write the page that compares the steps."""
+        if not state.is_world_process_zero:
+            return
+        if self.last_scored != state.global_step:
+            with _warning_only(f"no value card of step {state.global_step}"):
+                self.score(others["model"], state, control)
+        if len(self.steps) > 1:
             with _warning_only("the steps are not compared"):
                 made = compare.of_models(self.steps, self.study.name)
                 print(f"The comparison of {len(self.steps)} steps is {io.shown_path(compare.write(made))}.")
@@ -82,6 +89,7 @@ class ValueCardCallback(TrainerCallback):
             outside.write_table(table, name, self.study)
             values = random_heads.estimates(measures.rewards_in(table))[0]
         self.steps.append(name)
+        self.last_scored = state.global_step
         should_log = control.should_log  # a log resets it, and the trainer's own log of this step is still to come
         # Not the method of an extended trainer, which may empty the averages that it is collecting
         Trainer.log(self.trainer, {LOGGED + str(key): value for key, value in values.items()})
@@ -107,6 +115,12 @@ def in_training(model: Any, tokenizer: Any, name: str) -> RewardModel:
     """
     if any(hasattr(weight, "ds_id") or hasattr(weight, "device_mesh") for weight in model.parameters()):
         raise InputError("a card needs all weights in one process (no ZeRO-3, no FSDP); leave the callback out")
+    prompts = [config for config in getattr(model, "peft_config", {}).values() if config.is_prompt_learning]
+    if prompts:
+        raise InputError(
+            f"{prompts[0].peft_type.value} puts tokens before each text, which a card does not read; leave the "
+            "callback out, or compare its checkpoints: make compare"
+        )
     whole = without_adapter(model)
     is_decoder, is_encoder = hasattr(whole, "score"), hasattr(whole, "classifier")
     if not isinstance(whole, PreTrainedModel) or not (is_decoder or is_encoder) or whole.config.num_labels != 1:
@@ -150,8 +164,10 @@ def as_found(model: nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _warning_only(what: str) -> Iterator[None]:
-    """Turn an InputError into a warning."""
+    """Turn an error of any kind into a warning; a training is worth more than its card."""
     try:
         yield
     except InputError as error:
         warnings.warn(f"{what}: {error}", stacklevel=2)
+    except Exception as error:
+        warnings.warn(f"{what} ({type(error).__name__}: {error}); the training goes on", stacklevel=2)
