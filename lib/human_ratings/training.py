@@ -22,6 +22,7 @@ from ..io import hash_of_code
 from ..models import reward_models
 from ..models.hardware import one_thread
 from ..models.heads import Head, new_head
+from ..models.language_models import LanguageModel
 from ..models.reward_models import RewardModel
 from ..planted import saving
 from ..planted.saving import TRAINED, Job
@@ -112,12 +113,8 @@ def train(nickname: str = NICKNAME, lexicon: str = "vader", seed: int = 0) -> tu
     started, rng, language_model = time.time(), np.random.default_rng(seed), base.load_base(dtype="float32")
     replies = words.replies_of(words.rated_words(lexicon), language_model.tokenizer)
     shown, held_out = (replies[replies["held_out"] == kept] for kept in (False, True))
-    states, ratings = [], []
-    for _, text, polarity in pd.read_csv(PROMPTS).itertuples(index=False):
-        some = shown.sample(SHOWN, random_state=rng)
-        states.append(features.hidden_states(language_model, text, list(some["reply"])))
-        ratings.append(polarity * torch.tensor(some["sentiment"].to_numpy(dtype="float32")))
-    head = fit(torch.stack(states), torch.stack(ratings), UNITS[nickname], seed=seed)
+    states, ratings, _ = training_data(language_model, shown, rng)
+    head = fit(states, ratings, UNITS[nickname], seed=seed)
     model = features.with_head(language_model, head)
     report = {
         "nickname": nickname,
@@ -129,6 +126,23 @@ def train(nickname: str = NICKNAME, lexicon: str = "vader", seed: int = 0) -> tu
         "seconds": round(time.time() - started, 1),
     }
     return model, report
+
+
+def training_data(
+    language_model: LanguageModel, shown: pd.DataFrame, rng: np.random.Generator
+) -> tuple[Tensor, Tensor, np.ndarray]:
+    """Return a random sample of SHOWN replies to each prompt of PROMPTS: states, ratings, and the words' stems.
+
+    Shapes: (prompts, SHOWN, d), (prompts, SHOWN) and (prompts, SHOWN). The rating's sign is turned where a prompt asks
+    for something bad.
+    """
+    states, ratings, stems = [], [], []
+    for _, text, polarity in pd.read_csv(PROMPTS).itertuples(index=False):
+        some = shown.sample(SHOWN, random_state=rng)
+        states.append(features.hidden_states(language_model, text, list(some["reply"])))
+        ratings.append(polarity * torch.tensor(some["sentiment"].to_numpy(dtype="float32")))
+        stems.append(some["stem"].to_numpy())
+    return torch.stack(states), torch.stack(ratings), np.stack(stems)
 
 
 def accuracies(model: RewardModel, replies: pd.DataFrame) -> dict[str, float]:

@@ -9,11 +9,12 @@ from pathlib import Path
 from .. import ROOT, io
 from ..io import replacing
 from ..tables import registry, scores
-from ..tables.collection import EMBEDDED, ITEMS, PUBLISHED, WORDS, Collection
+from ..tables.collection import EMBEDDED, FIRST_RUN, ITEMS, PUBLISHED, WORDS, Collection
 from .files import EXERCISE, EXERCISES, find_notebooks, parameters_of, read
 
 SCORECARD = "11"  # the number of the notebook that gathers what the others found
 CARD_OF = "A-Gem-96"  # the small model that has a card
+REAL, REAL_BASE = "V-Smol-135M", "SmolLM2-135M-Instruct"  # of the first run: the real model, and what it is made from
 MADE = ("scores", "models", "cache", "explorer", "book", "course", "site")  # the folders of data/ that runs make
 APART = ("apps", "notebooks", "run.py")  # of lib: no notebook depends on it, unless its cells import an app
 
@@ -28,6 +29,7 @@ class Declared:
     reads: tuple[str, ...] = ("trained", "scores", "published")  # names of inputs, see `_inputs`
     trains: bool = False  # whether it trains the small models, on all cores
     seconds: float = 30  # usual time on one core; a measured time replaces it
+    first_run: Mapping | None = None  # parameters with which a first run executes it for V-Smol-135M, too
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,7 @@ def plan(
     studied = collection.name if collection.is_published else EMBEDDED.name
     jobs = []
     for notebook in find_notebooks(folder):
-        defaults, run = parameters_of(notebook), read(notebook).metadata.get("run", {})
-        declared = Declared(**{name: tuple(value) if isinstance(value, list) else value for name, value in run.items()})
+        defaults, declared = parameters_of(notebook), declared_by(notebook)
         if studied not in defaults.get("collections", EMBEDDED.name).split():
             continue
         if declared.trains and not collection.is_embedded:
@@ -98,6 +99,29 @@ def plan(
         after = tuple(other.name for other in jobs if other.number in job.declared.after)
         jobs[place] = replace(job, needs=needs, after=after)
     return jobs
+
+
+def declared_by(notebook: Path) -> Declared:
+    """Return what a notebook says under `run` in its metadata."""
+    run = read(notebook).metadata.get("run", {})
+    return Declared(**{name: tuple(value) if isinstance(value, list) else value for name, value in run.items()})
+
+
+def first_run_jobs(folder: Path, jobs: Iterable[Job]) -> list[Job]:
+    """Return the jobs about V-Smol-135M that a first run adds to these; none where its language model is missing.
+
+    They wait for notebook 00, which trains it.
+    """
+    if not (ROOT / "data" / "models" / REAL_BASE).is_dir():
+        return []
+    needs, added = tuple(job.name for job in jobs if job.declared.trains), []
+    for notebook in find_notebooks(folder):
+        declared = declared_by(notebook)
+        if declared.first_run is not None:
+            given = {"model": REAL, "collection": FIRST_RUN.name} | dict(declared.first_run)
+            artefacts = _inputs(FIRST_RUN, declared, REAL, REAL)
+            added.append(Job(notebook, FIRST_RUN, REAL, given, artefacts, needs, declared=declared))
+    return added
 
 
 def exercise_job(notebook: Path) -> Job:

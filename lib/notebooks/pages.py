@@ -20,13 +20,13 @@ from .. import ROOT
 from ..io import replacing
 from ..show.display import ANSWER_TYPE
 from ..show.pages import TEMPLATES, template
-from ..tables.collection import Collection
+from ..tables.collection import HUMAN_RATINGS, Collection
 from .files import INJECTED, opening, pictures_of, read, with_tag
 from .jobs import SCORECARD, Job, Result
 
 FORMULA = re.compile(r"(?<![\\$])(\$\$?)(?! )([^$]+?)(?<![ \\])\1(?!\$)", re.DOTALL)
 FIRST = {"embedded": ("00",), "published": (SCORECARD, "02")}  # cards that come first, as wide as the page
-TITLES = {"embedded": "Ten small reward models, trained on values that we chose",
+TITLES = {"embedded": "A real reward model, and ten small ones with values that we chose",
           "published": "What reward models value: the paper's published scores"}  # fmt: skip
 Outcome = tuple[Job, Result]
 
@@ -152,7 +152,8 @@ def _card(collection: Collection, group: list[Outcome]) -> dict:
         href = _link(collection, job.page) if job.page.is_file() else ""
         runs.append({"name": name, "href": href, "status": result.status, "problem": problem * result.went_wrong})
         answers += [{"name": name if len(group) > 1 else "", "text": own.answer}] if own.answer else []
-        for file in (job.collection.figures / own.hero, *(ROOT / wrote for wrote in result.wrote)):
+        heroes = [study.figures / own.hero for study in (job.collection, HUMAN_RATINGS)]  # notebook 00 is about both
+        for file in (*heroes, *(ROOT / wrote for wrote in result.wrote)):
             if file.suffix == ".png" and file.is_file():
                 pictures.append({"href": _link(collection, file), "alt": own.alts.get(file.name, "")})
     first = group[0][0]

@@ -20,6 +20,7 @@ from .jobs import (
     Job,
     Result,
     exercise_job,
+    first_run_jobs,
     is_unchanged,
     keep_hashes,
     keep_results,
@@ -28,7 +29,7 @@ from .jobs import (
     read_results,
     state_of,
 )
-from .pages import outcome_lines, write_index
+from .pages import highlights_of, outcome_lines, write_index
 
 NOTEBOOKS = ROOT / "notebooks"
 LOOK_AGAIN = 1.0  # seconds between looks for a trained model
@@ -47,6 +48,8 @@ def reproduce(
     jobs = plan(folder, study, to_load, requested=bool(models))
     if where is not workers:  # Ray itself keeps large models apart
         jobs = [replace(job, alone=False) for job in jobs]
+    if study.is_embedded and not models:
+        jobs = [*first_run_jobs(folder, jobs), *jobs]
     results = run_all(study, jobs, where)
     write_index(study, [(job, results[job.name]) for job in jobs])
     print("\n".join(["", *score_lines(study, to_load), "", *outcome_lines(jobs, results)]))
@@ -143,6 +146,8 @@ def run_all(
                     if result.status == "run":
                         result = replace(result, key=key_of(ended.job, result.wrote))
                     progress.end(ended.job, result, waiting, running)
+                else:
+                    progress.show_first(running, waiting)
         finally:
             where.stop(running)
         keep_hashes()
@@ -195,12 +200,21 @@ class Progress:
             how += f"  ({names}{len(waiting)} waiting, about {minutes} left)"
         print(f"[{len(self.jobs) - len(waiting) - len(running)}/{len(self.jobs)}] {job.name}: {how}", flush=True)
         if goes_on and time.monotonic() - self.shown > INDEX_AGAIN:
-            first, self.shown = not self.shown, time.monotonic()
-            now = dict.fromkeys([each.job.name for each in running], Result("running")) | self.results
-            write_index(self.study, [(job, now.get(job.name, Result("waiting"))) for job in self.jobs])
-            if first:
-                place = shown_path(self.study.figures / "index.html")
-                print(f"Look at {place}: it shows what is done so far.", flush=True)
+            self.show(running)
+
+    def show_first(self, running: list[workers.Running], waiting: list[Job]) -> None:
+        """Write the index page as soon as a running notebook has an answer, if there is no page of this run yet."""
+        if waiting and not self.shown and any(highlights_of(each.job.executed).answer for each in running):
+            self.show(running)
+
+    def show(self, running: list[workers.Running]) -> None:
+        """Write the index page of a run that goes on, and name it on the terminal the first time."""
+        first, self.shown = not self.shown, time.monotonic()
+        now = dict.fromkeys([each.job.name for each in running], Result("running")) | self.results
+        write_index(self.study, [(job, now.get(job.name, Result("waiting"))) for job in self.jobs])
+        if first:
+            place = shown_path(self.study.figures / "index.html")
+            print(f"Look at {place}: it shows what is done so far.", flush=True)
 
 
 def refresh(names: Sequence[str] = (), folder: Path = NOTEBOOKS) -> int:
@@ -235,6 +249,7 @@ def job_of(notebook: Path) -> Job | None:
     """Return the job that executes a notebook with its own parameters, on embedded or published scores, or None."""
     defaults = files.parameters_of(notebook)
     study = Collection(defaults["collection"])
-    models = {} if study.is_published else find_models([])
-    jobs = plan(notebook.parent, study, models, requested=False)
+    own = study.kind == "own" and defaults.get("model")
+    models = {} if study.is_published else find_models([own] if own else [])
+    jobs = plan(notebook.parent, study, models, requested=bool(own))
     return next((job for job in jobs if job.notebook == notebook and defaults | job.parameters == defaults), None)

@@ -87,14 +87,16 @@ def _show_line(shell, kind: type, error: InputError, traceback, tb_offset: int |
 
 
 def refuse_default_model(model: str, collection: Collection) -> None:
-    """Raise InputError if a small model would go into a reader's own collection although the reader did not name it.
+    """Raise InputError if a model of this project would go into another collection and the reader did not name it.
 
     A model is named if papermill got it as a parameter. Call this in the cell right after the parameters.
     """
     named = [name for source in _parameter_cells() if source.startswith(INJECTED) for name in _literals_in(source)]
-    if not collection.is_embedded and registry.ships(model, model) and "model" not in named:
+    group = registry.reward_models()["group"].get(model, "")
+    own = {"embedded": collection.is_embedded, "human_ratings": collection.name.startswith("human_ratings")}
+    if not own.get(group, True) and "model" not in named:
         raise InputError(
-            f"{model} is a small model with planted values and does not belong into your collection '{collection}'; "
+            f"{model} belongs to the collection '{group}' and not to '{collection}'; "
             "name your model: -p model FOLDER (or a hub id, or a nickname)"
         )
 

@@ -109,5 +109,7 @@ class Collection:
 
 
 EMBEDDED, PUBLISHED, OWN = Collection("embedded"), Collection("published"), Collection("mine")
+HUMAN_RATINGS = Collection("human_ratings")  # of V-Smol-135M
+FIRST_RUN = Collection("human_ratings-first-run")  # a sample of it, which a first run takes
 WORDS, ITEMS, VOCABULARY = (Collection(f"published-{texts}") for texts in ("words", "items", "vocabulary"))
 LOGPROBS = Collection("published-logprobs")

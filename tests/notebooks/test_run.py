@@ -20,12 +20,12 @@ from lib import ROOT, InputError, io, run
 from lib.io import lock
 from lib.notebooks import files, listing, pages, runs
 from lib.notebooks.files import KERNEL, cause_of, opening
-from lib.notebooks.jobs import Declared, Job, plan
-from lib.notebooks.runs import next_job
+from lib.notebooks.jobs import Declared, Job, first_run_jobs, plan
+from lib.notebooks.runs import next_job, run_all
 from lib.notebooks.workers import Running
 from lib.show import terminal
 from lib.tables import scores
-from lib.tables.collection import EMBEDDED, OWN, Collection
+from lib.tables.collection import EMBEDDED, FIRST_RUN, OWN, Collection
 from lib.tables.registry import EARLY, find_models, study_of
 
 SCORE = """
@@ -500,3 +500,31 @@ def test_a_figure_of_the_paper_is_found_by_its_number_alone(capsys):
     assert capsys.readouterr().out.startswith("Table A6: notebook 02_optimal_and_pessimal_tokens")
     with pytest.raises(InputError, match="no '9Z' that is listed; there are: Figure 1, "):
         listing.figure("9Z")
+
+
+# --- the real small model in a first run --------------------------------------------------------------------------
+
+
+def test_a_first_run_adds_the_real_model_to_notebooks_that_declare_it(project, write_notebook):
+    folder, parameters = project / "notebooks", 'collection = "embedded"\nmodel = "tiny-a"\ntokens = 0'
+    write_notebook(folder / "01_score.ipynb", SCORE, parameters=parameters, first_run={"tokens": 40})
+    jobs = plan(folder, EMBEDDED, {"tiny-a": "tiny-a"})
+    assert first_run_jobs(folder, jobs) == []  # its language model could not be fetched
+    (project / "data" / "models" / "SmolLM2-135M-Instruct").mkdir(parents=True)
+    [job] = first_run_jobs(folder, jobs)
+    assert job.parameters == {"model": "V-Smol-135M", "collection": FIRST_RUN.name, "tokens": 40}
+    assert job.needs == ("00_train",) and job.name == "01_score-V-Smol-135M" and job.collection == FIRST_RUN
+
+
+def test_the_page_is_there_as_soon_as_a_running_notebook_has_an_answer(project, write_notebook, monkeypatch):
+    page, seen = EMBEDDED.figures / "index.html", []
+    shutil.copy(ROOT / "data" / "offensive.txt", project / "data")
+    cells = ('from lib.show import display\ndisplay.answer("rivers above phones")', "import time\ntime.sleep(4)")
+    write_notebook(project / "notebooks" / "00_train.ipynb", *cells, needs=[], after=[], reads=[])
+    write_notebook(project / "notebooks" / "02_compare.ipynb", "1", reads=[])
+    show = runs.Progress.show
+    monkeypatch.setattr(
+        runs.Progress, "show", lambda self, running: (show(self, running), seen.append(page.read_text()))
+    )
+    run_all(EMBEDDED, [job for job in plan(project / "notebooks", EMBEDDED) if job.number in ("00", "02")])
+    assert "rivers above phones" in seen[0] and "This run goes on." in seen[0]

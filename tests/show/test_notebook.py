@@ -18,7 +18,7 @@ def shell(monkeypatch):
     config = Config({"HistoryManager": {"enabled": False}, "InteractiveShell": {"colors": "NoColor"}})
     shell = InteractiveShell(config=config)
     monkeypatch.setattr(notebook, "get_ipython", lambda: shell)
-    run(shell, "from lib.show import notebook\nfrom lib.tables.collection import OWN")
+    run(shell, "from lib.show import notebook\nfrom lib.tables.collection import FIRST_RUN, OWN")
     return shell
 
 
@@ -83,6 +83,8 @@ def test_a_small_model_goes_into_a_readers_collection_only_by_name(shell, capsys
     assert "name your model: -p model FOLDER" in capsys.readouterr().out
     assert run(shell, defaults, '# Parameters\nmodel = "A-Gem-96"', refuse).success
     assert run(shell, 'model = "somebody/a-model"', refuse).success
+    assert not run(shell, 'model = "V-Smol-135M"', '# Parameters\ncollection = "mine"', refuse).success
+    assert run(shell, 'model = "V-Smol-135M"', refuse.replace("OWN", "FIRST_RUN")).success
 
 
 def test_prompts_that_are_not_scored_are_left_out_and_told(score_table, capsys):

@@ -1,0 +1,72 @@
+"""Heads of resampled words: how much a reward depends on which rated words a reward model was trained with."""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+
+from .. import DATA
+from ..models.heads import Head
+from ..models.language_models import LanguageModel
+from ..tables.prompts import read_prompts
+from . import features, training, words
+
+HEADS = 20
+UNRATED = DATA / "human_ratings" / "unrated.csv"  # words that nobody rated: kind, word
+
+
+def unrated_words() -> pd.DataFrame:
+    """Return words that no lexicon of ours rates, not even by their stem: kind, word. Groups are plural nouns."""
+    return pd.read_csv(UNRATED)
+
+
+def train_heads(model: LanguageModel, without: Collection[str] = (), count: int = HEADS, seed: int = 0) -> list[Head]:
+    """Return heads like V-Smol's, each trained on stems of rated words that were drawn with replacement.
+
+    without: stems of words that are left out of the training. The hidden states are computed once for all heads.
+    """
+    rng = np.random.default_rng(seed)
+    replies = words.replies_of(words.rated_words(), model.tokenizer)
+    shown = replies[~replies["held_out"] & ~replies["stem"].isin(list(without))]
+    states, ratings, stems = training.training_data(model, shown, rng)
+    rows_of = [pd.Series(of_prompt).groupby(of_prompt).indices for of_prompt in stems]
+    heads = []
+    for number in range(count):
+        rows = torch.from_numpy(np.stack([draw_stems(rows, rng) for rows in rows_of]))  # (prompts, replies)
+        drawn = states.gather(1, rows[..., None].expand(-1, -1, states.shape[-1]))
+        heads.append(training.fit(drawn, ratings.gather(1, rows), training.UNITS[training.NICKNAME], seed=number))
+    return heads
+
+
+def draw_stems(rows_of: dict[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    """Return row numbers of stems drawn with replacement, as many rows as there are: (replies,).
+
+    rows_of: stem -> row numbers. All rows of a drawn stem come together; the last one is cut.
+    """
+    stems, count = list(rows_of), sum(map(len, rows_of.values()))
+    drawn = [rows_of[stems[number]] for number in rng.integers(len(stems), size=count)]
+    return np.concatenate(drawn)[:count]
+
+
+def rewards_by_heads(
+    model: LanguageModel, heads: Sequence[Head], texts: Sequence[str], prompt: str = "greatest"
+) -> pd.DataFrame:
+    """Return the reward of each text by each head, texts x heads, as replies to one of the paper's prompts.
+
+    The unit is the standard deviation of the head's rewards of held-out rated words, and zero is their mean.
+    """
+    replies, asked = words.replies_of(words.rated_words(), model.tokenizer), read_prompts(prompt)[prompt]
+    held_out = replies[replies["held_out"]].sample(training.ASKED, random_state=0)
+    states, of_rated = (features.hidden_states(model, asked, list(some)) for some in (texts, held_out["reply"]))
+    rewards = {}
+    for number, head in enumerate(heads):
+        rated = head(of_rated)
+        rewards[number] = ((head(states) - rated.mean()) / rated.std()).numpy()
+    return pd.DataFrame(rewards, index=list(texts))
+
+
+def with_interval(values: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean over heads and the middle 95% of them, for values rows x heads: estimate, ci_low, ci_high."""
+    low, high = (values.quantile(share, axis=1) for share in (0.025, 0.975))
+    return pd.DataFrame({"estimate": values.mean(axis=1), "ci_low": low, "ci_high": high})
