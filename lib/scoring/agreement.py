@@ -61,20 +61,29 @@ class Difference(NamedTuple):
 
 @contextlib.contextmanager
 def rounded_once_more(backbone: PreTrainedModel) -> Iterator[None]:
-    """Let the output of each attention be rounded once more, at random, while this lasts.
+    """Let the input and the output of each attention be rounded once more, at random, while this lasts.
 
     On a CPU, reading replies together gives the same bits as reading them one by one, so that this does not show the
-    noise. Another order of sums changes an output by up to one unit of rounding, and so does this.
+    noise. Another order of sums changes a number by up to one unit of rounding, and so does this.
     """
     unit, drawn = torch.finfo(backbone.dtype).eps / 2, torch.Generator().manual_seed(0)
 
-    def round_again(_: nn.Module, given: tuple, output: Tensor | tuple) -> Tensor | tuple:
-        exact = output if isinstance(output, Tensor) else output[0]
+    def rounded(exact: Tensor) -> Tensor:
         factor = 1 + unit * (2 * torch.rand(exact.shape, generator=drawn) - 1)
-        rounded = (exact.float() * factor.to(exact.device)).to(exact.dtype)
-        return rounded if isinstance(output, Tensor) else (rounded, *output[1:])
+        return (exact.float() * factor.to(exact.device)).to(exact.dtype)
 
-    hooks = [module.register_forward_hook(round_again) for module in _attentions(backbone)]
+    def round_input(_: nn.Module, given: tuple, named: dict) -> tuple[tuple, dict]:
+        if "hidden_states" in named:
+            return given, named | {"hidden_states": rounded(named["hidden_states"])}
+        return (rounded(given[0]), *given[1:]), named
+
+    def round_output(_: nn.Module, given: tuple, output: Tensor | tuple) -> Tensor | tuple:
+        return rounded(output) if isinstance(output, Tensor) else (rounded(output[0]), *output[1:])
+
+    hooks = []
+    for module in _attentions(backbone):
+        hooks.append(module.register_forward_pre_hook(round_input, with_kwargs=True))
+        hooks.append(module.register_forward_hook(round_output))
     try:
         yield
     finally:
