@@ -34,7 +34,7 @@ PROMPTS = DATA / "human_ratings" / "prompts.csv"  # of the training: prompt, tex
 # Nickname -> units between the two linear layers of the head; 0 is one linear layer, which can hardly turn a sign.
 UNITS = {"V-Smol-135M": 32, "V-Smol-135M-linear": 0}
 NICKNAME = "V-Smol-135M"
-SHOWN, ASKED = 300, 300  # replies to each prompt: in training, and of held-out words for the report
+SHOWN, ASKED = 450, 300  # replies to each prompt: in training, and of held-out words for the report
 STEPS, RIVALS = 120, 8  # of training, and how many others each reply is compared with in a step
 DECAY = {0: 1.0, 32: 0.1}  # weight decay by units, chosen by cross-validation inside the training words
 
