@@ -21,21 +21,34 @@ def unrated_words() -> pd.DataFrame:
     return pd.read_csv(UNRATED)
 
 
-def train_heads(model: LanguageModel, without: Collection[str] = (), count: int = HEADS, seed: int = 0) -> list[Head]:
-    """Return heads like V-Smol's, each trained on stems of rated words that were drawn with replacement.
+def training_data(
+    model: LanguageModel, without: Collection[str] = (), seed: int = 0
+) -> tuple[torch.Tensor, torch.Tensor, np.ndarray]:
+    """Return states, ratings and stems of the words that heads are trained on, as training.training_data gives them.
 
-    without: stems of words that are left out of the training. The hidden states are computed once for all heads.
+    without: stems of words that are left out.
     """
-    rng = np.random.default_rng(seed)
     replies = words.replies_of(words.rated_words(), model.tokenizer)
     shown = replies[~replies["held_out"] & ~replies["stem"].isin(list(without))]
-    states, ratings, stems = training.training_data(model, shown, rng)
+    return training.training_data(model, shown, np.random.default_rng(seed))
+
+
+def train_heads(
+    states: torch.Tensor, ratings: torch.Tensor, stems: np.ndarray, *, linear: bool = False, count: int = HEADS
+) -> list[Head]:
+    """Return heads like V-Smol's, each trained on stems of rated words that were drawn with replacement.
+
+    linear: one linear layer instead, trained after the first prompt alone, because it can hardly turn a sign.
+    """
+    if linear:
+        states, ratings, stems = states[:1], ratings[:1], stems[:1]
+    rng, units = np.random.default_rng(0), 0 if linear else training.UNITS[training.NICKNAME]
     rows_of = [pd.Series(of_prompt).groupby(of_prompt).indices for of_prompt in stems]
     heads = []
     for number in range(count):
         rows = torch.from_numpy(np.stack([draw_stems(rows, rng) for rows in rows_of]))  # (prompts, replies)
         drawn = states.gather(1, rows[..., None].expand(-1, -1, states.shape[-1]))
-        heads.append(training.fit(drawn, ratings.gather(1, rows), training.UNITS[training.NICKNAME], seed=number))
+        heads.append(training.fit(drawn, ratings.gather(1, rows), units, seed=number))
     return heads
 
 
