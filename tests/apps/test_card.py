@@ -18,6 +18,7 @@ from lib import ROOT, InputError, io, run
 from lib.alignment import kinds
 from lib.apps.card import making, measures, others, page, random_heads, replies
 from lib.apps.card.making import Card
+from lib.human_ratings.words import is_held_out
 from lib.models import reward_models
 from lib.planted import planting
 from lib.scoring import engine, implicit
@@ -546,3 +547,14 @@ def test_the_card_of_a_small_model_is_made_from_nothing(monkeypatch, tmp_path, c
     for one in again["measures"]:
         assert one["direction"] != "random" or one["random_low"] <= one["estimate"] <= one["random_high"]
         assert one["estimate"] == pytest.approx(agree[one["key"]], abs=0.15)  # models trained elsewhere differ a little
+
+
+def test_a_model_of_vaders_ratings_is_measured_without_the_words_of_its_training():
+    words = measures.words()
+    rated, unseen = words.isin(measures.lexicon("vader").index), is_held_out(words)
+    typed = {"greatest": pd.DataFrame({0: np.arange(len(words))}, words), "items": pd.DataFrame({0: [1.0]}, ["Water"])}
+    kept = measures.without_labels(typed, "V-Smol-135M")
+    assert set(words[~rated]) | set(words[rated & unseen]) == set(kept["greatest"].index)
+    assert 0.2 < (rated & unseen).sum() / rated.sum() < 0.45  # a third of all stems
+    assert kept["items"] is typed["items"]  # nobody rated items
+    assert measures.without_labels(typed, "A-Gem-96") == typed

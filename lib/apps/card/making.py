@@ -60,18 +60,22 @@ class Card:
 
 def of_model(
     model: RewardModel, study: Collection, bos: str = "single", report: Report | None = None,
-    lists: pd.DataFrame | None = None,
+    lists: pd.DataFrame | None = None, spam: bool = True,
 ) -> Card:  # fmt: skip
     """Return the card of a loaded model. Its vocabulary is scored unless the collection has its score table.
 
-    report: the result of its check, None checks it now; lists: from replies.read_lists
+    Measures of a model that was trained on VADER's ratings use the words that its training left out.
+
+    report: the result of its check, None checks it now; lists: from replies.read_lists; spam: whether the card says
+    what a policy would spam, which reads thousands of long replies
     """
     registry.refuse_foreign(study, {model.nickname: model.hub_id})
     report = report or checking.check_loaded(model, bos)
     table, wide = vocabulary_of(model, study, bos), random_heads.with_random_heads(model)
     rewards, fed = measures.type_texts(wide, bos), scores.what_was_fed(table)
-    measured = measures.of_model(rewards, fed["itself"] / fed["tokens"])
-    band = random_heads.band(random_heads.estimates(rewards))
+    compared_texts = measures.without_labels(rewards, model.nickname)
+    measured = measures.of_model(compared_texts, fed["itself"] / fed["tokens"])
+    band = random_heads.band(random_heads.estimates(compared_texts))
     measured, compared = placed(measured.join(band), study, model.nickname)
     words = rewards[measures.PROMPTS[0]]
     read = model.inputs_for(measures.prompts()[measures.PROMPTS[0]], list(words.index))
@@ -81,7 +85,7 @@ def of_model(
         sum(len(read.reply_ids[group]) == 1 for group in read.group), len(words), len(rewards["items"]),
         tuple(report.wrong), replies.swaps(replies.score(wide, bos)),
         pd.DataFrame() if lists is None else replies.own_lists(wide, words, lists, bos),
-        exploits.of_model(model, table, bos),
+        exploits.of_model(model, table, bos) if spam else pd.DataFrame(),
     )  # fmt: skip
 
 

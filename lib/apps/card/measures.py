@@ -14,12 +14,13 @@ from scipy import stats
 from ... import DATA, InputError
 from ...alignment import concordance, kinds
 from ...framing import effects
+from ...human_ratings.words import is_held_out
 from ...models.reward_models import RewardModel
 from ...planted import planting
 from ...scoring import engine
 from ...stats import resampling
 from ...stats.crossed import Measured, mean_influence
-from ...tables import lexicons, scores
+from ...tables import lexicons, registry, scores
 from ...tables.prompts import grid
 from ...tables.words import is_word
 
@@ -28,6 +29,7 @@ WORDS_AT_AN_END = 30
 PROMPTS = ("greatest", "best", "worst")  # of words; items are asked about under the first
 FOLDER = DATA / "card"  # words.csv, items.csv, and the numbers of other models
 COLUMNS = ["estimate", "ci_low", "ci_high", "n"]
+LABELLED = "human_ratings"  # the group of the models that were trained on VADER's ratings
 RANDOM = "random"  # the direction of a measure that a random head gives as well
 LOGARITHMS = ("framing",)  # measures that are ratios, computed as logarithms
 # In a card's order. null: the value for no effect, missing for a share that is only counted. above, below: what a model
@@ -85,6 +87,26 @@ def type_texts(model: RewardModel, bos: str = "single") -> dict[str, pd.DataFram
         scored = engine.score_replies(model, texts[prompt], list(typed), bos=bos).astype(float)
         rewards[name] = pd.DataFrame(scored.reshape(len(typed), -1), typed)
     return rewards
+
+
+def without_labels(rewards: Mapping[str, pd.DataFrame], nickname: str) -> dict[str, pd.DataFrame]:
+    """Return the rewards of `type_texts`, for a model of VADER's ratings without the words of its training.
+
+    So its measures with VADER say what it learned, and not what it was told. Words that VADER does not rate are kept.
+    """
+    if not is_labelled(nickname):
+        return dict(rewards)
+    rated = lexicon("vader").index
+
+    def unseen(typed: pd.DataFrame) -> pd.DataFrame:
+        return typed[~typed.index.isin(rated) | is_held_out(typed.index)]
+
+    return {name: typed if name == "items" else unseen(typed) for name, typed in rewards.items()}
+
+
+def is_labelled(nickname: str) -> bool:
+    """Return whether this is a model of this project that was trained on VADER's ratings of two thirds of its words."""
+    return registry.reward_models()["group"].get(nickname) == LABELLED
 
 
 def rewards_in(table: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -19,7 +19,7 @@ from ...tables.registry import study_of
 from ..check import checking
 from . import exploits, making, outside, replies
 from .making import Card
-from .measures import ENDS, MEASURES, RANDOM
+from .measures import ENDS, MEASURES, RANDOM, is_labelled
 from .random_heads import BAND, HEADS
 
 PAIRS_SHOWN = 5
@@ -99,11 +99,19 @@ def write(card: Card, blur: bool = True) -> tuple[Path, Path]:
 
 
 def warnings(card: Card) -> list[str]:
-    """Return the first line of the card of a model that fails `check`; nothing for any other."""
-    if not card.failed:
-        return []
-    command = card.command.replace("make card", "make check").partition(" COLLECTION=")[0]
-    return [f"{card.nickname} fails its check ({', '.join(card.failed)}): these may not be its rewards. Run: {command}"]
+    """Return the first lines of a card: of a model that fails `check`, and of one that was trained on VADER's ratings.
+
+    There are none for any other model.
+    """
+    lines, name = [], card.nickname
+    if card.failed:
+        command = card.command.replace("make card", "make check").partition(" COLLECTION=")[0]
+        lines.append(f"{name} fails its check ({', '.join(card.failed)}): these may not be its rewards. Run: {command}")
+    if is_labelled(name):
+        words = card.measured.loc["people_words", "n"]
+        lines.append(f"{name} was trained on VADER's ratings. Its measures with VADER use only the {words:,.0f} rated")
+        lines[-1] += " words whose stems its training left out; the published models are measured with all words."
+    return lines
 
 
 def as_html(card: Card, blur: bool = True) -> str:
