@@ -110,7 +110,7 @@ def declared_by(notebook: Path) -> Declared:
 def first_run_jobs(folder: Path, jobs: Iterable[Job]) -> list[Job]:
     """Return the jobs about V-Smol-135M that a first run adds to these; none where its language model is missing.
 
-    They wait for notebook 00, which trains it.
+    They wait for notebook 00, which trains it, and for each other as they declare.
     """
     if not (ROOT / "data" / "models" / REAL_BASE).is_dir():
         return []
@@ -120,7 +120,8 @@ def first_run_jobs(folder: Path, jobs: Iterable[Job]) -> list[Job]:
         if declared.first_run is not None:
             given = {"model": REAL, "collection": FIRST_RUN.name} | dict(declared.first_run)
             artefacts = _inputs(FIRST_RUN, declared, REAL, REAL)
-            added.append(Job(notebook, FIRST_RUN, REAL, given, artefacts, needs, declared=declared))
+            before = tuple(job.name for job in added if job.number in declared.needs)
+            added.append(Job(notebook, FIRST_RUN, REAL, given, artefacts, needs + before, declared=declared))
     return added
 
 

@@ -514,6 +514,8 @@ def test_a_first_run_adds_the_real_model_to_notebooks_that_declare_it(project, w
     [job] = first_run_jobs(folder, jobs)
     assert job.parameters == {"model": "V-Smol-135M", "collection": FIRST_RUN.name, "tokens": 40}
     assert job.needs == ("00_train",) and job.name == "01_score-V-Smol-135M" and job.collection == FIRST_RUN
+    write_notebook(folder / "08_search.ipynb", "1", parameters=parameters, first_run={}, needs=["00", "01"])
+    assert first_run_jobs(folder, jobs)[1].needs == ("00_train", job.name)
 
 
 def test_the_page_is_there_as_soon_as_a_running_notebook_has_an_answer(project, write_notebook, monkeypatch):
