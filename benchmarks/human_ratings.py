@@ -57,7 +57,7 @@ def kept_states(model: LanguageModel, name: str, prompt: str, replies: Sequence[
     if not file.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         np.save(file, features.hidden_states(model, prompt, replies).numpy())
-    return torch.from_numpy(np.load(file))
+    return torch.from_numpy(np.load(file).copy())
 
 
 def ending_after(model: LanguageModel, layers: int) -> LanguageModel:
