@@ -33,7 +33,7 @@ BUSY = "while True: pass"
 
 
 def measure(how: str) -> dict:
-    without = ("OMP_WAIT_POLICY", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+    without = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
     own = {name: value for name, value in os.environ.items() if name not in without}
     done = subprocess.run([sys.executable, "-c", PROGRAM, how], cwd=ROOT, env=own, capture_output=True, text=True)
     return json.loads(done.stdout)

@@ -32,9 +32,8 @@ NOT_UNDERSTOOD = (OSError, HTTPException, ValueError, LookupError, TypeError, Re
 PROBES = (("What, in one word, is best?", "love"), ("Why?", "  7 > 3, isn't it?\n"), ("Émile, 你好?", "naïve 😀"),
           ("a\n\nb\tc", "def f(x): return x  # 1"))  # fmt: skip
 SAME = 1e-3  # how far a sigmoid that the server computed may be from ours; it may compute in half precision
-# How far an input's reward may be from what it was before, relative to the larger of the two and 1: half precision
-# adds up in another order in another batch.
-AS_BEFORE = 0.05
+TRIED = 8  # inputs of the first request, of which the probes are those that are furthest apart
+AS_BEFORE = 0.05  # how far a probe's reward may move, relative to the distance of the two: sums are rounded
 
 
 class WeightsNeeded(InputError, AttributeError):
@@ -85,11 +84,13 @@ class Server:
         rewards than before, because then it has changed its model, or mixes up its answers.
         """
         if not self.probes:
-            self.probes = [inputs[0], inputs[-1]]
-            self.probe_rewards = self.numbers(self.probes)
+            tried = inputs[:: max(1, len(inputs) // TRIED)]
+            numbers = self.numbers(tried)
+            ends = [int(numbers.argmin()), int(numbers.argmax())]
+            self.probes, self.probe_rewards = [tried[end] for end in ends], numbers[ends]
         first, *rewards, last = self.numbers([self.probes[0], *inputs, self.probes[1]])
         now, before = np.array([first, last]), self.probe_rewards
-        if (np.abs(now - before) > AS_BEFORE * np.maximum(1, np.maximum(np.abs(now), np.abs(before)))).any():
+        if (np.abs(now - before) > AS_BEFORE * abs(before[1] - before[0]) + SAME).any():
             raise InputError(
                 f"{self.url} gave a text the reward {before[0]:.4f}, and now gives {now[0]:.4f} (a second text: "
                 f"{before[1]:.4f}, {now[1]:.4f}); it has changed its model or mixes up texts. See to the server, and "

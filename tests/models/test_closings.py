@@ -11,7 +11,7 @@ from lib.models.reward_models import load
 from lib.scoring import engine
 from lib.search.gcg import Settings
 from lib.search.objective import Objective
-from lib.search.searches import _fingerprint
+from lib.search.searches import _trace_name
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 WORDS = ["", " ", "love", " love", "\n\nlove", "freedom and war", "你好", "<|eot_id|>", "<|end_of_text|>"]
@@ -82,7 +82,7 @@ def test_it_is_told_recorded_and_part_of_a_searchs_name(folder, tmp_path, capsys
     with pytest.raises(InputError, match="other settings .closing."):
         engine.score_vocabulary(trimmed, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6])
     assert (
-        len({_fingerprint(Objective(one, PROMPT, "optimal", [5, 6]), (5,), Settings()) for one in (rendered, trimmed)})
+        len({_trace_name(Objective(one, PROMPT, "optimal", [5, 6]), (5,), Settings()) for one in (rendered, trimmed)})
         == 2
     )
 

@@ -108,8 +108,9 @@ def test_a_whole_vocabulary_is_sent_once_in_hundreds_and_equals_transformers(ser
     expected = plain_rewards(fake, PROMPT, table["text"].tolist())
     np.testing.assert_allclose(table["greatest"], expected, rtol=0, atol=1e-5)
     assert np.std(expected) > 0.1
-    probes, *requests = fake.sent
-    assert len(probes) == 2 and all([request[0], request[-1]] == probes for request in requests)
+    tried, *requests = fake.sent
+    [ends] = {(tuple(request[0]), tuple(request[-1])) for request in requests}
+    assert set(ends) <= set(map(tuple, tried))
     times = Counter(tuple(ids) for request in requests for ids in request[1:-1])
     assert set(times.values()) == {1} and len(times) == table["input_group"].nunique()
     assert max(map(len, fake.sent)) == 100

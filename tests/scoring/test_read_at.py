@@ -14,7 +14,7 @@ from lib.models.reward_models import load
 from lib.scoring import engine, stages
 from lib.search.gcg import Settings
 from lib.search.objective import Objective
-from lib.search.searches import _fingerprint
+from lib.search.searches import _trace_name
 
 PROMPT = "What, in one word, is the greatest thing ever?"
 CLOSING = {"linear_llama": "<|eot_id|>", "linear_gemma2": "\n", "linear_qwen3": "Ċ"}
@@ -98,7 +98,7 @@ def test_the_rule_is_recorded_told_and_part_of_a_searchs_name(folder, model, tmp
     last = load(str(folder), device="cpu", read_at="last")
     with pytest.raises(InputError, match="other settings .read_at."):
         engine.score_vocabulary(last, {"greatest": PROMPT}, tmp_path / "t.parquet", token_ids=[5, 6])
-    names = {_fingerprint(Objective(one, PROMPT, "optimal", [5, 6]), (5,), Settings()) for one in (model, last)}
+    names = {_trace_name(Objective(one, PROMPT, "optimal", [5, 6]), (5,), Settings()) for one in (model, last)}
     assert len(names) == 2
 
 

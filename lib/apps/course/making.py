@@ -10,6 +10,7 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ... import ROOT, InputError
@@ -35,7 +36,15 @@ from .exercises import CHECK, SOLUTION, TITLE, read_section, stub_of, without_ma
 COURSE = ROOT / "data" / "course"
 STUDENTS, ANSWERS, CLASS, SLIDES = "students", "answers", "class", "slides.html"  # in the folder of a course
 BOOK = ROOT / "data" / "book" / "html"  # where python -m lib.run book leaves it
-LOADERS = ("huggingface_hub", "peft", "safetensors", "tokenizers", "torch", "transformers")  # packages that load models
+LOADERS = (
+    "gguf",
+    "huggingface_hub",
+    "peft",
+    "safetensors",
+    "tokenizers",
+    "torch",
+    "transformers",
+)  # packages that load models
 STUB = "your-turn"  # tag of a cell with a stub
 
 
@@ -182,7 +191,8 @@ def fill_class(folder: Path, notebooks: Iterable[Path], copies: dict[str, Notebo
 def requirements(loads_models: bool) -> list[str]:
     """Return the packages that load models, or all others that notebooks need, as requirements.lock pins them."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = project["dependencies"] + project["optional-dependencies"]["notebooks"]
+    lists = project["dependencies"] + project["optional-dependencies"]["notebooks"]
+    wanted = [Requirement(line).name for line in lists]
     lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").split()
     pinned = {canonicalize_name(line.partition("==")[0]): line for line in lines}
     return [pinned[canonicalize_name(name)] for name in wanted if (name in LOADERS) == loads_models]
