@@ -32,7 +32,7 @@ NOT_UNDERSTOOD = (OSError, HTTPException, ValueError, LookupError, TypeError, Re
 PROBES = (("What, in one word, is best?", "love"), ("Why?", "  7 > 3, isn't it?\n"), ("Émile, 你好?", "naïve 😀"),
           ("a\n\nb\tc", "def f(x): return x  # 1"))  # fmt: skip
 SAME = 1e-3  # how far a sigmoid that the server computed may be from ours; it may compute in half precision
-TRIED = 8  # inputs of the first request, of which the probes are those that are furthest apart
+TRIED = 8  # inputs at first, of which the probes are the lowest and the highest rewarded one
 AS_BEFORE = 0.05  # how far a probe's reward may move, relative to the distance of the two: sums are rounded
 
 
@@ -62,6 +62,7 @@ class Server:
         self.loaded = str(served[0].get("root") or self.model)  # the folder or hub id, under whatever name it is served
         self.probes: list[list[int]] = []  # two inputs that go with every request, and their first rewards, (2,)
         self.probe_rewards = np.empty(0)
+        self.tried: list[tuple[list[int], float]] = []  # the first inputs and their rewards
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -80,14 +81,16 @@ class Server:
     def with_probes(self, inputs: list[list[int]]) -> np.ndarray:
         """Return the rewards of these inputs, (n,), asked together with two inputs whose rewards are known.
 
-        One probe is the first of the request and the other the last. InputError if the server gives them other
-        rewards than before, because then it has changed its model, or mixes up its answers.
+        One probe is the first of the request and the other the last. The first requests have none yet. InputError if
+        the server gives the probes other rewards than before: it has changed its model, or mixes up its answers.
         """
         if not self.probes:
-            tried = inputs[:: max(1, len(inputs) // TRIED)]
-            numbers = self.numbers(tried)
-            ends = [int(numbers.argmin()), int(numbers.argmax())]
-            self.probes, self.probe_rewards = [tried[end] for end in ends], numbers[ends]
+            numbers = self.numbers(inputs)
+            self.tried += zip(inputs, numbers, strict=True)
+            if len(self.tried) >= TRIED:
+                ends = [choose(self.tried[:TRIED], key=lambda each: each[1]) for choose in (min, max)]
+                self.probes, self.probe_rewards = [ids for ids, _ in ends], np.array([reward for _, reward in ends])
+            return numbers
         first, *rewards, last = self.numbers([self.probes[0], *inputs, self.probes[1]])
         now, before = np.array([first, last]), self.probe_rewards
         if (np.abs(now - before) > AS_BEFORE * abs(before[1] - before[0]) + SAME).any():

@@ -30,7 +30,8 @@ def score(
     blocks = list(blocks)
     most = tokens_per_batch or stages.TOKENS_PER_BATCH.get(torch.device(model.device).type, 4096)
     few = [block for block in blocks if len(block.shard) <= FEW and _can_pad(model, block)]
-    if few and (reason := _disagreement(model, _longest(few), most)):
+    # To a served model conversations go without their padding.
+    if few and not model.is_served and (reason := _disagreement(model, _longest(few), most)):
         tqdm.write(f"{model.nickname}: {len(few)} prompts are read one by one, which is exact but slower: {reason}",
                    file=sys.stderr)  # fmt: skip
         few = []

@@ -28,6 +28,7 @@ from . import agreement, trees
 from .agreement import Reading, can_share_prefix, fits_window
 
 TOKENS_PER_BATCH = {"cpu": 2048, "mps": 8192, "cuda": 32768}  # tokens of replies that go through a stage together
+SERVED_AT_ONCE = 2**22  # tokens of conversations; a served model divides them into requests itself
 TOKENS_PER_PASS = {"cpu": 2**15, "mps": 2**17, "cuda": 2**18}  # whose states wait while weights pass through once
 HOLD = "hold two layers and the hidden states"
 SMALL = 10_000_000  # parameters; a model with fewer computes on one thread
@@ -47,7 +48,8 @@ class Scorer:
     def __init__(self, model: RewardModel, inputs: Inputs, tokens_per_batch: int | None = None):
         device = torch.device(model.device).type
         self.model, self.inputs, self.length = model, inputs, len(inputs.prefix_ids)
-        self.tokens_per_batch = tokens_per_batch or TOKENS_PER_BATCH.get(device, 4096)
+        usual = SERVED_AT_ONCE if model.is_served else TOKENS_PER_BATCH.get(device, 4096)
+        self.tokens_per_batch = tokens_per_batch or usual
         self.small = device == "cpu" and model.backbone.num_parameters() < SMALL
         self.stage = model.backbone  # the whole backbone, or the layer that was entered last
         self.hidden = torch.empty(0)  # (prompt, d), the stage's output at the prompt
@@ -86,7 +88,7 @@ class Scorer:
         """Print once per backbone why every conversation is read in full, and how many more tokens this takes."""
         after = sum(map(len, self.inputs.suffixes))
         times = (self.length * len(self.inputs.suffixes) + after) / (self.length + after)
-        if times >= SLOWER and self.model.backbone not in TOLD:
+        if times >= SLOWER and not self.model.is_served and self.model.backbone not in TOLD:
             TOLD.add(self.model.backbone)
             line = f"every conversation is read whole, which is exact but reads {times:.1f} times as many tokens"
             tqdm.write(as_typed(f"{self.model.nickname}: {line}: {self.reason}"), file=sys.stderr)

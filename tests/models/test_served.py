@@ -108,10 +108,10 @@ def test_a_whole_vocabulary_is_sent_once_in_hundreds_and_equals_transformers(ser
     expected = plain_rewards(fake, PROMPT, table["text"].tolist())
     np.testing.assert_allclose(table["greatest"], expected, rtol=0, atol=1e-5)
     assert np.std(expected) > 0.1
-    tried, *requests = fake.sent
-    [ends] = {(tuple(request[0]), tuple(request[-1])) for request in requests}
-    assert set(ends) <= set(map(tuple, tried))
-    times = Counter(tuple(ids) for request in requests for ids in request[1:-1])
+    ends = Counter((tuple(request[0]), tuple(request[-1])) for request in fake.sent).most_common(1)[0][0]
+    inner = [request[1:-1] if (tuple(request[0]), tuple(request[-1])) == ends else request for request in fake.sent]
+    assert sum(map(len, fake.sent)) - sum(map(len, inner)) >= 2  # the probes
+    times = Counter(tuple(ids) for request in inner for ids in request)
     assert set(times.values()) == {1} and len(times) == table["input_group"].nunique()
     assert max(map(len, fake.sent)) == 100
 
@@ -262,4 +262,4 @@ def test_a_server_that_turns_large_requests_around_is_noticed(tmp_path, serve):
 
     fake.answer = turned
     with pytest.raises(InputError, match="mixes up texts"):
-        model.score(PROMPT, [f"love {n} war" for n in range(90)])
+        model.score(PROMPT, [f"love {n} war" for n in range(290)])
