@@ -48,7 +48,9 @@ def test_the_page_of_a_notebook_runs_and_fetches_nothing(tmp_path, path):
     pictures = [output.metadata["image/png"] for cell in cells for output in cell.get("outputs", [])
                 if "image/png" in output.get("metadata", {})]  # fmt: skip
     assert all(picture["alt"] for picture in pictures)
-    assert len(elements.alts) == formulas + len(pictures)
+    folded = [output.get("metadata", {}).get("text/html", {}).get("pictures", {}) for cell in cells
+              for output in cell.get("outputs", [])]  # fmt: skip
+    assert len(elements.alts) == formulas + len(pictures) + sum(map(len, folded))
 
 
 def test_an_exercises_answer_is_folded_away_and_nothing_else_is(tmp_path):
