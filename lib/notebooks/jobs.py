@@ -88,6 +88,8 @@ def plan(
             chosen = {name: load for name, load in chosen.items() if name in ("", *declared.models)}
         for nickname, load in chosen.items():
             given = {"collection": collection.name, "model": load}
+            if collection.name != defaults.get("collection"):
+                given["tokens"] = 0  # a notebook may be committed on a sample; a run scores the whole vocabulary
             given = {name: value for name, value in given.items() if name in defaults}
             alone = declared.trains or bool(nickname) and not collection.is_embedded  # two may not fit into memory
             artefacts = _inputs(collection, declared, nickname, load)
