@@ -34,6 +34,7 @@ PROBES = (("What, in one word, is best?", "love"), ("Why?", "  7 > 3, isn't it?\
 SAME = 1e-3  # how far a sigmoid that the server computed may be from ours; it may compute in half precision
 TRIED = 8  # inputs at first, of which the probes are the lowest and the highest rewarded one
 AS_BEFORE = 0.05  # how far a probe's reward may move, relative to the distance of the two: sums are rounded
+ROUNDED = 2**-7  # and relative to the reward itself, which a server may give in bfloat16
 
 
 class WeightsNeeded(InputError, AttributeError):
@@ -88,12 +89,15 @@ class Server:
             numbers = self.numbers(inputs)
             self.tried += zip(inputs, numbers, strict=True)
             if len(self.tried) >= TRIED:
-                ends = [choose(self.tried[:TRIED], key=lambda each: each[1]) for choose in (min, max)]
-                self.probes, self.probe_rewards = [ids for ids, _ in ends], np.array([reward for _, reward in ends])
+                first = self.tried[:TRIED]
+                ends = [choose(first, key=lambda each: each[1]) for choose in (min, max)]
+                self.probes = [ids for ids, _ in ends]
+                self.probe_rewards = np.array([reward for _, reward in ends])
             return numbers
         first, *rewards, last = self.numbers([self.probes[0], *inputs, self.probes[1]])
         now, before = np.array([first, last]), self.probe_rewards
-        if (np.abs(now - before) > AS_BEFORE * abs(before[1] - before[0]) + SAME).any():
+        most = AS_BEFORE * abs(before[1] - before[0]) + ROUNDED * np.abs(before).max() + SAME
+        if (np.abs(now - before) > most).any():
             raise InputError(
                 f"{self.url} gave a text the reward {before[0]:.4f}, and now gives {now[0]:.4f} (a second text: "
                 f"{before[1]:.4f}, {now[1]:.4f}); it has changed its model or mixes up texts. See to the server, and "

@@ -128,19 +128,13 @@ def listed_tokens() -> tuple[pd.DataFrame, pd.DataFrame]:
     rankings.side_by_side: the lowest token last. Place 1 is the most, or the least, rewarded token of the model.
     """
     printed = cells.printed_lists("A6")
+    rows = pd.MultiIndex.from_product([["optimal", "pessimal"], range(1, LISTED + 1)])
     ends, places = {}, {}
-    for end in ("optimal", "pessimal"):
-        outermost_first = printed.loc[end].sort_index()
-        for model, tokens in outermost_first.items():
-            seen = tokens[~tokens.map(display.is_offensive)].head(LISTED)
-            seen = seen if end == "optimal" else seen.iloc[::-1]
-            rows = [(end, row) for row in range(1, LISTED + 1)]
-            ends[end, model] = pd.Series(seen.to_numpy(), rows)
-            places[end, model] = pd.Series(seen.index, rows)
-    of_models = [name for name in printed]
-    tables = []
-    for listed in (ends, places):
-        halves = [pd.DataFrame({name: listed[end, name] for name in of_models}) for end in ("optimal", "pessimal")]
-        table = pd.concat(halves)
-        tables.append(table.set_axis(pd.MultiIndex.from_tuples(table.index)))
-    return tables[0], tables[1]
+    for model, tokens in printed.items():
+        shown = tokens[~tokens.map(display.is_offensive)]
+        best = shown.loc["optimal"].sort_index().head(LISTED)
+        worst = shown.loc["pessimal"].sort_index().head(LISTED).iloc[::-1]
+        both = pd.concat([best, worst])
+        ends[model] = pd.Series(both.to_numpy(), rows)
+        places[model] = pd.Series(both.index, rows)
+    return pd.DataFrame(ends), pd.DataFrame(places)
