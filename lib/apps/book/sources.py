@@ -14,7 +14,7 @@ from ...notebooks.files import EXERCISES, INJECTED, KERNEL, find_notebooks, open
 from ...notebooks.jobs import CARD_OF, SCORECARD
 from ...notebooks.pages import highlights_of, without_folders
 from ...show.display import ANSWER_TYPE, RECORD_TYPE
-from ...tables.collection import EMBEDDED, ITEMS, PUBLISHED, WORDS, Collection
+from ...tables.collection import EMBEDDED, HUMAN_RATINGS, ITEMS, PUBLISHED, WORDS, Collection
 from ..course.exercises import read_section
 from ..course.making import COURSE, STUDENTS
 from ..explorer import page as explorer
@@ -23,7 +23,8 @@ DOCUMENTS = ("docs/GLOSSARY.md", "docs/TEACHING.md", "benchmarks/calibration.md"
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 NAMES = {EMBEDDED: "On ten small models, whose values were planted.", PUBLISHED: "On the authors' released scores.",
          WORDS: "On the authors' released scores of 2,260 moral words.",
-         ITEMS: "On the authors' released scores of 7,530 items."}  # fmt: skip
+         ITEMS: "On the authors' released scores of 7,530 items.",
+         HUMAN_RATINGS: "On a small reward model that we trained on people's ratings of words."}  # fmt: skip
 FOLDED = {  # tag of a code cell -> MyST-NB's tag that folds a part of it, and what is written on the fold
     "solution": ("hide-input", "Show an answer"),
     "check": ("hide-output", "Show what the check prints"),
